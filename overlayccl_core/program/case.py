@@ -1,0 +1,97 @@
+"""A Case: one instance of a Problem, with an id that a person reads."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from overlayccl_core.program.kinds import DType
+
+ParameterValue = int | str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A Problem's parameters at a world size.
+
+    `ranks` is N of the Problem; `groups` of them run at once, contiguous or (`strided`) a stride apart, so
+    ranks * groups is the deployment's world size. `ranks_per_node` counts ranks of ONE group: equal to `ranks`
+    means one tier. `name` is the part of the id that the Problem writes (`m8-l8-32KiB`).
+    """
+
+    problem: str
+    ranks: int
+    ranks_per_node: int
+    dtype: DType = DType.FLOAT32
+    groups: int = 1
+    strided: bool = False
+    name: str
+    parameters: tuple[tuple[str, ParameterValue], ...]
+
+    def __post_init__(self) -> None:
+        if self.ranks < 2:
+            raise ValueError(f"a Case needs at least 2 ranks (got {self.ranks}): there is nothing to exchange")
+        if self.groups < 1:
+            raise ValueError(f"a Case needs at least 1 group (got {self.groups})")
+        if not 1 <= self.ranks_per_node <= self.ranks or self.ranks % self.ranks_per_node:
+            raise ValueError(
+                f"ranks_per_node must divide ranks (got {self.ranks_per_node} and {self.ranks}): "
+                f"use {self.ranks} for one tier"
+            )
+        if tuple(sorted(self.parameters)) != self.parameters:
+            raise ValueError("parameters of a Case must be sorted by name")
+
+    @property
+    def id(self) -> str:
+        """`tp_mlp/n4-m8-l8-32KiB-f32`; `n32x7`: 7 groups of 32 (`s7`: strided); `n224-r32`: 32 ranks a node."""
+        size = f"n{self.ranks}"
+        if self.groups > 1:
+            size += f"{'s' if self.strided else 'x'}{self.groups}"
+        if self.ranks_per_node != self.ranks:
+            size += f"-r{self.ranks_per_node}"
+        return f"{self.problem}/{size}-{self.name}-{self.dtype.short}"
+
+    def __getitem__(self, name: str) -> Any:
+        """One parameter by name."""
+        return dict(self.parameters)[name]
+
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The deployment's ranks of every group, in the order of the Problem's ranks."""
+        if self.strided:
+            return tuple(tuple(range(g, self.ranks * self.groups, self.groups)) for g in range(self.groups))
+        return tuple(tuple(range(g * self.ranks, (g + 1) * self.ranks)) for g in range(self.groups))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads back."""
+        return {
+            "problem": self.problem,
+            "ranks": self.ranks,
+            "ranks_per_node": self.ranks_per_node,
+            "dtype": self.dtype.value,
+            "groups": self.groups,
+            "strided": self.strided,
+            "name": self.name,
+            "parameters": {k: list(v) if isinstance(v, tuple) else v for k, v in self.parameters},
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Case":
+        """The Case that `to_json` wrote."""
+        return cls(**{**data, "dtype": DType(data["dtype"]), "parameters": parameters(data["parameters"])})
+
+
+def parameters(values: dict[str, Any]) -> tuple[tuple[str, ParameterValue], ...]:
+    """A mapping as the sorted tuple that a Case holds."""
+    return tuple(sorted((k, tuple(v) if isinstance(v, list | tuple) else v) for k, v in values.items()))
+
+
+def count(shape: tuple[int, ...]) -> int:
+    """Elements of a shape."""
+    return prod(shape)
+
+
+def bytes_text(size: int) -> str:
+    """32KiB, 1.5MiB, 100B: binary units, at most one decimal."""
+    for unit, step in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= step:
+            return f"{size / step:.1f}".removesuffix(".0") + unit
+    return f"{size}B"

@@ -1,0 +1,78 @@
+"""Replica groups: a partition of the ranks into groups of equal size, with the arrays that readers need."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.kinds import Rejected
+
+Ints = NDArray[np.int64]
+
+
+class Groups:
+    """A partition of ranks 0..N-1 into groups of `size` members; blocks of a collective are in member order.
+
+    Made by `groups_of` only, which keeps one object per partition.
+    """
+
+    __slots__ = ("array", "digest", "group", "members", "place", "ranks", "size")
+
+    def __init__(self, members: tuple[tuple[int, ...], ...]) -> None:
+        self.members = members
+        self.array: Ints = np.array(members, np.int64)
+        self.size = self.array.shape[1]
+        self.ranks = self.array.size
+        self.group: Ints = np.empty(self.ranks, np.int64)  # of each rank
+        self.place: Ints = np.empty(self.ranks, np.int64)  # of each rank in its group
+        self.group[self.array] = np.arange(len(members))[:, None]
+        self.place[self.array] = np.arange(self.size)
+        self.digest = hashlib.blake2b(repr(members).encode(), digest_size=12).digest()
+
+    def member(self, place: int) -> Ints:
+        """int[N]: for each rank, the member of its group at `place`."""
+        return self.array[self.group, place]
+
+    @property
+    def is_world(self) -> bool:
+        """True if one group holds all ranks in order."""
+        return self is world(self.ranks)
+
+    def __repr__(self) -> str:
+        return "world" if self.is_world else f"{len(self.members)} groups of {self.size}"
+
+
+@lru_cache(maxsize=4096)
+def _interned(members: tuple[tuple[int, ...], ...], ranks: int) -> Groups:
+    sizes = {len(g) for g in members}
+    if sorted(r for g in members for r in g) != list(range(ranks)) or len(sizes) != 1:
+        raise Rejected(
+            f"replica groups must partition ranks 0..{ranks - 1} into groups of equal size"
+            f" (got {len(members)} groups of sizes {sorted(sizes)}): name every rank once"
+        )
+    return Groups(members)
+
+
+def groups_of(members: Iterable[Sequence[int]], ranks: int) -> Groups:
+    """The one Groups object with these members; Rejected if they are no partition into equal sizes."""
+    return _interned(tuple(tuple(int(r) for r in g) for g in members), ranks)
+
+
+@lru_cache(maxsize=64)
+def world(ranks: int) -> Groups:
+    """One group of all ranks."""
+    return _interned((tuple(range(ranks)),), ranks)
+
+
+@lru_cache(maxsize=64)
+def within_nodes(ranks: int, ranks_per_node: int) -> Groups:
+    """The ranks of each node."""
+    return groups_of([range(k, k + ranks_per_node) for k in range(0, ranks, ranks_per_node)], ranks)
+
+
+@lru_cache(maxsize=64)
+def across_nodes(ranks: int, ranks_per_node: int) -> Groups:
+    """The ranks that have the same place in their nodes."""
+    return groups_of([range(k, ranks, ranks_per_node) for k in range(ranks_per_node)], ranks)

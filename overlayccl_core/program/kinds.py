@@ -1,0 +1,118 @@
+"""The closed sets that a Program is made of: operations, dtypes, placements, labels."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Rejected(ValueError):
+    """A strategy that is not a legal Program; the message says which rule, which value, and the mend.
+
+    `line` is the line of the strategy's source, where it is known.
+    """
+
+    line: int | None = None
+
+    def at(self, line: int) -> "Rejected":
+        """The same error, at a line (the innermost one stays)."""
+        if self.line is None:
+            self.line = line
+        return self
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.line is None else f"line {self.line}: {message}"
+
+
+class NotApplicable(Exception):
+    """A strategy that says of itself that it has no meaning at this Case; the message is its reason."""
+
+
+class Kind(StrEnum):
+    """What a node computes."""
+
+    INPUT = "input"
+    VIEW = "view"
+    SUM = "sum"
+    SCALE = "scale"
+    CAST = "cast"
+    ALL_REDUCE = "all_reduce"
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_TO_ALL = "all_to_all"
+    COLLECTIVE_PERMUTE = "collective_permute"
+
+
+COLLECTIVES = (
+    Kind.ALL_REDUCE,
+    Kind.ALL_GATHER,
+    Kind.REDUCE_SCATTER,
+    Kind.ALL_TO_ALL,
+    Kind.COLLECTIVE_PERMUTE,
+)
+
+
+class DType(StrEnum):
+    """Element types: floating point only, integers are never data."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element."""
+        return _ITEM_BYTES[self]
+
+    @property
+    def short(self) -> str:
+        """The form used in Case ids: f32, bf16."""
+        return self.value.replace("bfloat", "bf").replace("float", "f")
+
+
+_ITEM_BYTES = {DType.FLOAT64: 8, DType.FLOAT32: 4, DType.BFLOAT16: 2, DType.FLOAT16: 2}
+
+
+class Reduction(StrEnum):
+    """How a reducing collective combines its members."""
+
+    SUM = "sum"
+    MAX = "max"
+
+
+class Placement(StrEnum):
+    """How the values of a port on the ranks make up one logical value."""
+
+    VARYING = "varying"
+    SHARD = "shard"
+    PARTIAL = "partial"
+    REPLICATE = "replicate"
+
+
+class IssueOrder(StrEnum):
+    """When `schedule` issues a collective among those of its depth."""
+
+    AS_WRITTEN = "as_written"
+    EARLY = "early"
+
+
+class Impl(StrEnum):
+    """Which of the library's ways of running a collective is called."""
+
+    NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What distinguishes two collectives that compute the same.
+
+    `copy` is the graph that it was traced in (`g0`, `g1`, ...; empty: no boundary in the strategy).
+    Collectives that differ only here are different nodes; without it they are one.
+    """
+
+    copy: str = ""
+    issue: IssueOrder = IssueOrder.AS_WRITTEN
+    impl: Impl = Impl.NATIVE
+
+
+NO_LABEL = Label()

@@ -1,0 +1,363 @@
+"""Values of a Program: interned nodes, made by constructors that ARE the normal form.
+
+A node is a flat value of `size` elements on every rank:
+
+    input               a port of the Problem
+    view                every layout operation (maps.py): rearranged elements of the operands laid end to end
+    sum                 count * size elements -> their `count` blocks added; add(x, y) is the sum of a concat
+    scale               times an exact ratio
+    cast                another floating point type
+    five collectives    over replica groups, blocks in member order; collective_permute: a source for each rank
+
+View of view composes, scales move outwards past linear operations and multiply, equal nodes are one object,
+a sum of equal or of disjoint blocks is no sum. So two strategies that differ in layout only have one form.
+"""
+
+import hashlib
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from overlayccl_core.program import map_algebra, maps
+from overlayccl_core.program.groups import Groups
+from overlayccl_core.program.kinds import COLLECTIVES, NO_LABEL, DType, Kind, Label, Reduction, Rejected
+from overlayccl_core.program.maps import Map
+
+Port = tuple[str | int, ...]
+
+MAX_ELEMENTS = 2**42  # of one value on a rank: keeps all index arithmetic inside int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputAttr:
+    """A port, and whether all ranks hold the same value of it."""
+
+    port: Port
+    equal: bool
+
+    @property
+    def key(self) -> bytes:
+        """What enters the node's digest."""
+        return repr((self.port, self.equal)).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveAttr:
+    """Groups, label and reduction of a collective (`reduction` acts in all_reduce and reduce_scatter)."""
+
+    groups: Groups
+    label: Label
+    reduction: Reduction = Reduction.SUM
+
+    @property
+    def key(self) -> bytes:
+        """What enters the node's digest."""
+        return self.groups.digest + repr((*_label_key(self.label), self.reduction.value)).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteAttr:
+    """sources[r]: the rank that r receives from, or -1: zeros."""
+
+    sources: tuple[int, ...]
+    label: Label
+
+    @property
+    def key(self) -> bytes:
+        """What enters the node's digest."""
+        return repr((self.sources, _label_key(self.label))).encode()
+
+
+def _label_key(label: Label) -> tuple[str, str, str]:
+    return label.copy, label.issue.value, label.impl.value
+
+
+class Node:
+    """One value on all ranks. Made by the constructors below only; equal nodes are identical objects.
+
+    `depth` counts the collectives on the longest path from an input. `facts` holds memoised analyses.
+    """
+
+    __slots__ = ("__weakref__", "attr", "depth", "digest", "dtype", "facts", "kind", "operands", "size")
+
+    def __init__(
+        self, kind: Kind, operands: tuple["Node", ...], attr: Any, size: int, dtype: DType, digest: bytes
+    ) -> None:
+        self.kind = kind
+        self.operands = operands
+        self.attr = attr
+        self.size = size
+        self.dtype = dtype
+        self.digest = digest
+        self.depth: int = max((x.depth for x in operands), default=0) + (kind in COLLECTIVES)
+        self.facts: dict[Any, Any] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the value on one rank."""
+        return self.size * self.dtype.bytes
+
+    @property
+    def is_collective(self) -> bool:
+        """True for the five collectives."""
+        return self.kind in COLLECTIVES
+
+    @property
+    def port(self) -> Port:
+        """Port of an input."""
+        return self.attr.port  # type: ignore[no-any-return]
+
+    @property
+    def map(self) -> Map:
+        """Map of a view."""
+        return self.attr  # type: ignore[no-any-return]
+
+    @property
+    def count(self) -> int:
+        """Number of blocks that a sum adds."""
+        return self.attr  # type: ignore[no-any-return]
+
+    @property
+    def ratio(self) -> Fraction:
+        """Factor of a scale."""
+        return self.attr  # type: ignore[no-any-return]
+
+    @property
+    def groups(self) -> Groups:
+        """Replica groups of a collective that has them."""
+        return self.attr.groups  # type: ignore[no-any-return]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Source ranks of a collective_permute."""
+        return self.attr.sources  # type: ignore[no-any-return]
+
+    @property
+    def label(self) -> Label:
+        """Label of a collective."""
+        return self.attr.label  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"{self.kind.value}[{self.size}]"
+
+
+_interned: "weakref.WeakValueDictionary[bytes, Node]" = weakref.WeakValueDictionary()
+
+
+def _intern(kind: Kind, operands: Sequence[Node], key: bytes, attr: Any, size: int, dtype: DType) -> Node:
+    """The one node with this content. It lives as long as a Program holds it."""
+    if size > MAX_ELEMENTS:
+        raise Rejected(f"a value of {size} elements on a rank (limit {MAX_ELEMENTS}): make it smaller")
+    head = f"{kind.value};{size};{dtype.value};{len(operands)};".encode()
+    digest = hashlib.blake2b(b"".join([head, *(x.digest for x in operands), key]), digest_size=16).digest()
+    node = _interned.get(digest)
+    if node is None:
+        node = _interned[digest] = Node(kind, tuple(operands), attr, size, dtype, digest)
+    return node
+
+
+# ---------------------------------------------------------------------------- constructors: the normal form
+def make_input(port: Port, *, equal: bool, size: int, dtype: DType = DType.FLOAT32) -> Node:
+    """A value of the Problem; `equal`: all ranks hold the same."""
+    attr = InputAttr(port=port, equal=equal)
+    return _intern(Kind.INPUT, (), attr.key, attr, size, dtype)
+
+
+def make_view(operands: Sequence[Node], map_: Map, dtype: DType = DType.FLOAT32) -> Node:
+    """Elements of the operands (laid end to end) rearranged by `map_`; `dtype` counts without operands only."""
+    ratio, operands = _common_scale(operands)
+    if ratio != 1:
+        return make_scale(make_view(operands, map_), ratio)
+    if len({x.dtype for x in operands}) > 1:
+        raise Rejected(f"one layout of {sorted({x.dtype.value for x in operands})}: cast to one dtype first")
+    dtype = operands[0].dtype if operands else dtype
+    operands, map_ = _through_views(list(operands), map_)
+    operands, map_ = _in_order_of_use(operands, map_)
+    if len(operands) == 1 and map_.is_identity(operands[0].size):
+        return operands[0]
+    return _intern(Kind.VIEW, operands, map_.digest, map_, map_.size, dtype)
+
+
+def make_scale(x: Node, ratio: Fraction | int) -> Node:
+    """x times an exact ratio."""
+    ratio = Fraction(ratio)
+    if x.kind is Kind.SCALE:
+        ratio, x = ratio * x.ratio, x.operands[0]
+    return x if ratio == 1 else _intern(Kind.SCALE, (x,), str(ratio).encode(), ratio, x.size, x.dtype)
+
+
+def make_sum(x: Node, count: int) -> Node:
+    """The `count` equal blocks of x added."""
+    if count == 1:
+        return x
+    if x.kind is Kind.SCALE:
+        return make_scale(make_sum(x.operands[0], count), x.ratio)
+    if count < 1 or x.size % count:
+        raise Rejected(f"a sum of {count} blocks must divide its elements (got {x.size})")
+    if x.kind is Kind.VIEW and (folded := map_algebra.fold(x.map, count)):
+        how, one = folded
+        return make_scale(make_view(x.operands, one, x.dtype), count if how == "equal" else 1)
+    return _intern(Kind.SUM, (x,), str(count).encode(), count, x.size // count, x.dtype)
+
+
+def make_cast(x: Node, dtype: DType) -> Node:
+    """x in another floating point type."""
+    return x if x.dtype is dtype else _intern(Kind.CAST, (x,), b"", None, x.size, dtype)
+
+
+def make_collective(
+    kind: Kind, x: Node, groups: Groups, label: Label = NO_LABEL, reduction: Reduction = Reduction.SUM
+) -> Node:
+    """A collective over replica groups; blocks of the larger side are in member order."""
+    if x.kind is Kind.SCALE and reduction is Reduction.SUM:
+        return make_scale(make_collective(kind, x.operands[0], groups, label), x.ratio)
+    g = groups.size
+    if kind in (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL) and x.size % g:
+        raise Rejected(f"{kind.value}: {x.size} elements must divide over {g} ranks: pad to a multiple")
+    size = x.size * g if kind is Kind.ALL_GATHER else x.size // g if kind is Kind.REDUCE_SCATTER else x.size
+    attr = CollectiveAttr(groups=groups, label=label, reduction=reduction)
+    return _intern(kind, (x,), attr.key, attr, size, x.dtype)
+
+
+def make_permute(x: Node, sources: Sequence[int], label: Label = NO_LABEL) -> Node:
+    """A collective_permute: rank r receives x of rank sources[r], or zeros where that is -1."""
+    if x.kind is Kind.SCALE:
+        return make_scale(make_permute(x.operands[0], sources, label), x.ratio)
+    attr = PermuteAttr(sources=tuple(int(s) for s in sources), label=label)
+    return _intern(Kind.COLLECTIVE_PERMUTE, (x,), attr.key, attr, x.size, x.dtype)
+
+
+def rebuild(node: Node, operands: Sequence[Node]) -> Node:
+    """The same operation on other operands."""
+    match node.kind:
+        case Kind.INPUT:
+            return node
+        case Kind.VIEW:
+            return make_view(operands, node.map, node.dtype)
+        case Kind.SCALE:
+            return make_scale(operands[0], node.ratio)
+        case Kind.SUM:
+            return make_sum(operands[0], node.count)
+        case Kind.CAST:
+            return make_cast(operands[0], node.dtype)
+        case Kind.COLLECTIVE_PERMUTE:
+            return make_permute(operands[0], node.sources, node.label)
+        case _:
+            return make_collective(node.kind, operands[0], node.groups, node.label, node.attr.reduction)
+
+
+def relabel(node: Node, operand: Node, label: Label) -> Node:
+    """The same collective of `operand` under another label."""
+    if node.kind is Kind.COLLECTIVE_PERMUTE:
+        return make_permute(operand, node.sources, label)
+    return make_collective(node.kind, operand, node.groups, label, node.attr.reduction)
+
+
+def _common_scale(operands: Sequence[Node]) -> tuple[Fraction, Sequence[Node]]:
+    ratios = {x.ratio if x.kind is Kind.SCALE else Fraction(1) for x in operands}
+    if len(ratios) != 1 or ratios == {1}:
+        return Fraction(1), operands
+    return ratios.pop(), [x.operands[0] for x in operands]
+
+
+def _offsets(parts: Sequence[Node]) -> dict[Node, int]:
+    offset, base = {}, 0
+    for x in parts:
+        offset[x] = base
+        base += x.size
+    return offset
+
+
+def _placement(parts: Sequence[Node], offset: Mapping[Node, int]) -> Map:
+    """The Map that lays `parts` end to end, read from a space where each starts at offset[part]."""
+    keys = np.cumsum([0, *(x.size for x in parts)])
+    return Map(1, int(keys[-1]), keys[:-1], [offset[x] for x in parts])
+
+
+def _through_views(operands: list[Node], map_: Map) -> tuple[list[Node], Map]:
+    """Replace operands that are views by what they view; an operand appears once."""
+    leaves: list[Node] = []
+    for x in operands:
+        leaves.extend(x.operands if x.kind is Kind.VIEW else (x,))
+    distinct = list(dict.fromkeys(leaves))
+    if distinct == operands:
+        return operands, map_
+    offset = _offsets(distinct)
+    inner = []
+    for x in operands:
+        if x.kind is not Kind.VIEW:
+            inner.append(Map(1, x.size, [0], [offset[x]]))
+        elif x.operands:
+            inner.append(map_algebra.compose(x.map, _placement(x.operands, offset)))
+        else:
+            inner.append(x.map)
+    return distinct, map_algebra.compose(map_, maps.side_by_side(inner))
+
+
+def _in_order_of_use(operands: list[Node], map_: Map) -> tuple[list[Node], Map]:
+    """Drop operands that nothing reads, order the others by first use."""
+    if len(operands) == 1:
+        return (operands, map_) if (map_.sources >= 0).any() else ([], map_)
+    if not operands:
+        return operands, map_
+    ends = np.cumsum([x.size for x in operands])
+    _, _, start, _ = map_algebra.split_sources(map_, ends)
+    which, first = np.unique(np.searchsorted(ends, start, "right"), return_index=True)
+    used = [operands[i] for i in which[np.argsort(first)]]
+    if used == operands:
+        return operands, map_
+    offset = {**dict.fromkeys(operands, maps.ZERO), **_offsets(used)}
+    return used, map_algebra.compose(map_, _placement(operands, offset))
+
+
+# ------------------------------------------------------------------------------------------- graph walks
+def topological(roots: Iterable[Node], known: "set[Node] | Mapping[Node, Any]" = frozenset()) -> list[Node]:  # type: ignore[assignment]
+    """All nodes below the roots, operands first; not those in `known`, nor what only they use."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack = [(x, False) for x in reversed(list(roots))]
+    while stack:
+        x, done = stack.pop()
+        if done:
+            order.append(x)
+        elif x not in seen and x not in known:
+            seen.add(x)
+            stack.append((x, True))
+            stack.extend((y, False) for y in reversed(x.operands))
+    return order
+
+
+Outputs = dict[Port, Node]
+Replacement = Callable[[Callable[[Node], Node]], Node]
+
+
+def substitute(outputs: Outputs, replacements: Mapping[Node, Replacement]) -> Outputs:
+    """The outputs with some nodes replaced.
+
+    replacements: node -> function(go) -> its replacement, where go(x) is the new form of any node x.
+    """
+    new: dict[Node, Node] = {}
+
+    def go(x: Node) -> Node:
+        if x not in new:
+            if x in replacements:
+                new[x] = replacements[x](go)
+            else:
+                operands = [go(y) for y in x.operands]
+                same = all(a is b for a, b in zip(operands, x.operands, strict=True))
+                new[x] = x if same else rebuild(x, operands)
+        return new[x]
+
+    for x in topological(outputs.values()):  # operands first: keeps the recursion shallow
+        go(x)
+    return {port: go(x) for port, x in outputs.items()}
+
+
+def without_labels(outputs: Outputs) -> Outputs:
+    """The outputs with every collective unlabelled; equal collectives of different graphs become one."""
+    labelled = [x for x in topological(outputs.values()) if x.is_collective and x.label != NO_LABEL]
+    return substitute(outputs, {x: lambda go, x=x: relabel(x, go(x.operands[0]), NO_LABEL) for x in labelled})

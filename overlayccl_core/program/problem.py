@@ -1,0 +1,115 @@
+"""A Problem at a Case: what the ranks must compute together, and the model's own work around it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from overlayccl_core.program.case import Case, ParameterValue, count
+from overlayccl_core.program.kinds import DType, Placement, Rejected
+from overlayccl_core.program.nodes import Node, Port, make_input
+
+
+class Direction(StrEnum):
+    """Which pass of the training step a Problem belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSpec:
+    """One input or output as one rank sees it.
+
+    `placement` says what the ranks' values mean together, `cotangent` the same of their gradients;
+    `valid_ranks`: where it means anything (None: on all ranks).
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType = DType.FLOAT32
+    placement: Placement = Placement.VARYING
+    cotangent: Placement = Placement.VARYING
+    valid_ranks: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.shape or min(self.shape) < 1:
+            raise ValueError(f"a port's shape needs at least one axis and no empty one (got {self.shape})")
+
+    @property
+    def size(self) -> int:
+        """Elements on one rank."""
+        return count(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The model's own work: runs when `needs` (outputs) are written and `after` (segments) have run; then its
+    `gives` (inputs) exist."""
+
+    name: Port
+    needs: tuple[Port, ...] = ()
+    gives: tuple[Port, ...] = ()
+    after: tuple[Port, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What must be computed at one Case: ports, segments, and the parameters that a strategy sees as `p`.
+
+    `linear`: only linear operations may solve it (which is what makes the modular proof complete).
+    """
+
+    case: Case
+    direction: Direction = Direction.FORWARD
+    inputs: Mapping[Port, PortSpec]
+    outputs: Mapping[Port, PortSpec]
+    segments: tuple[Segment, ...]
+    parameters: Mapping[str, ParameterValue]
+    linear: bool = True
+    _giver: dict[Port, Segment] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = [s.name for s in self.segments]
+        if len(set(names)) != len(names):
+            raise ValueError(f"{self.case.id}: segment names must differ")
+        for segment in self.segments:
+            for port in segment.needs:
+                if port not in self.outputs:
+                    raise ValueError(f"{self.case.id}: segment {segment.name} needs {port}, which is no output")
+            for port in segment.gives:
+                if port not in self.inputs or port in self._giver:
+                    raise ValueError(f"{self.case.id}: {port} must be an input that one segment gives")
+                self._giver[port] = segment
+            if unknown := set(segment.after) - set(names):
+                raise ValueError(f"{self.case.id}: segment {segment.name} comes after unknown {sorted(unknown)}")
+
+    @property
+    def name(self) -> str:
+        """`tp_mlp`, or `tp_mlp backward`."""
+        return self.case.problem + (" backward" if self.direction is Direction.BACKWARD else "")
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.case.ranks
+
+    def giver(self, port: Port) -> Segment | None:
+        """The segment that gives an input; None: it exists from the start."""
+        return self._giver.get(port)
+
+    def input_node(self, port: Port) -> Node:
+        """The node of an input; Rejected if there is none of that name."""
+        if port not in self.inputs:
+            raise Rejected(f"no input {port_text(port)}: there are {_some(self.inputs)}")
+        spec = self.inputs[port]
+        equal = spec.placement is Placement.REPLICATE
+        return make_input(port, equal=equal, size=spec.size, dtype=spec.dtype)
+
+
+def port_text(port: Port) -> str:
+    """partial[0, 3]"""
+    return f"{port[0]}[{', '.join(map(str, port[1:]))}]" if len(port) > 1 else str(port[0])
+
+
+def _some(ports: Mapping[Port, PortSpec]) -> str:
+    names = [port_text(p) for p in ports]
+    return ", ".join(names[:4]) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")

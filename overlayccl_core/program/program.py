@@ -1,0 +1,147 @@
+"""The Program: events in the order of its own schedule over interned nodes."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.nodes import Node, Outputs, Port, topological
+from overlayccl_core.program.problem import Problem, port_text
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An input becomes a value."""
+
+    port: Port
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A collective starts."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A value becomes an output."""
+
+    port: Port
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """One compiled graph ends and the next begins."""
+
+
+Event = Read | Issue | Write | Boundary
+BOUNDARY = Boundary()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A strategy at one Case. Its parts are checked: each input read at most once, before anything computed
+    from it is issued or written; each output written exactly once, in the declared size and dtype."""
+
+    problem: Problem
+    events: tuple[Event, ...]
+    outputs: Outputs = field(init=False, repr=False)
+
+    def __init__(self, problem: Problem, events: Iterable[Event]) -> None:
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "events", tuple(events))
+        object.__setattr__(self, "outputs", _checked_outputs(problem, self.events))
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """Every node that an output or an issued collective needs, operands first, in order of first use."""
+        return topological(e.node for e in self.events if isinstance(e, Issue | Write))
+
+    @cached_property
+    def collectives(self) -> list[Node]:
+        """The collectives in the order in which they are issued."""
+        return [e.node for e in self.events if isinstance(e, Issue)]
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity with the schedule: what a proof, a price and a stamp are of."""
+        h = hashlib.blake2b(self._contract, digest_size=12)
+        for event in self.events:
+            match event:
+                case Read(port):
+                    h.update(b"r" + repr(port).encode())
+                case Issue(node):
+                    h.update(b"i" + node.digest)
+                case Write(port, node):
+                    h.update(b"w" + repr(port).encode() + node.digest)
+                case Boundary():
+                    h.update(b"b")
+        return h.hexdigest()
+
+    @cached_property
+    def value_digest(self) -> str:
+        """Identity without the schedule: outputs, nodes and labels."""
+        h = hashlib.blake2b(self._contract, digest_size=12)
+        for port in sorted(self.outputs, key=repr):
+            h.update(repr(port).encode() + self.outputs[port].digest)
+        return h.hexdigest()
+
+    @property
+    def _contract(self) -> bytes:
+        """The Case and direction that the Program is of."""
+        return f"{self.problem.case.id};{self.problem.direction.value};".encode()
+
+    def users(self) -> dict[Node, list[Node]]:
+        """node -> the nodes that read it."""
+        found: dict[Node, list[Node]] = {x: [] for x in self.nodes}
+        for x in self.nodes:
+            for y in dict.fromkeys(x.operands):
+                found[y].append(x)
+        return found
+
+
+def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
+    read: set[Port] = set()
+    known: set[Node] = set()
+    outputs: Outputs = {}
+    for event in events:
+        match event:
+            case Read(port):
+                if port not in problem.inputs:
+                    raise Rejected(f"read {port_text(port)}: {problem.name} has no such input")
+                if port in read:
+                    raise Rejected(f"{port_text(port)} is read twice: keep the value of the first read")
+                read.add(port)
+            case Issue(node):
+                _check_read(problem, node, read, known)
+            case Write(port, node):
+                _check_read(problem, node, read, known)
+                _check_written(problem, port, node, outputs)
+                outputs[port] = node
+    missing = [port_text(p) for p in problem.outputs if p not in outputs]
+    if missing:
+        raise Rejected(f"output {missing[0]} is never written ({len(missing)} in all): write every output once")
+    return {port: outputs[port] for port in problem.outputs}
+
+
+def _check_read(problem: Problem, node: Node, read: set[Port], known: set[Node]) -> None:
+    """Everything below `node` that is an input must have been read."""
+    for x in topological([node], known):
+        if not x.operands and x.kind is Kind.INPUT and x.port not in read:
+            raise Rejected(f"{node} uses {port_text(x.port)} before it is read: read it first")
+        known.add(x)
+
+
+def _check_written(problem: Problem, port: Port, node: Node, outputs: Outputs) -> None:
+    if port not in problem.outputs:
+        raise Rejected(f"write {port_text(port)}: {problem.name} has no such output")
+    if port in outputs:
+        raise Rejected(f"{port_text(port)} is written twice: write every output once")
+    spec = problem.outputs[port]
+    if node.size != spec.size or node.dtype is not spec.dtype:
+        raise Rejected(
+            f"{port_text(port)}: wrote {node.size} elements of {node.dtype.value}, declared {spec.size} of {spec.dtype.value}"
+        )

@@ -1,0 +1,124 @@
+"""Tracing: what a strategy handles while it runs (values with shapes), and the recorder of its events."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from overlayccl_core.program.case import count
+from overlayccl_core.program.kinds import NO_LABEL, DType, Kind, Label, Rejected
+from overlayccl_core.program.nodes import Node, Port
+from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
+
+
+class Value:
+    """What a strategy handles: a node with a logical shape."""
+
+    __slots__ = ("node", "shape")
+
+    def __init__(self, node: Node, shape: tuple[int, ...]) -> None:
+        if node.size != count(shape):
+            raise Rejected(f"{node.size} elements do not fill the shape {shape}")
+        self.node = node
+        self.shape = shape
+
+    @property
+    def dtype(self) -> str:
+        """Element type, as `cast` takes it."""
+        return self.node.dtype.value
+
+
+class IO:
+    """A strategy's only contact with its Problem. The order of its calls is the schedule."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        self._tracer = tracer
+
+    def read(self, name: str, *index: int) -> Value:
+        """The value of an input, which may be read once."""
+        problem = self._tracer.problem
+        port = (name, *index)
+        node = problem.input_node(port)
+        self._tracer.record_read(port)
+        return Value(node, problem.inputs[port].shape)
+
+    def write(self, name: str, *index_and_value: int | Value) -> None:
+        """Give an output its value, which must be done once."""
+        *index, value = index_and_value
+        port: Port = (name, *index)  # type: ignore[assignment]
+        if not isinstance(value, Value):
+            raise Rejected(f"write {port_text(port)}: the last argument must be a value (got {value!r})")
+        spec = self._tracer.problem.outputs.get(port)
+        if spec is not None and value.shape != spec.shape:
+            raise Rejected(f"{port_text(port)}: wrote shape {value.shape}, declared {spec.shape}: reshape it")
+        self._tracer.events.append(Write(port, value.node))
+
+
+class Tracer:
+    """Records the events of one strategy at one Problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.events: list[Event] = []
+        self._read: set[Port] = set()
+        self._issued: set[Node] = set()
+        self._graph = 0
+
+    def record_read(self, port: Port) -> None:
+        """Record a Read; an input is read once."""
+        if port in self._read:
+            raise Rejected(f"{port_text(port)} is read twice: keep the value of the first read")
+        self._read.add(port)
+        self.events.append(Read(port))
+
+    def issue(self, made: Node) -> Node:
+        """Record the Issue of a collective that a constructor made (it may stand below a scale)."""
+        node = made.operands[0] if made.kind is Kind.SCALE else made
+        if node not in self._issued:
+            self._issued.add(node)
+            self.events.append(Issue(node))
+        return made
+
+    @property
+    def label(self) -> Label:
+        """The label of the graph that is being traced."""
+        return Label(copy=f"g{self._graph}") if self._graph else NO_LABEL
+
+    def boundary(self) -> None:
+        """End the current graph."""
+        self.events.append(BOUNDARY)
+        self._graph += 1
+
+    def finish(self) -> Program:
+        """The Program; Rejected if an output is missing or wrong."""
+        return Program(self.problem, self.events)
+
+
+_active: ContextVar[Tracer] = ContextVar("active tracer")
+
+
+def active() -> Tracer:
+    """The tracer of the strategy that is being traced."""
+    try:
+        return _active.get()
+    except LookupError:
+        raise RuntimeError("operations of the strategy language run inside trace() only") from None
+
+
+@contextmanager
+def tracing(problem: Problem) -> Iterator[Tracer]:
+    """Make a fresh tracer the active one."""
+    tracer = Tracer(problem)
+    token = _active.set(tracer)
+    try:
+        yield tracer
+    finally:
+        _active.reset(token)
+
+
+def dtype_of(name: object) -> DType:
+    """A dtype by name; Rejected for anything that is not floating point."""
+    try:
+        return DType(name)  # type: ignore[arg-type]
+    except ValueError:
+        raise Rejected(f"dtype must be one of {[d.value for d in DType]} (got {name!r})") from None

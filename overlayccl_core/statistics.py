@@ -1,0 +1,147 @@
+"""Statistics of repeated timings: estimates, their errors, and ratios of paired samples.
+
+The estimate of a time is the 25% trimmed mean over rounds, its error a bootstrap over rounds. Of what was tried
+on repeated batches (mean, median, minimum, trimmed mean) it repeats best: timings have a long upper tail, which
+the mean follows, and the minimum is the luck of one round. Ratios are of medians of PAIRED samples, taken in
+the same rounds of the same launch, because what disturbs a launch disturbs all that runs in it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+TRIM = 0.25
+RESAMPLES = 400
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A time with its standard error, in the unit of the samples, and the rounds it comes from."""
+
+    value: float
+    standard_error: float
+    rounds: int
+
+    def interval(self) -> tuple[float, float]:
+        """The normal 95% interval, never below 0."""
+        half = 1.96 * self.standard_error
+        return max(self.value - half, 0.0), self.value + half
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """A ratio of paired medians with its 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Faster (the ratio is old over new) beyond noise: the whole interval lies above 1.02."""
+        return self.low > 1.02
+
+    @property
+    def not_slower(self) -> bool:
+        """The interval is not wholly below 0.98."""
+        return self.high >= 0.98
+
+
+def trimmed_mean(samples: ArrayLike, cut: float = TRIM) -> Floats | float:
+    """Mean over the last axis without the `cut` smallest and the `cut` largest part of it.
+
+    [..., rounds] -> [...]; of n samples, int(cut * n) are left out at each end, so that up to 3 none are.
+    ValueError without samples.
+    """
+    values = np.sort(np.asarray(samples, np.float64), axis=-1)
+    rounds = values.shape[-1] if values.ndim else 0
+    if rounds == 0:
+        raise ValueError(
+            "a trimmed mean needs at least one sample (got none): time the Program for at least one round"
+        )
+    out = int(cut * rounds)
+    found = values[..., out : rounds - out].mean(axis=-1)
+    return float(found) if values.ndim == 1 else found
+
+
+def bootstrap(samples: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+    """Trimmed means of `resamples` resamplings of the rounds with replacement: [rounds] -> [resamples]."""
+    values = np.asarray(samples, np.float64)
+    random = np.random.default_rng(seed)
+    chosen = random.integers(0, len(values), (resamples, len(values)))
+    return np.asarray(trimmed_mean(values[chosen]))
+
+
+def estimate(samples: ArrayLike, *, seed: int = 0) -> Estimate:
+    """The trimmed mean over rounds with its bootstrap standard error (not a number for a single round)."""
+    values = np.asarray(samples, np.float64)
+    error = float(bootstrap(values, seed=seed).std(ddof=1)) if len(values) > 1 else float("nan")
+    return Estimate(value=float(trimmed_mean(values)), standard_error=error, rounds=len(values))
+
+
+def halves(samples: ArrayLike) -> tuple[float, float]:
+    """Estimates from the even and from the odd rounds; ValueError for fewer than 2 rounds."""
+    values = np.asarray(samples, np.float64)
+    if len(values) < 2:
+        raise ValueError(f"even and odd rounds need at least 2 rounds (got {len(values)}): give more seconds")
+    return float(trimmed_mean(values[::2])), float(trimmed_mean(values[1::2]))
+
+
+def relative_difference(a: float, b: float) -> float:
+    """|a - b| over their mean."""
+    return abs(a - b) / ((a + b) / 2)
+
+
+def repeat_error(batch: Iterable[ArrayLike]) -> float:
+    """Median over Programs of the relative difference between even and odd rounds: [rounds] of each Program.
+
+    Programs of a single round say nothing and are left out; not a number if all are. No model of the times can
+    be asked to be closer than this.
+    """
+    found = [relative_difference(*halves(s)) for s in map(np.asarray, batch) if len(s) >= 2]
+    return float(np.median(found)) if found else float("nan")
+
+
+def repeat_error_between(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> float:
+    """The same between two launches of the same Programs, in the same order."""
+    pairs = zip(first, second, strict=True)
+    return float(np.median([relative_difference(estimate(a).value, estimate(b).value) for a, b in pairs]))
+
+
+def paired_ratio(
+    launches: Sequence[tuple[ArrayLike, ArrayLike]], *, resamples: int = RESAMPLES, seed: int = 0
+) -> Ratio:
+    """Ratio of numerator to denominator: (numerator[rounds], denominator[rounds]) of every launch.
+
+    Both sides of a launch are samples of the same rounds. In one launch the bootstrap runs over rounds; with
+    several the value is the median over launches and launches are resampled first, then rounds. ValueError
+    where the sides differ in rounds.
+    """
+    sides = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in launches]
+    if not sides or any(len(a) != len(b) or len(a) == 0 for a, b in sides):
+        rounds = [(len(a), len(b)) for a, b in sides]
+        raise ValueError(
+            f"paired samples come from the same rounds (got {rounds} rounds): compare within a launch"
+        )
+    random = np.random.default_rng(seed)
+    value = float(np.median([np.median(a) / np.median(b) for a, b in sides]))
+    by_launch = np.stack([_ratios(a, b, resamples, random) for a, b in sides])
+    if len(sides) > 1:
+        chosen = random.integers(0, len(sides), (resamples, len(sides)))
+        ratios = np.median(by_launch[chosen, np.arange(resamples)[:, None]], axis=1)
+    else:
+        ratios = by_launch[0]
+    low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Ratio(value=value, low=float(low), high=float(high))
+
+
+def _ratios(a: Floats, b: Floats, resamples: int, random: np.random.Generator) -> Floats:
+    """[resamples]: ratios of medians, both sides resampled by the same rounds."""
+    chosen = random.integers(0, len(a), (resamples, len(a)))
+    found: Floats = np.median(a[chosen], axis=1) / np.median(b[chosen], axis=1)
+    return found

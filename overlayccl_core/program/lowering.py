@@ -1,0 +1,152 @@
+"""Lowering: a Program as straight-line steps, in the order in which a module runs them.
+
+One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them.
+Local values are made where they are first needed; a collective starts asynchronously and is waited for where
+its value is first used, at a boundary, or at the end.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+from overlayccl_core.program.view_plan import ViewPlan, view_plan
+
+
+class Action(StrEnum):
+    """What a step does."""
+
+    READ = "read"
+    COPY = "copy"
+    SUM = "sum"
+    SCALE = "scale"
+    CAST = "cast"
+    START = "start"
+    WAIT = "wait"
+    WRITE = "write"
+    BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One statement of the emitted module.
+
+    event: index of the Program's event that it serves. plan: how a view is made (COPY). in_flight: collectives
+    outstanding before the step. in_place: the result takes over its operand's storage (a START that is not
+    in place copies its operand first where the library overwrites it). frees: values not needed afterwards.
+    """
+
+    action: Action
+    event: int
+    node: Node | None = None
+    port: Port | None = None
+    plan: ViewPlan | None = None
+    in_flight: int = 0
+    in_place: bool = False
+    frees: tuple[Node, ...] = ()
+
+
+_LOCAL = {Kind.VIEW: Action.COPY, Kind.SUM: Action.SUM, Kind.SCALE: Action.SCALE, Kind.CAST: Action.CAST}
+
+
+@lru_cache(maxsize=64)
+def lower(program: Program) -> tuple[Step, ...]:
+    """The steps of a Program."""
+    lowering = _Lowering()
+    for index, event in enumerate(program.events):
+        lowering.event = index
+        match event:
+            case Read(port):
+                node = program.problem.input_node(port)
+                lowering.made.add(node)
+                lowering.add(Action.READ, node=node, port=port)
+            case Issue(node):
+                lowering.make(node)
+            case Write(port, node):
+                lowering.use(node)
+                lowering.add(Action.WRITE, node=node, port=port)
+            case Boundary():
+                lowering.wait_for_all()
+                lowering.add(Action.BOUNDARY)
+    lowering.wait_for_all()
+    return _with_storage(lowering.steps)
+
+
+class _Lowering:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.event = 0
+        self.made: set[Node] = set()
+        self.pending: dict[Node, None] = {}
+
+    def add(self, action: Action, *, node: Node | None = None, port: Port | None = None) -> None:
+        plan = view_plan(node) if node is not None and action is Action.COPY else None
+        self.steps.append(
+            Step(action=action, event=self.event, node=node, port=port, plan=plan, in_flight=len(self.pending))
+        )
+
+    def wait_for(self, node: Node) -> None:
+        if node in self.pending:
+            self.add(Action.WAIT, node=node)
+            del self.pending[node]
+
+    def wait_for_all(self) -> None:
+        for node in list(self.pending):
+            self.wait_for(node)
+
+    def use(self, node: Node) -> None:
+        """The node's value, made and waited for."""
+        self.make(node)
+        self.wait_for(node)
+
+    def make(self, node: Node) -> None:
+        """The node's value, made; a collective stays in flight."""
+        for x in topological([node], self.made):
+            for y in x.operands:
+                self.wait_for(y)
+            if x.is_collective:
+                self.add(Action.START, node=x)
+                self.pending[x] = None
+            else:
+                self.add(_LOCAL[x.kind], node=x)
+            self.made.add(x)
+
+
+_TAKES_OVER = (Action.SCALE, Action.START)
+_MAKES = (*_LOCAL.values(), Action.START)
+
+
+def _with_storage(steps: list[Step]) -> tuple[Step, ...]:
+    """Fill in `in_place` and `frees`: what each value's storage allows."""
+    last: dict[Node, int] = {}
+    for i, step in enumerate(steps):
+        if step.node is not None:
+            last[step.node] = i
+            if step.action not in (Action.WAIT, Action.WRITE, Action.READ):
+                last.update(dict.fromkeys(step.node.operands, i))
+    owned: set[Node] = set()  # storage of its own, no alias of it and not written
+    out: list[Step] = []
+    frees: dict[int, list[Node]] = {}
+    for x, i in last.items():
+        frees.setdefault(i, []).append(x)
+    for i, step in enumerate(steps):
+        x = step.node
+        in_place = False
+        if x is not None and step.action in _TAKES_OVER and (step.action is Action.SCALE or _overwrites(x)):
+            y = x.operands[0]
+            in_place = y in owned and last[y] == i
+        if x is not None and step.action in _MAKES:
+            if step.plan is not None and step.plan.is_alias:
+                owned.difference_update(x.operands)
+            else:
+                owned.add(x)
+        if x is not None and step.action is Action.WRITE:
+            owned.discard(x)
+        out.append(replace(step, in_place=in_place, frees=tuple(frees.get(i, ()))))
+    return tuple(out)
+
+
+def _overwrites(x: Node) -> bool:
+    return x.kind is Kind.ALL_REDUCE

@@ -1,0 +1,72 @@
+"""Exact peak memory of a Program on one rank, from its steps and the segments' timeline."""
+
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import Run, walk
+
+
+def peak_bytes(program: Program) -> int:
+    """Largest number of bytes that a Program's own values take at once on a rank.
+
+    Inputs belong to the model and do not count; an output lives until the last segment that needs it has run;
+    aliases and values made in place take nothing. A collective that is started on a copy of its operand has
+    that copy as its result. Raises IllegalOrder for a Program that cannot be walked.
+    """
+    steps = lower(program)
+    base = _storage(steps)
+    released = _released(program)
+    made: dict[Node, int] = {}
+    last: dict[Node, int] = {}
+    end_of_event: dict[int, int] = {step.event: i for i, step in enumerate(steps)}
+    for i, step in enumerate(steps):
+        if step.node is None:
+            continue
+        owner = base[step.node]
+        made.setdefault(owner, i)
+        used = [step.node, *step.node.operands] if step.action in _USES_OPERANDS else [step.node]
+        if step.action is Action.WRITE and step.port in released:
+            last[owner] = max(last.get(owner, 0), end_of_event[released[step.port]])
+        for x in used:
+            last[base[x]] = max(last.get(base[x], 0), i)
+    change = [0] * (len(steps) + 1)
+    for x, first in made.items():
+        if x.kind is not Kind.INPUT:
+            change[first] += x.bytes
+            change[last[x] + 1] -= x.bytes
+    peak = live = 0
+    for delta in change:
+        live += delta
+        peak = max(peak, live)
+    return peak
+
+
+_USES_OPERANDS = (Action.COPY, Action.SUM, Action.SCALE, Action.CAST, Action.START)
+
+
+def _storage(steps: tuple[Step, ...]) -> dict[Node, Node]:
+    """node -> the node whose storage it lives in."""
+    base: dict[Node, Node] = {}
+    for step in steps:
+        x = step.node
+        if x is None or x in base:
+            continue
+        shares = step.in_place or (step.plan is not None and step.plan.is_alias)
+        operand = x.operands[_aliased(step)] if shares else x
+        base[x] = base.get(operand, operand) if shares else x
+    return base
+
+
+def _aliased(step: Step) -> int:
+    return step.plan.pieces[0][0].operand if step.plan is not None and step.plan.is_alias else 0
+
+
+def _released(program: Program) -> dict[object, int]:
+    """output port -> index of the event after which its last segment has run."""
+    found: dict[object, int] = {}
+    for index, event in walk(program):
+        if isinstance(event, Run):
+            for port in event.segment.needs:
+                found[port] = index
+    return found

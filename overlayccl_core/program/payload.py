@@ -1,0 +1,45 @@
+"""How many bytes a collective moves, counted exactly."""
+
+import numpy as np
+
+from overlayccl_core.program.groups import Groups
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node
+
+
+def payload_bytes(node: Node) -> int:
+    """Bytes of a collective on one rank, at its larger side: what all_gather returns, what the others take."""
+    return node.bytes if node.kind is Kind.ALL_GATHER else node.operands[0].bytes
+
+
+def group_size(node: Node) -> int:
+    """Ranks that take part in one group of a collective; 2 for a collective_permute: sender and receiver."""
+    return 2 if node.kind is Kind.COLLECTIVE_PERMUTE else node.groups.size
+
+
+def wire_bytes(node: Node) -> float:
+    """Bytes that the busiest rank must send at least.
+
+    The lower bounds of Chan, Heimlich, Purkayastha and van de Geijn, Collective communication: theory, practice
+    and experience (2007), section 3: 2 (g - 1) / g of the payload for all_reduce, (g - 1) / g for the others.
+    """
+    if node.kind is Kind.COLLECTIVE_PERMUTE:
+        moves = any(source not in (-1, rank) for rank, source in enumerate(node.sources))
+        return float(node.bytes) if moves else 0.0
+    g = node.groups.size
+    steps = 2 * (g - 1) if node.kind is Kind.ALL_REDUCE else g - 1
+    return steps / g * payload_bytes(node)
+
+
+def crosses_nodes(node: Node, ranks_per_node: int) -> bool:
+    """True if some message of a collective leaves its node."""
+    if node.kind is Kind.COLLECTIVE_PERMUTE:
+        pairs = ((rank, source) for rank, source in enumerate(node.sources) if source >= 0)
+        return any(rank // ranks_per_node != source // ranks_per_node for rank, source in pairs)
+    return groups_cross_nodes(node.groups, ranks_per_node)
+
+
+def groups_cross_nodes(groups: Groups, ranks_per_node: int) -> bool:
+    """True if some group has members on two nodes."""
+    nodes = groups.array // ranks_per_node
+    return bool(np.any(nodes != nodes[:, :1]))

@@ -1,0 +1,55 @@
+"""Rebuild the events of a Program from what it computes: collectives by depth, reads late, writes early."""
+
+from collections.abc import Iterable
+
+from overlayccl_core.program.kinds import IssueOrder, Kind
+from overlayccl_core.program.nodes import Node, Outputs, topological
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
+from overlayccl_core.program.segments import Depths
+
+
+def schedule(problem: Problem, outputs: Outputs) -> Program:
+    """A legal Program that writes `outputs`.
+
+    Sorting by depth through the segments is always a legal order. Collectives labelled `early` are issued
+    first among those of their depth. A boundary stands between collectives of different graphs.
+    """
+    depths = Depths(problem, outputs)
+    order = topological(outputs.values())
+    position = {x: i for i, x in enumerate(order)}
+    depth = {x: depths.node(x) for x in order}
+    issue = sorted((x for x in order if x.is_collective), key=lambda x: (depth[x], _late(x), position[x]))
+    ticket = {x: i for i, x in enumerate(issue)}
+    level_end = {depth[x]: ticket[x] for x in issue}
+    when: dict[Node, int] = {}  # ticket of the last collective that a node waits for
+    for x in order:
+        own = [ticket[x]] if x in ticket else []
+        read = [level_end.get(depth[x], -1)] if x.kind is Kind.INPUT else []
+        when[x] = max(own + read + [when[y] for y in x.operands], default=-1)
+    steps: list[tuple[tuple[int, int, int], Issue | Write]] = [((ticket[x], 0, 0), Issue(x)) for x in issue]
+    steps += [((when[x], 1, i), Write(port, x)) for i, (port, x) in enumerate(outputs.items())]
+    steps.sort(key=lambda step: step[0])
+    return Program(problem, _with_reads_and_boundaries(event for _, event in steps))
+
+
+def _late(x: Node) -> bool:
+    return x.label.issue is not IssueOrder.EARLY
+
+
+def _with_reads_and_boundaries(events: Iterable[Issue | Write]) -> list[Event]:
+    """Each read right before the first event that uses it, a boundary where the graph changes."""
+    out: list[Event] = []
+    seen: set[Node] = set()
+    graph: str | None = None
+    for event in events:
+        if isinstance(event, Issue):
+            if graph is not None and event.node.label.copy != graph:
+                out.append(BOUNDARY)
+            graph = event.node.label.copy
+        for x in topological([event.node], seen):
+            seen.add(x)
+            if x.kind is Kind.INPUT:
+                out.append(Read(x.port))
+        out.append(event)
+    return out

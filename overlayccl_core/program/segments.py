@@ -1,0 +1,126 @@
+"""Order: the model's own work between collectives, and what it allows.
+
+A Segment runs when the outputs it needs are written and the segments before it have run; then its inputs exist.
+This partial order is the only source of legality: a Program is legal iff its events can be walked. The same
+order gives each collective a depth in time, counted through the segments: two collectives of equal depth can
+never wait for each other, so they may always be merged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.problem import Problem, Segment, port_text
+from overlayccl_core.program.program import Event, Program, Read, Write
+
+
+class IllegalOrder(Rejected):
+    """A Program that waits for itself through the model; names the segment and the missing output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The model runs a segment."""
+
+    segment: Segment
+
+
+def walk(program: Program) -> list[tuple[int, Event | Run]]:
+    """The events with a Run put in where the step runs a segment: (index of the event, event or Run).
+
+    A segment runs when its product is read, or as soon as all it needs is written. Raises IllegalOrder naming
+    the segment and the output that is missing.
+    """
+    state = _Walk(program.problem)
+    for index, event in enumerate(program.events):
+        state.index = index
+        if isinstance(event, Read) and (segment := program.problem.giver(event.port)):
+            state.run(segment, f"read {port_text(event.port)}")
+        state.timeline.append((index, event))
+        if isinstance(event, Write):
+            state.written.add(event.port)
+            state.run_ready(event.port)
+    for segment in program.problem.segments:
+        state.run(segment, "the end")
+    return state.timeline
+
+
+class _Walk:
+    def __init__(self, problem: Problem) -> None:
+        self.segments = {s.name: s for s in problem.segments}
+        self.index = 0
+        self.done: set[Port] = set()
+        self.written: set[Port] = set()
+        self.timeline: list[tuple[int, Event | Run]] = []
+        self.waiting: dict[Port, list[Segment]] = {}  # output -> segments that need it
+        for segment in problem.segments:
+            for port in segment.needs:
+                self.waiting.setdefault(port, []).append(segment)
+
+    def run(self, segment: Segment, why: str) -> None:
+        """Run a segment, and first what it comes after."""
+        todo = [segment]
+        while todo:
+            s = todo[-1]
+            before = [self.segments[n] for n in s.after if n not in self.done]
+            if s.name in self.done:
+                todo.pop()
+            elif before:
+                todo.extend(before)
+            else:
+                self._run_one(todo.pop(), why)
+
+    def _run_one(self, segment: Segment, why: str) -> None:
+        for port in segment.needs:
+            if port not in self.written:
+                raise IllegalOrder(
+                    f"{why}: segment {port_text(segment.name)} needs output {port_text(port)},"
+                    " which is not written yet: no bundling across a true dependency"
+                )
+        self.done.add(segment.name)
+        self.timeline.append((self.index, Run(segment)))
+
+    def run_ready(self, port: Port) -> None:
+        """Run what this write made possible, at once: its outputs can be freed."""
+        for s in self.waiting.get(port, ()):
+            ready = all(p in self.written for p in s.needs) and all(n in self.done for n in s.after)
+            if ready and s.name not in self.done:
+                self._run_one(s, "eager")
+
+
+class Depths:
+    """Collectives that must be over before a node, a read or a segment, counted through the model too."""
+
+    def __init__(self, problem: Problem, outputs: Mapping[Port, Node]) -> None:
+        self._problem = problem
+        self._outputs = outputs
+        self._segments = {s.name: s for s in problem.segments}
+        self._node: dict[Node, int] = {}
+        self._segment: dict[Port, int | None] = {}
+
+    def node(self, root: Node) -> int:
+        """Depth of a node; IllegalOrder if a segment would wait for itself."""
+        for x in topological([root], self._node):
+            if x in self._node:  # set meanwhile, through a segment
+                continue
+            below = [self._node[y] for y in x.operands]
+            if x.kind is Kind.INPUT and (giver := self._problem.giver(x.port)):
+                below.append(self.segment(giver.name))
+            self._node[x] = max(below, default=0) + x.is_collective
+        return self._node[root]
+
+    def segment(self, name: Port) -> int:
+        """Collectives that must be over before a segment can run."""
+        if name in self._segment:
+            known = self._segment[name]
+            if known is None:
+                raise IllegalOrder(
+                    f"segment {port_text(name)} would wait for itself: collectives are joined across a dependence"
+                )
+            return known
+        self._segment[name] = None
+        s = self._segments[name]
+        before = [self.node(self._outputs[p]) for p in s.needs] + [self.segment(n) for n in s.after]
+        self._segment[name] = depth = max(before, default=0)
+        return depth

@@ -7,7 +7,6 @@ its value is first used, at a boundary, or at the end.
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Port, topological
@@ -51,9 +50,14 @@ class Step:
 _LOCAL = {Kind.VIEW: Action.COPY, Kind.SUM: Action.SUM, Kind.SCALE: Action.SCALE, Kind.CAST: Action.CAST}
 
 
-@lru_cache(maxsize=64)
 def lower(program: Program) -> tuple[Step, ...]:
-    """The steps of a Program."""
+    """The steps of a Program (made once, kept with it)."""
+    if "steps" not in program.facts:
+        program.facts["steps"] = _lower(program)
+    return program.facts["steps"]  # type: ignore[no-any-return]
+
+
+def _lower(program: Program) -> tuple[Step, ...]:
     lowering = _Lowering()
     for index, event in enumerate(program.events):
         lowering.event = index

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
@@ -41,18 +42,23 @@ Event = Read | Issue | Write | Boundary
 BOUNDARY = Boundary()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """A strategy at one Case. Its parts are checked: each input read at most once, before anything computed
-    from it is issued or written; each output written exactly once, in the declared size and dtype."""
+    from it is issued or written; each output written exactly once, in the declared size and dtype.
+
+    `facts` holds memoised analyses (steps, prices). Two Programs are the same if their digests are.
+    """
 
     problem: Problem
     events: tuple[Event, ...]
     outputs: Outputs = field(init=False, repr=False)
+    facts: dict[str, Any] = field(init=False, repr=False)
 
     def __init__(self, problem: Problem, events: Iterable[Event]) -> None:
         object.__setattr__(self, "problem", problem)
         object.__setattr__(self, "events", tuple(events))
+        object.__setattr__(self, "facts", {})
         object.__setattr__(self, "outputs", _checked_outputs(problem, self.events))
 
     @cached_property

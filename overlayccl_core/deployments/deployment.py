@@ -1,0 +1,128 @@
+"""A deployment: a cluster and its collective library, as data."""
+
+import difflib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+DEFAULT_LIBRARY = "gloo"
+UNITS = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """Consecutive ranks that are equally near to one another: `ranks` of them make one unit."""
+
+    name: str
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """Where Programs run: backend and library, world size, nodes, tiers (near to far), bytes a rank may hold."""
+
+    name: str
+    backend: str
+    library: str = DEFAULT_LIBRARY
+    ranks: int
+    ranks_per_node: int
+    tiers: tuple[Tier, ...]
+    memory_budget_bytes: int
+
+    def __post_init__(self) -> None:
+        where = f"deployment {self.name}"
+        if self.ranks % self.ranks_per_node:
+            raise ValueError(
+                f"{where}: ranks_per_node must divide ranks (got {self.ranks_per_node} and {self.ranks}): "
+                f"use {self.ranks} for one node"
+            )
+        sizes = [tier.ranks for tier in self.tiers]
+        nested = all(large > small and large % small == 0 for small, large in zip(sizes, sizes[1:], strict=False))
+        if not sizes or sizes[-1] != self.ranks or not nested:
+            raise ValueError(
+                f"{where}: each tier must be a multiple of the one before and the last hold all {self.ranks} ranks "
+                f"(got {sizes}): name them from the nearest to the farthest"
+            )
+        if len({tier.name for tier in self.tiers}) != len(self.tiers):
+            raise ValueError(f"{where}: names of tiers must differ (got {[t.name for t in self.tiers]})")
+        if self.memory_budget_bytes < 1:
+            raise ValueError(f"{where}: memory_budget must be at least one byte (got {self.memory_budget_bytes})")
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the ranks are on."""
+        return self.ranks // self.ranks_per_node
+
+
+def load(path: str | Path) -> Deployment:
+    """The deployment that a YAML file describes; its name is the file's. ValueError: file, field and mend."""
+    file = Path(path)
+    try:
+        data = yaml.safe_load(file.read_text())
+    except FileNotFoundError:
+        others = sorted(other.stem for other in file.parent.glob("*.yaml"))
+        known = ", ".join(others) or "none"
+        raise ValueError(f"no deployment {file.stem!r}: {file} does not exist; there are: {known}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file}: not readable as YAML: {' '.join(str(error).split())}") from None
+    _validate(file, data)
+    ranks = data["ranks"]
+    per_node = data.get("ranks_per_node", ranks)
+    tiers = tuple(Tier(name=t["name"], ranks=t["ranks"]) for t in data.get("tiers", ())) or _tiers(ranks, per_node)
+    try:
+        return Deployment(
+            name=file.stem,
+            backend=data["backend"],
+            library=data.get("library", DEFAULT_LIBRARY),
+            ranks=ranks,
+            ranks_per_node=per_node,
+            tiers=tiers,
+            memory_budget_bytes=in_bytes(data["memory_budget"]),
+        )
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def in_bytes(size: int | str) -> int:
+    """1048576, `1024KiB` and `1 MiB` are the same number of bytes."""
+    if isinstance(size, int):
+        return size
+    for unit, step in UNITS.items():
+        if size.endswith(unit):
+            return int(float(size.removesuffix(unit)) * step)
+    raise ValueError(f"a size is a number of bytes or ends in one of {', '.join(UNITS)} (got {size!r})")
+
+
+def _tiers(ranks: int, ranks_per_node: int) -> tuple[Tier, ...]:
+    if ranks_per_node in (1, ranks):
+        return (Tier(name="node" if ranks_per_node == ranks else "network", ranks=ranks),)
+    return Tier(name="node", ranks=ranks_per_node), Tier(name="network", ranks=ranks)
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    text = Path(__file__).with_name("deployment.schema.json").read_text()
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+def _validate(file: Path, data: object) -> None:
+    errors = sorted(jsonschema.Draft202012Validator(_schema()).iter_errors(data), key=lambda e: list(map(str, e.path)))
+    if not errors:
+        return
+    error = errors[0]
+    where = ".".join(str(part) for part in error.absolute_path) or "the file"
+    message = f"{file}: {where}: {error.message}"
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        allowed = list(error.schema["properties"])
+        unknown = next(key for key in error.instance if key not in allowed)
+        close = difflib.get_close_matches(str(unknown), allowed, n=1)
+        mend = f"did you mean {close[0]!r}?" if close else f"known fields are {', '.join(allowed)}"
+        message = f"{file}: unknown field {unknown!r}: {mend}"
+    elif error.validator == "pattern" or error.validator == "oneOf":
+        message += f" ({error.schema.get('description', 'see deployment.schema.json')})"
+    raise ValueError(message)

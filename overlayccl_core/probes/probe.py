@@ -1,0 +1,103 @@
+"""A probe: a small Program, of a Problem of its own, that is timed to learn the deployment."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from overlayccl_core.program import nodes
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.groups import Groups, world
+from overlayccl_core.program.kinds import NO_LABEL, DType, Kind, Label
+from overlayccl_core.program.nodes import Node, Port
+from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
+
+
+class Role(StrEnum):
+    """What the timings of a probe are used for."""
+
+    STRUCTURED = "structured"
+    MIXED = "mixed"
+    HELD_OUT = "heldout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A Program to be timed, by a name that says what it does."""
+
+    name: str
+    role: Role
+    program: Program
+
+
+class ProbeBuilder:
+    """Collects the events of a probe; its Problem (ports in order of use) is known when it is complete.
+
+    One segment gives all inputs; every port is Varying. `issue` and `write` are the probe's schedule: writing a
+    collective's result at once makes the Program wait for it.
+    """
+
+    def __init__(self, ranks: int, ranks_per_node: int) -> None:
+        self.ranks = ranks
+        self._ranks_per_node = ranks_per_node
+        self._events: list[Event] = []
+        self._inputs: dict[Port, PortSpec] = {}
+        self._outputs: dict[Port, PortSpec] = {}
+        self._graph = 0
+
+    def read(self, size: int, dtype: DType = DType.FLOAT32) -> Node:
+        """A fresh input of `size` elements."""
+        port: Port = ("x", len(self._inputs))
+        self._inputs[port] = PortSpec(shape=(size,), dtype=dtype)
+        self._events.append(Read(port))
+        return nodes.make_input(port, equal=False, size=size, dtype=dtype)
+
+    def issue(self, kind: Kind, operand: Node, groups: Groups | None = None) -> Node:
+        """Start a collective; collective_permute shifts by one rank inside each group."""
+        members = groups or world(self.ranks)
+        if kind is Kind.COLLECTIVE_PERMUTE:
+            before = (members.place - 1) % members.size
+            made = nodes.make_permute(operand, members.array[members.group, before].tolist(), self._label)
+        else:
+            made = nodes.make_collective(kind, operand, members, self._label)
+        self._events.append(Issue(made.operands[0] if made.kind is Kind.SCALE else made))
+        return made
+
+    def write(self, node: Node) -> None:
+        """Make a value an output."""
+        port: Port = ("y", len(self._outputs))
+        self._outputs[port] = PortSpec(shape=(node.size,), dtype=node.dtype)
+        self._events.append(Write(port, node))
+
+    def boundary(self) -> None:
+        """End the current graph."""
+        self._events.append(BOUNDARY)
+        self._graph += 1
+
+    @property
+    def _label(self) -> Label:
+        return Label(copy=f"g{self._graph}") if self._graph else NO_LABEL
+
+    def finish(self, name: str, role: Role, **parameters: Any) -> Probe:
+        """The probe; `parameters` (integers) tell Cases of one name apart."""
+        case = Case(
+            problem="probe",
+            ranks=self.ranks,
+            ranks_per_node=self._ranks_per_node,
+            name=name,
+            parameters=tuple(sorted(parameters.items())),
+        )
+        problem = Problem(
+            case=case,
+            inputs=self._inputs,
+            outputs=self._outputs,
+            segments=(Segment(name=("model",), gives=tuple(self._inputs)),),
+            parameters=dict(case.parameters),
+        )
+        return Probe(name=name, role=role, program=Program(problem, self._events))
+
+
+def operand_size(kind: Kind, payload: int, group_size: int) -> int:
+    """Elements to hand to a collective so that its larger side has about `payload` (a multiple of the group)."""
+    blocks = -(-payload // group_size)
+    return blocks if kind is Kind.ALL_GATHER else blocks * group_size

@@ -1,0 +1,170 @@
+"""Structured probes: each learns one thing.
+
+Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a pipeline
+of two; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; next to nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.program import maps, nodes
+from overlayccl_core.program.case import bytes_text
+from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
+from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.program.maps import Map
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """(payload in float32 elements, how many of them) of one way of issuing collectives."""
+
+    alone: tuple[tuple[int, int], ...]
+    together: tuple[tuple[int, int], ...]
+    pipeline: tuple[tuple[int, int], ...] = ()
+
+
+WORLD_GRID = Grid(
+    alone=((2**8, 1), (2**8, 4), (2**13, 3), (2**16, 2), (2**19, 1), (2**21, 1)),
+    together=((2**8, 2), (2**8, 8), (2**13, 4), (2**16, 4), (2**19, 2)),
+    pipeline=((2**11, 6),),
+)
+SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
+
+Layout = Callable[[int], Map]
+Arithmetic = Callable[[Node], Node]
+
+
+def structured_probes(deployment: Deployment) -> list[Probe]:
+    """All structured probes of a deployment, in a fixed order."""
+    new = partial(ProbeBuilder, deployment.ranks, deployment.ranks_per_node)
+    probes = list(_collectives(new, "world", world(deployment.ranks), WORLD_GRID))
+    for name, groups in subgroups(deployment).items():
+        probes += _collectives(new, name, groups, SUBGROUP_GRID)
+    return [*probes, *_copies(new), *_arithmetic(new), *_graphs(new)]
+
+
+def subgroups(deployment: Deployment) -> dict[str, Groups]:
+    """The groups below the world that are probed: within and across nodes; halves where there is one node."""
+    ranks, per_node = deployment.ranks, deployment.ranks_per_node
+    if per_node not in (1, ranks):
+        return {"within-nodes": within_nodes(ranks, per_node), "across-nodes": across_nodes(ranks, per_node)}
+    if ranks < 4 or ranks % 2:
+        return {}
+    return {"halves": groups_of([range(ranks // 2), range(ranks // 2, ranks)], ranks)}
+
+
+# -------------------------------------------------------------------------------------------- collectives
+def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, grid: Grid) -> Iterator[Probe]:
+    for kind in COLLECTIVES:
+        for way, in_flight in (("alone", 1), ("together", None), ("pipeline", 2)):
+            for payload, times in getattr(grid, way):
+                probe = new()
+                inputs = [probe.read(operand_size(kind, payload, groups.size)) for _ in range(times)]
+                _in_flight(probe, kind, inputs, groups, in_flight or times)
+                name = f"{kind.value}-{where}-{way}-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
+                yield probe.finish(name, Role.STRUCTURED)
+
+
+def _in_flight(probe: ProbeBuilder, kind: Kind, inputs: Sequence[Node], groups: Groups, most: int) -> None:
+    """Issue a collective of every input with at most `most` outstanding: a write waits for its value."""
+    outstanding: list[Node] = []
+    for operand in inputs:
+        if len(outstanding) == most:
+            probe.write(outstanding.pop(0))
+        outstanding.append(probe.issue(kind, operand, groups))
+    for node in outstanding:
+        probe.write(node)
+
+
+# ------------------------------------------------------------------------------------------------ local work
+def transposed(width: int) -> Layout:
+    """A square of rows of `width` elements, transposed: strided, but the same pattern everywhere."""
+
+    def layout(size: int) -> Map:
+        side = int(np.sqrt(size // width))
+        return maps.permuted((side, side, width), (1, 0, 2))
+
+    return layout
+
+
+def shuffled(width: int) -> Layout:
+    """Rows of `width` elements in an order without a pattern."""
+
+    def layout(size: int) -> Map:
+        rows = np.random.default_rng(width).permutation(size // width)
+        return Map(1, rows.size * width, np.arange(rows.size) * width, rows * width)
+
+    return layout
+
+
+def repeated(count: int) -> Layout:
+    """The operand `count` times over."""
+    return lambda size: maps.copies(size, count)
+
+
+LAYOUTS: tuple[tuple[str, Layout, int, int], ...] = (  # name, layout, elements, how many
+    ("repeat-4", repeated(4), 2**12, 8),
+    ("repeat-4", repeated(4), 2**18, 2),
+    ("transpose-width-1", transposed(1), 2**12, 8),
+    ("transpose-width-1", transposed(1), 2**18, 2),
+    ("transpose-width-16", transposed(16), 2**18, 2),
+    ("transpose-width-256", transposed(256), 2**18, 2),
+    ("shuffle-width-1", shuffled(1), 2**12, 4),
+    ("shuffle-width-16", shuffled(16), 2**16, 2),
+    ("shuffle-width-256", shuffled(256), 2**18, 2),
+)
+
+ARITHMETIC: tuple[tuple[str, Arithmetic], ...] = (
+    ("sum-2", lambda x: nodes.make_sum(x, 2)),
+    ("sum-8", lambda x: nodes.make_sum(x, 8)),
+    ("scale", lambda x: nodes.make_scale(x, 3)),
+    ("cast", lambda x: nodes.make_cast(x, DType.BFLOAT16)),
+)
+ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1))  # elements, how many
+
+
+def _copies(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    for name, layout, size, times in LAYOUTS:
+        probe = new()
+        inputs = [probe.read(size) for _ in range(times)]
+        for x in inputs:
+            probe.write(nodes.make_view([x], layout(size)))
+        yield probe.finish(f"{name}-{times}x{bytes_text(size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
+    for size, times in ((2**10, 16), (2**17, 4)):
+        probe = new()
+        inputs = [probe.read(size) for _ in range(2 * times)]
+        for pair in zip(inputs[::2], inputs[1::2], strict=True):
+            probe.write(nodes.make_view(pair, maps.identity(2 * size)))
+        yield probe.finish(f"join-{times}x{bytes_text(2 * size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
+
+
+def _arithmetic(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    for name, make in ARITHMETIC:
+        for size, times in ARITHMETIC_SIZES:
+            probe = new()
+            inputs = [probe.read(size) for _ in range(times)]
+            for x in inputs:
+                probe.write(make(x))
+            yield probe.finish(f"{name}-{times}x{bytes_text(size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
+
+
+def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    for boundaries in (0, 4, 16):
+        probe = new()
+        x = probe.read(2**8)
+        for _ in range(boundaries):
+            probe.boundary()
+        probe.write(x)
+        yield probe.finish(f"nothing-{boundaries + 1}-graphs", Role.STRUCTURED)
+    probe = new()
+    inputs = [probe.read(2**10) for _ in range(4)]
+    for x in inputs:
+        probe.write(probe.issue(Kind.ALL_REDUCE, x))
+        probe.boundary()
+    yield probe.finish("all_reduce-a-graph-each-4x4KiB", Role.STRUCTURED)

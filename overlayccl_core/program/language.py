@@ -6,6 +6,7 @@ row per rank. Everything that is out of range is Rejected where it is written, n
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -21,6 +22,19 @@ from overlayccl_core.program.tracer import Value, active, dtype_of
 
 PerRank = int | Sequence[int]
 GroupList = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """Which strategies a file offers and in which role: its last statement, read from the parsed tree.
+
+    developer: what practitioners write. hand_bundled: the obvious one-line change. others: all that is listed
+    besides.
+    """
+
+    developer: str
+    hand_bundled: str
+    others: tuple[str, ...]
 
 
 def not_applicable(reason: str) -> NoReturn:

@@ -487,7 +487,7 @@ _BUILTINS = {
     "sorted": _Builtin(sorted),
     "reversed": _Builtin(lambda items: list(reversed(items))),
     "enumerate": _Builtin(lambda items, start=0: list(enumerate(items, start))),
-    "zip": _Builtin(lambda *items: list(zip(*items, strict=True))),
+    "zip": _Builtin(lambda *items, strict=True: list(zip(*items, strict=True))),
 }
 
 __all__ = ["Fuel", "Function", "NotApplicable", "Parameters", "Scope", "call", "load"]

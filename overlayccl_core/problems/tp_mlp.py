@@ -1,0 +1,113 @@
+"""tp_mlp: sums of partial activations over ranks, for M microbatches and L layers, in the middle of a model.
+
+A row-parallel layer leaves on each rank a partial activation (B, S, D); everyone needs the sum over ranks before
+the next layer of that microbatch can run. L counts sums: a transformer block has two (attention and MLP).
+
+Two sites have this shape (Megatron-LM, Shoeybi et al. 2019, section 3):
+  exit   of a block (Megatron's g): the sum runs in the forward pass; its backward is the identity.
+  entry  of a block (Megatron's f): the identity in the forward pass; the sum of the partial input gradients runs
+         in the backward pass, layers reversed. This Case IS that sum, so it has no backward of its own.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from overlayccl_core.program.case import Case, bytes_text, count, parameters
+from overlayccl_core.program.entry import Entry
+from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.program.language import all_reduce
+from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.tracer import IO
+
+NAME = "tp_mlp"
+SITES = ("exit", "entry")
+EQUALS_BACKWARD: str | None = None  # the identity: nothing to exchange
+
+
+def case(
+    entry: Mapping[str, Any],
+    *,
+    ranks: int,
+    ranks_per_node: int,
+    groups: int = 1,
+    strided: bool = False,
+    dtype: str = "float32",
+) -> Case:
+    """{microbatches, layers, shape: [B, S, D], site: exit | entry}: any number of ranks fits."""
+    fields = Entry(NAME, entry, known=("microbatches", "layers", "shape", "site"))
+    microbatches, layers = fields.count("microbatches"), fields.count("layers")
+    shape, site = fields.counts("shape"), fields.choice("site", SITES)
+    each = bytes_text(count(shape) * DType(dtype).bytes)
+    return Case(
+        problem=NAME,
+        ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        dtype=DType(dtype),
+        groups=groups,
+        strided=strided,
+        name=f"m{microbatches}-l{layers}-{each}" + ("" if site == "exit" else f"-{site}"),
+        parameters=parameters({"microbatches": microbatches, "layers": layers, "shape": shape, "site": site}),
+    )
+
+
+def problem(case: Case) -> Problem:
+    """Ports ("partial", m, l) -> ("total", m, l); the block of (m, l) needs the total before it."""
+    microbatches, layers, shape = range(case["microbatches"]), case["layers"], case["shape"]
+    order = tuple(range(layers)) if case["site"] == "exit" else tuple(reversed(range(layers)))
+    each = [(m, layer) for m in microbatches for layer in order]
+    before = {(m, b): (m, a) for m in microbatches for a, b in pairwise(order)}
+    blocks = [
+        Segment(
+            name=("block", *at),
+            needs=(("total", *before[at]),) if at in before else (),
+            gives=(("partial", *at),),
+        )
+        for at in each
+    ]
+    last = "loss" if case["site"] == "exit" else "embedding"
+    ends = [Segment(name=(last, m), needs=(("total", m, order[-1]),)) for m in microbatches]
+    partial = PortSpec(
+        shape=shape, dtype=case.dtype, placement=Placement.PARTIAL, cotangent=Placement.REPLICATE
+    )
+    total = PortSpec(
+        shape=shape, dtype=case.dtype, placement=Placement.REPLICATE, cotangent=Placement.REPLICATE
+    )
+    return Problem(
+        case=case,
+        inputs={("partial", *at): partial for at in each},
+        outputs={("total", *at): total for at in each},
+        segments=(*blocks, *ends),
+        parameters={
+            "world_size": case.ranks,
+            "ranks_per_node": case.ranks_per_node,
+            "microbatches": case["microbatches"],
+            "layers": layers,
+            "layer_order": order,
+            "shape": shape,
+            "elements": count(shape),
+            "dtype": case.dtype.value,
+        },
+    )
+
+
+def reference(io: IO, p: Any) -> None:
+    """Each partial activation summed over ranks as soon as it is there."""
+    for m in range(p.microbatches):
+        for layer in p.layer_order:
+            io.write("total", m, layer, all_reduce(io.read("partial", m, layer), "sum"))
+
+
+def has_backward(case: Case) -> bool:
+    """The exit's backward is the identity; the entry is itself the backward half of one."""
+    return bool(case["site"] == "exit")
+
+
+def payload_bytes(case: Case) -> int:
+    """Bytes that one rank gives to all M * L sums together."""
+    return int(case["microbatches"] * case["layers"] * count(case["shape"]) * case.dtype.bytes)
+
+
+def bus_factor(case: Case) -> float:
+    """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
+    return 2 * (case.ranks - 1) / case.ranks

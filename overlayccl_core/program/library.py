@@ -1,0 +1,89 @@
+"""Reading which strategies a source offers, and in which role, from its parsed tree."""
+
+import ast
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.language import Library
+from overlayccl_core.program.source_check import check_tree
+
+
+class Role(StrEnum):
+    """What a seed stands for in comparisons."""
+
+    DEVELOPER = "developer"
+    HAND_BUNDLED = "hand_bundled"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedLibrary:
+    """The LIBRARY of one source. functions: every public function in its order, listed or not."""
+
+    listed: Library
+    functions: tuple[str, ...]
+
+    @property
+    def seeds(self) -> tuple[tuple[str, Role], ...]:
+        """(name, role) of every listed strategy, developer first."""
+        return (
+            (self.listed.developer, Role.DEVELOPER),
+            (self.listed.hand_bundled, Role.HAND_BUNDLED),
+            *((name, Role.OTHER) for name in self.listed.others),
+        )
+
+
+def functions_of(source: str) -> tuple[str, ...]:
+    """The public functions of a source in its order; Rejected with the line if it is not in the language."""
+    return _functions(check_tree(source))
+
+
+def read_library(source: str) -> SeedLibrary:
+    """The LIBRARY of a source; Rejected with the line if it is missing, no literal, or names what is not there."""
+    tree = check_tree(source)
+    functions = _functions(tree)
+    last = tree.body[-1] if tree.body else None
+    if not (isinstance(last, ast.Assign) and isinstance(last.value, ast.Call)):
+        line = getattr(last, "lineno", 1)
+        raise Rejected(
+            "the last statement must be LIBRARY = Library(developer=..., hand_bundled=..., others=(...))"
+        ).at(line)
+    library = SeedLibrary(listed=_listed(last.value), functions=functions)
+    names = [name for name, _ in library.seeds]
+    for name in names:
+        if name not in functions:
+            raise Rejected(f"LIBRARY names {name!r}: the functions here are {', '.join(functions)}").at(
+                last.lineno
+            )
+    if len(set(names)) != len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise Rejected(f"LIBRARY names {twice!r} twice: a strategy has one role").at(last.lineno)
+    return library
+
+
+def _functions(tree: ast.Module) -> tuple[str, ...]:
+    return tuple(s.name for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
+
+
+def _listed(call: ast.Call) -> Library:
+    found: dict[str, Any] = {}
+    for keyword in call.keywords:
+        try:
+            found[str(keyword.arg)] = ast.literal_eval(keyword.value)
+        except ValueError:
+            raise Rejected(f"LIBRARY: {keyword.arg} must be written out, not computed").at(
+                keyword.lineno
+            ) from None
+    wanted = {"developer", "hand_bundled", "others"}
+    if call.args or set(found) != wanted:
+        raise Rejected(f"LIBRARY takes exactly {', '.join(sorted(wanted))} (got {', '.join(found)})").at(
+            call.lineno
+        )
+    others = found["others"]
+    if not isinstance(others, tuple) or not all(isinstance(n, str) for n in others):
+        raise Rejected("LIBRARY: others must be a tuple of names").at(call.lineno)
+    if not isinstance(found["developer"], str) or not isinstance(found["hand_bundled"], str):
+        raise Rejected("LIBRARY: developer and hand_bundled must each be a name").at(call.lineno)
+    return Library(**found)

@@ -1,0 +1,122 @@
+"""Known ways of averaging gradients over ranks. Read, never executed."""
+
+from overlayccl_core.program.language import (
+    Library,
+    all_gather,
+    all_reduce,
+    concat,
+    not_applicable,
+    pad,
+    reduce_scatter,
+    scale,
+    slice_axis,
+    split,
+)
+
+MIB = 1048576
+
+
+def developer(io, p):
+    """One all_reduce per tensor, then its scale."""
+    for i in p.tensor_order:
+        io.write("mean", i, scale(all_reduce(io.read("gradient", i), "sum"), 1, p.world_size))
+
+
+def reduce_back_to_back(io, p):
+    """All reduces first, so that they are in flight together; the scales later."""
+    sums = [all_reduce(io.read("gradient", i), "sum") for i in p.tensor_order]
+    for i, total in zip(p.tensor_order, sums, strict=True):
+        io.write("mean", i, scale(total, 1, p.world_size))
+
+
+def flat(io, p):
+    """One all_reduce of one buffer that holds all gradients."""
+    total = all_reduce(_read(io, p.tensor_order), "sum")
+    _write(io, p, p.tensor_order, scale(total, 1, p.world_size))
+
+
+def buckets_25MiB(io, p):
+    """Buckets of at most 25 MiB, as torch's DistributedDataParallel by default."""
+    _bucketed(io, p, 25 * MIB)
+
+
+def buckets_32MiB(io, p):
+    """Buckets of at most 32 MiB."""
+    _bucketed(io, p, 32 * MIB)
+
+
+def buckets_64MiB(io, p):
+    """Buckets of at most 64 MiB."""
+    _bucketed(io, p, 64 * MIB)
+
+
+def hierarchical(io, p):
+    """Scatter the sums over the ranks of a node, sum the shares across nodes, gather within the node."""
+    if p.ranks_per_node == p.world_size:
+        not_applicable("one tier")
+    size, ranks = p.ranks_per_node, range(p.world_size)
+    within = [[r for r in ranks if r // size == node] for node in range(p.world_size // size)]
+    across = [[r for r in ranks if r % size == place] for place in range(size)]
+    gradients = _padded(_read(io, p.tensor_order), size)
+    share = all_reduce(reduce_scatter(gradients, 0, within), "sum", across)
+    _write(io, p, p.tensor_order, all_gather(scale(share, 1, p.world_size), 0, within))
+
+
+def reduce_scatter_all_gather(io, p):
+    """Each rank averages its share, then all gather: the communication of ZeRO stage 1."""
+    share = reduce_scatter(_padded(_read(io, p.tensor_order), p.world_size))
+    _write(io, p, p.tensor_order, all_gather(scale(share, 1, p.world_size)))
+
+
+def _bucketed(io, p, limit):
+    """Fill buckets in the order in which gradients come; reduce each as soon as it is full."""
+    buckets = _greedy(p, limit)
+    sums = [all_reduce(_read(io, bucket), "sum") for bucket in buckets]
+    for bucket, total in zip(buckets, sums, strict=True):
+        _write(io, p, bucket, scale(total, 1, p.world_size))
+
+
+def _greedy(p, limit):
+    """The tensors in order, cut where the next one would exceed `limit` bytes; a larger tensor is a bucket."""
+    buckets, filled = [], 0
+    for i in p.tensor_order:
+        size = p.sizes[i] * p.element_bytes
+        if buckets and filled + size <= limit:
+            buckets = buckets[:-1] + [buckets[-1] + [i]]
+            filled += size
+        else:
+            buckets = buckets + [[i]]
+            filled = size
+    return buckets
+
+
+def _read(io, tensors):
+    """Some gradients in one buffer."""
+    return concat([io.read("gradient", i) for i in tensors])
+
+
+def _write(io, p, tensors, means):
+    """Hand out what `_read` joined; padding behind it is dropped."""
+    sizes = [p.sizes[i] for i in tensors]
+    for i, mean in zip(tensors, split(slice_axis(means, 0, 0, sum(sizes)), sizes), strict=True):
+        io.write("mean", i, mean)
+
+
+def _padded(x, parts):
+    """Zeros behind x, up to a multiple of `parts`."""
+    size = x.shape[0]
+    return pad(x, 0, 0, (size + parts - 1) // parts * parts)
+
+
+LIBRARY = Library(
+    developer="developer",
+    hand_bundled="flat",
+    others=(
+        "reduce_back_to_back",
+        "buckets_25MiB",
+        "buckets_32MiB",
+        "buckets_64MiB",
+        "hierarchical",
+        "reduce_scatter_all_gather",
+    ),
+)

@@ -17,8 +17,8 @@ from overlayccl_core.program.kinds import Kind, NotApplicable, Rejected
 from overlayccl_core.program.source_check import OPERATIONS, check_tree
 from overlayccl_core.program.tracer import IO, Value
 
-MAX_STEPS = 10_000_000
-MAX_ITEMS = 8_000_000  # made in lists, tuples and texts, in all
+MAX_STEPS = 4_000_000
+MAX_ITEMS = 4_000_000  # made in lists, tuples and texts, in all
 MAX_INTEGER = 2**63
 MAX_DEPTH = 64
 RUNS_PER_STEP = 8  # a step of fuel for so many runs of a layout
@@ -356,7 +356,7 @@ def _binary(op: ast.operator, left: Compiled, right: Compiled, node: ast.expr | 
         scope.fuel.spend()
         a, b = left(scope), right(scope)
         if isinstance(a, int) and isinstance(b, int):
-            if symbol == "**" and (b < 0 or b * a.bit_length() > 64):
+            if symbol == "**" and (b < 0 or b * (abs(a).bit_length() - 1) >= 63):
                 raise Rejected(f"{a} ** {b}: integers must stay below 2^63")
             found = apply(a, b)
             if not -MAX_INTEGER < found < MAX_INTEGER:

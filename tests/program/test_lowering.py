@@ -1,0 +1,107 @@
+"""Lowering and memory: which steps run, what is copied, when is waited, what is alive."""
+
+import pytest
+
+from overlayccl_core.program.lowering import Action, lower
+from overlayccl_core.program.memory import peak_bytes
+from overlayccl_core.program.tracing import trace_source
+from tests.small_problems import exchange, layers, strategy
+
+WORDS = "add, all_gather, all_reduce, boundary, concat, reshape, scale, slice_axis, split, reduce_scatter"
+
+
+def steps_of(body: str, problem) -> list[str]:
+    return [s.action.value for s in lower(trace_source(strategy(body, WORDS), "tried", problem))]
+
+
+def peak_of(body: str, problem) -> int:
+    return peak_bytes(trace_source(strategy(body, WORDS), "tried", problem))
+
+
+TWO = exchange(4, {"a": (4,), "b": (4,)}, {"y": (4,)})
+
+
+def test_a_collective_is_waited_for_where_its_value_is_used() -> None:
+    body = 'x = all_reduce(io.read("a"))\nz = all_reduce(io.read("b"))\nio.write("y", add(x, z))'
+    assert steps_of(body, TWO) == ["read", "start", "read", "start", "wait", "wait", "copy", "sum", "write"]
+
+
+def test_a_boundary_waits_for_everything_outstanding() -> None:
+    body = 'x = all_reduce(io.read("a"))\nz = all_reduce(io.read("b"))\nboundary()\nio.write("y", x)'
+    assert steps_of(body, TWO) == ["read", "start", "read", "start", "wait", "wait", "boundary", "write"]
+
+
+def test_a_collective_nobody_reads_is_issued_and_waited_for() -> None:
+    body = 'x = all_reduce(io.read("a"))\nz = all_reduce(io.read("b"))\nio.write("y", x)'
+    assert steps_of(body, TWO)[-2:] == ["write", "wait"]
+
+
+def test_in_flight_counts_what_is_outstanding() -> None:
+    body = 'x = all_reduce(io.read("a"))\nz = all_reduce(io.read("b"))\nio.write("y", add(x, z))'
+    starts = [s.in_flight for s in lower(trace_source(strategy(body, WORDS), "tried", TWO)) if s.action is Action.START]
+    assert starts == [0, 1]
+
+
+def test_only_an_owned_value_that_nobody_needs_again_is_overwritten() -> None:
+    owned = 'io.write("y", all_reduce(add(io.read("a"), io.read("b"))))'
+    kept = 'x = add(io.read("a"), io.read("b"))\nio.write("y", add(all_reduce(x), x))'
+
+    def start(body: str):
+        return next(s for s in lower(trace_source(strategy(body, WORDS), "tried", TWO)) if s.action is Action.START)
+
+    assert start(owned).in_place and not start(kept).in_place
+
+
+def test_an_input_and_an_alias_are_never_overwritten() -> None:
+    problem = exchange(4, {"a": (8,)}, {"y": (4,), "z": (4,)})
+    body = 'x = all_reduce(io.read("a"))\nu, v = split(x, 2)\nio.write("y", scale(u, 2))\nio.write("z", v)'
+    steps = lower(trace_source(strategy(body, WORDS), "tried", problem))
+    assert [s.in_place for s in steps if s.action in (Action.START, Action.SCALE)] == [False, False]
+
+
+def test_each_value_is_freed_once_after_its_last_use() -> None:
+    problem = layers(4, 3, 2, (4,))
+    body = """
+for l in range(p.layers):
+    total = all_reduce(concat([io.read("partial", m, l) for m in range(3)]))
+    for m, part in enumerate(split(total, 3)):
+        io.write("total", m, l, part)
+"""
+    steps = lower(trace_source(strategy(body, WORDS), "tried", problem))
+    freed = [x for s in steps for x in s.frees]
+    assert len(freed) == len(set(freed)) == len({s.node for s in steps if s.node})
+    for i, step in enumerate(steps):
+        for later in steps[i + 1 :]:
+            used = {later.node, *(later.node.operands if later.action is not Action.WRITE and later.node else ())}
+            assert later.action is Action.WAIT or not used & set(step.frees)
+
+
+@pytest.mark.parametrize(
+    ("body", "elements"),
+    [
+        ('io.write("y", io.read("a"))', 0),  # the model's own value
+        ('io.write("y", all_reduce(io.read("a")))', 4),  # a copy of the input, reduced in place
+        ('io.write("y", scale(all_reduce(io.read("a")), 1, 4))', 4),  # scaled in place
+        ('io.write("y", slice_axis(all_gather(io.read("a")), 0, 0, 4))', 16),  # the slice keeps the whole
+        ('io.write("y", add(io.read("a"), io.read("b")))', 12),  # joined, then added
+    ],
+)
+def test_peak_memory_is_counted_exactly(body: str, elements: int) -> None:
+    assert peak_of(body, TWO) == 4 * elements
+
+
+def test_an_output_lives_until_its_last_segment_has_run() -> None:
+    microbatch_major = """
+for m in range(p.microbatches):
+    for l in range(p.layers):
+        io.write("total", m, l, all_reduce(io.read("partial", m, l)))
+"""
+    lockstep = """
+for l in range(p.layers):
+    xs = [all_reduce(io.read("partial", m, l)) for m in range(p.microbatches)]
+    for m, x in enumerate(xs):
+        io.write("total", m, l, x)
+"""
+    few, many = layers(4, 2, 2, (4,)), layers(4, 8, 2, (4,))
+    assert peak_of(microbatch_major, few) == peak_of(microbatch_major, many) == 16
+    assert peak_of(lockstep, many) == 4 * peak_of(lockstep, few)

@@ -1,0 +1,166 @@
+"""The strategy language: what it computes, what it refuses (with the line), and that everything ends."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlayccl_core.program import restricted
+from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.tracing import trace_source
+from tests.small_problems import exchange, strategy
+
+PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)}, chunk=2)
+
+
+def run(body: str, words: str = "all_reduce") -> object:
+    return trace_source(strategy(body, words), "tried", PROBLEM)
+
+
+def value_of(expression: str) -> object:
+    """What the interpreter computes for an expression of the language."""
+    scope = restricted.load(f"def f(a):\n    return {expression}\n")
+    return scope.names["f"].call([0], {}, scope)
+
+
+def test_a_strategy_of_one_line_becomes_a_program() -> None:
+    assert [x.kind for x in run('io.write("y", all_reduce(io.read("x")))').nodes] == ["input", "all_reduce"]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[i * i for i in range(5) if i % 2 == 0]",
+        "[(i, j) for i in range(3) for j in range(i)]",
+        "sum(i for i in range(10))",
+        "[a for a, b in zip([1, 2], [3, 4]) if b > 3]",
+        "list(enumerate(reversed(range(3))))",
+        "(1 if 3 in [1, 2] else 2) + len((1, 2))",
+        "-7 // 2 + -7 % 3 + 2 ** 10",
+        "[1, 2] * 2 + [3][0:1]",
+        "max(3, 1) if not 0 and 1 else min(1, 2)",
+        "divmod(17, 5)",
+        "sorted([3, 1, 2])[-1]",
+        "(lambda b: b + 1)(2)",
+        "1 < 2 < 3 != 4",
+    ],
+)
+def test_expressions_mean_what_they_mean_in_python(expression: str) -> None:
+    assert value_of(expression) == eval(expression)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(-50, 50), st.integers(-50, 50), st.sampled_from(["+", "-", "*", "//", "%"]))
+def test_integer_arithmetic_is_pythons(a: int, b: int, op: str) -> None:
+    text = f"({a}) {op} ({b})"
+    if op in ("//", "%") and b == 0:
+        with pytest.raises(Rejected, match="by zero"):
+            value_of(text)
+    else:
+        assert value_of(text) == eval(text)
+
+
+def test_local_functions_close_over_names_and_comprehensions_do_not_leak() -> None:
+    source = "def f(a):\n    b = 2\n    def g(c):\n        return b * c\n    d = [g(i) for i in range(3)]\n    return d\n"
+    scope = restricted.load(source)
+    assert scope.names["f"].call([0], {}, scope) == [0, 2, 4]
+    with pytest.raises(Rejected, match="unknown name 'i'"):
+        value_of("[i for i in range(3)] + [i]")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("import os", r"line 5: the only import is|line 5: Import is not"),
+        ("x = io.__class__", "line 5: .__class__"),
+        ("x = (1).real", r"line 5: no attribute \.real"),
+        ("x = p.chunks", "line 5: no parameter p.chunks: there are chunk, ranks"),
+        ("while True:\n    pass", "line 5: While is not in the language"),
+        ("try:\n    pass\nexcept Rejected:\n    pass", "line 5: Try is not in the language"),
+        ("global y", "line 5: Global is not"),
+        ("exec('1')", "line 5: unknown name 'exec'"),
+        ("y = __import__('os')", "two underscores"),
+        ("y = 1.5", r"line 5: 1\.5: constants are integers"),
+        ("y = f'{p}'", "line 5: JoinedStr is not"),
+        ("y = '%d' % 3", "line 5: str % int"),
+        ("y = {1: 2}", "line 5: Dict is not"),
+        ("y = [*range(3)]", "line 5: Starred is not"),
+        ("y[0] = 1", "line 5: only names"),
+        ("(yield 1)", "line 5: Yield is not"),
+        ("y = all_reduce(3)", "line 5: 'int' object has no attribute"),
+        ("y = all_reduce()", "line 5: all_reduce.. missing 1 required"),
+        ("y = 3 / 4", "line 5: Div is not"),
+        ("del io", "line 5: Delete is not"),
+        ("y = io", "output y is never written"),
+        ("y = (1)(2)", "line 5: int cannot be called"),
+        ("y = p(1)", "line 5: Parameters cannot be called"),
+        ("for a, b in [1]:\n    pass", "int has no items"),
+        ("for a, b in [(1, 2, 3)]:\n    pass", "cannot unpack 3 values into 2"),
+        ("y = [1][5]", "line 5: list index out of range"),
+    ],
+)
+def test_what_is_not_in_the_language_is_refused_with_its_line(body: str, message: str) -> None:
+    with pytest.raises(Rejected, match=message):
+        run(body)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def f(io, p:\n  pass", "line 1: does not parse"),
+        ("from os import path", "line 1: the only import is"),
+        ("from overlayccl_core.program.language import everything", "line 1: the language has no 'everything'"),
+        ("from overlayccl_core.program.language import *", r"line 1: the language has no '\*'"),
+        ("print(1)", "line 1: a file of strategies holds"),
+        ("@staticmethod\ndef f(io, p):\n    pass", "no decorators"),
+        ("def f(io, p=1):\n    pass", "without defaults"),
+        ("def f(*io):\n    pass", "plain arguments"),
+        ("x = [1]", "a file of strategies holds"),
+        ("class A:\n    pass", "a file of strategies holds"),
+        ("def f(io, p):\n    pass", "no strategy 'tried' in the source: there are f"),
+        ("\x00", "does not parse"),
+        ("x = " + "(" * 5000 + ")" * 5000, "does not parse"),
+    ],
+)
+def test_a_file_that_is_no_file_of_strategies_is_refused(source: str, message: str) -> None:
+    with pytest.raises(Rejected, match=message):
+        trace_source(source, "tried", PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("for i in range(10 ** 18):\n    pass", "does not end within"),
+        ("y = [0 for i in range(10 ** 18)]", "does not end within"),
+        ("y = list(range(10 ** 12))", "more than .* list items"),
+        ("y = [0] * 10 ** 15", "more than .* list items"),
+        ("y = 'a' * 10 ** 15", "more than .* list items"),
+        ("y = 10 ** 10 ** 10", r"below 2\^63"),
+        ("y = 2 ** 62 * 4", r"below 2\^63"),
+        ("y = sum(range(10 ** 15))", "list items"),
+        ("def f(n):\n    return f(n)\ny = f(1)", "deeper than"),
+        ("def f(n):\n    return [f(n - 1), f(n - 1)] if n else 0\ny = f(60)", "does not end within"),
+        ("y = zeros((2 ** 40, 2 ** 40))", "make it smaller"),
+        ("y = broadcast(io.read('x'), 0, 2 ** 40)", "separate runs"),
+        ("x = io.read('x')\nfor i in range(100):\n    x = concat([x, x])", "make it smaller|separate runs"),
+    ],
+)
+def test_endless_loops_and_bombs_end_by_fuel(body: str, message: str) -> None:
+    with pytest.raises(Rejected, match=message):
+        run(body, "all_reduce, broadcast, concat, zeros")
+
+
+def test_a_strategy_can_say_that_it_is_not_applicable() -> None:
+    with pytest.raises(NotApplicable, match="one tier"):
+        run("if p.ranks_per_node == p.ranks:\n    not_applicable('one tier')", "not_applicable")
+
+
+def test_fuel_is_spent_alike_on_every_run() -> None:
+    spent = []
+    for _ in range(2):
+        fuel = restricted.Fuel()
+        scope = restricted.load(
+            "def f(a):\n    return sum([i * i for i in range(100)])\n", fuel
+        )
+        scope.names["f"].call([0], {}, scope)
+        spent.append((fuel.steps, fuel.items))
+    assert spent[0] == spent[1] and spent[0][0] < restricted.MAX_STEPS

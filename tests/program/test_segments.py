@@ -1,0 +1,107 @@
+"""Order: which schedules the segments allow, and what a refusal names."""
+
+import pytest
+
+from overlayccl_core.program.nodes import substitute
+from overlayccl_core.program.program import Write
+from overlayccl_core.program.schedule import schedule
+from overlayccl_core.program.segments import Depths, IllegalOrder, Run, walk
+from overlayccl_core.program.tracing import trace_source
+from tests.small_problems import layers, strategy
+
+PROBLEM = layers(4, 2, 2, (3,))
+MICROBATCH_MAJOR = """
+for m in range(p.microbatches):
+    for l in range(p.layers):
+        io.write("total", m, l, all_reduce(io.read("partial", m, l)))
+    boundary()
+"""
+LOCKSTEP = """
+for l in range(p.layers):
+    xs = [io.read("partial", m, l) for m in range(p.microbatches)]
+    total = all_reduce(concat(xs))
+    for m, part in enumerate(split(total, p.microbatches)):
+        io.write("total", m, l, part)
+"""
+OVER_LAYERS = """
+for m in range(p.microbatches):
+    xs = [io.read("partial", m, l) for l in range(p.layers)]
+    total = all_reduce(concat(xs))
+    for l, part in enumerate(split(total, p.layers)):
+        io.write("total", m, l, part)
+"""
+WAVEFRONT = """
+a = all_reduce(io.read("partial", 0, 0))
+io.write("total", 0, 0, a)
+both = all_reduce(concat([io.read("partial", 0, 1), io.read("partial", 1, 0)]))
+io.write("total", 0, 1, slice_axis(both, 0, 0, 3))
+io.write("total", 1, 0, slice_axis(both, 0, 3, 3))
+io.write("total", 1, 1, all_reduce(io.read("partial", 1, 1)))
+"""
+WORDS = "all_reduce, boundary, concat, slice_axis, split"
+
+
+def traced(body: str):
+    return trace_source(strategy(body, WORDS), "tried", PROBLEM)
+
+
+@pytest.mark.parametrize("body", [MICROBATCH_MAJOR, LOCKSTEP, WAVEFRONT])
+def test_schedules_that_respect_the_model_are_legal(body: str) -> None:
+    timeline = walk(traced(body))
+    assert sum(isinstance(e, Run) for _, e in timeline) == len(PROBLEM.segments)
+
+
+def test_bundling_across_a_true_dependency_names_the_segment_and_the_output() -> None:
+    with pytest.raises(IllegalOrder, match=r"read partial\[0, 1\]: segment block\[0, 1\] needs output total\[0, 0\]"):
+        walk(traced(OVER_LAYERS))
+
+
+def test_a_segment_runs_as_soon_as_its_needs_are_written() -> None:
+    timeline = walk(traced(LOCKSTEP))
+    kinds = [e.segment.name if isinstance(e, Run) else type(e).__name__ for _, e in timeline]
+    first_write = kinds.index("Write")
+    assert kinds[first_write + 1] == ("block", 0, 1)
+
+
+def test_depth_counts_collectives_through_the_model() -> None:
+    program = traced(MICROBATCH_MAJOR)
+    depths = Depths(PROBLEM, program.outputs)
+    assert [depths.node(x) for x in program.collectives] == [1, 2, 1, 2]
+
+
+def test_depth_of_a_collective_joined_across_a_dependence_is_refused() -> None:
+    with pytest.raises(IllegalOrder, match="would wait for itself"):
+        schedule(PROBLEM, traced(OVER_LAYERS).outputs)
+
+
+@pytest.mark.parametrize("body", [MICROBATCH_MAJOR, LOCKSTEP, WAVEFRONT])
+def test_rebuilt_events_compute_the_same_values_in_a_legal_order(body: str) -> None:
+    program = traced(body)
+    again = schedule(PROBLEM, program.outputs)
+    walk(again)
+    assert again.value_digest == program.value_digest
+    assert schedule(PROBLEM, again.outputs).digest == again.digest
+
+
+def test_schedule_reads_late_and_writes_early() -> None:
+    again = schedule(PROBLEM, traced(LOCKSTEP).outputs)
+    kinds = [type(e).__name__ for e in again.events]
+    assert kinds == ["Read", "Read", "Issue", "Write", "Write"] * 2
+
+
+def test_schedule_puts_a_boundary_where_the_graph_changes() -> None:
+    again = schedule(PROBLEM, traced(MICROBATCH_MAJOR).outputs)
+    names = [type(e).__name__ for e in again.events]
+    assert names.count("Boundary") == 3  # g0 g1 | g0 g1: sorted by depth, the graph changes three times
+
+
+def test_the_value_digest_ignores_the_schedule_and_the_digest_does_not() -> None:
+    program = traced(LOCKSTEP)
+    same = substitute(program.outputs, {})
+    other = type(program)(PROBLEM, program.events)
+    assert other.digest == program.digest and same == program.outputs
+    swapped = list(program.events)
+    i = next(i for i, e in enumerate(swapped) if isinstance(e, Write))
+    swapped[i], swapped[i + 1] = swapped[i + 1], swapped[i]
+    turned = type(program)(PROBLEM, swapped)
+    assert turned.value_digest == program.value_digest and turned.digest != program.digest

@@ -42,7 +42,9 @@ class Deployment:
                 f"use {self.ranks} for one node"
             )
         sizes = [tier.ranks for tier in self.tiers]
-        nested = all(large > small and large % small == 0 for small, large in zip(sizes, sizes[1:], strict=False))
+        nested = all(
+            large > small and large % small == 0 for small, large in zip(sizes, sizes[1:], strict=False)
+        )
         if not sizes or sizes[-1] != self.ranks or not nested:
             raise ValueError(
                 f"{where}: each tier must be a multiple of the one before and the last hold all {self.ranks} ranks "
@@ -51,7 +53,9 @@ class Deployment:
         if len({tier.name for tier in self.tiers}) != len(self.tiers):
             raise ValueError(f"{where}: names of tiers must differ (got {[t.name for t in self.tiers]})")
         if self.memory_budget_bytes < 1:
-            raise ValueError(f"{where}: memory_budget must be at least one byte (got {self.memory_budget_bytes})")
+            raise ValueError(
+                f"{where}: memory_budget must be at least one byte (got {self.memory_budget_bytes})"
+            )
 
     @property
     def nodes(self) -> int:
@@ -73,7 +77,9 @@ def load(path: str | Path) -> Deployment:
     _validate(file, data)
     ranks = data["ranks"]
     per_node = data.get("ranks_per_node", ranks)
-    tiers = tuple(Tier(name=t["name"], ranks=t["ranks"]) for t in data.get("tiers", ())) or _tiers(ranks, per_node)
+    tiers = tuple(Tier(name=t["name"], ranks=t["ranks"]) for t in data.get("tiers", ())) or _tiers(
+        ranks, per_node
+    )
     try:
         return Deployment(
             name=file.stem,
@@ -111,7 +117,9 @@ def _schema() -> dict[str, Any]:
 
 
 def _validate(file: Path, data: object) -> None:
-    errors = sorted(jsonschema.Draft202012Validator(_schema()).iter_errors(data), key=lambda e: list(map(str, e.path)))
+    errors = sorted(
+        jsonschema.Draft202012Validator(_schema()).iter_errors(data), key=lambda e: list(map(str, e.path))
+    )
     if not errors:
         return
     error = errors[0]

@@ -26,7 +26,9 @@ def mixed_probes(deployment: Deployment, *, seed: int, count: int, role: Role) -
 def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:
     rng = np.random.default_rng([seed, number])
     probe = ProbeBuilder(deployment.ranks, deployment.ranks_per_node)
-    kinds = [COLLECTIVES[i] for i in rng.integers(len(COLLECTIVES), size=rng.integers(1, MOST_OPERATIONS + 1))]
+    kinds = [
+        COLLECTIVES[i] for i in rng.integers(len(COLLECTIVES), size=rng.integers(1, MOST_OPERATIONS + 1))
+    ]
     unwritten: list[Node] = []
     for kind in kinds:
         size = operand_size(kind, _payload(rng, deployment.ranks), deployment.ranks)

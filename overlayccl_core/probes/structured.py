@@ -116,6 +116,7 @@ LAYOUTS: tuple[tuple[str, Layout, int, int], ...] = (  # name, layout, elements,
     ("transpose-width-16", transposed(16), 2**18, 2),
     ("transpose-width-256", transposed(256), 2**18, 2),
     ("shuffle-width-1", shuffled(1), 2**12, 4),
+    ("shuffle-width-1", shuffled(1), 2**17, 1),
     ("shuffle-width-16", shuffled(16), 2**16, 2),
     ("shuffle-width-256", shuffled(256), 2**18, 2),
 )

@@ -24,8 +24,9 @@ def wire_bytes(node: Node) -> float:
     and experience (2007), section 3: 2 (g - 1) / g of the payload for all_reduce, (g - 1) / g for the others.
     """
     if node.kind is Kind.COLLECTIVE_PERMUTE:
-        moves = any(source not in (-1, rank) for rank, source in enumerate(node.sources))
-        return float(node.bytes) if moves else 0.0
+        source = np.array(node.sources)
+        moves = (source >= 0) & (source != np.arange(source.size))
+        return float(node.bytes) if moves.any() else 0.0
     g = node.groups.size
     steps = 2 * (g - 1) if node.kind is Kind.ALL_REDUCE else g - 1
     return steps / g * payload_bytes(node)
@@ -34,8 +35,9 @@ def wire_bytes(node: Node) -> float:
 def crosses_nodes(node: Node, ranks_per_node: int) -> bool:
     """True if some message of a collective leaves its node."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
-        pairs = ((rank, source) for rank, source in enumerate(node.sources) if source >= 0)
-        return any(rank // ranks_per_node != source // ranks_per_node for rank, source in pairs)
+        source = np.array(node.sources)
+        here = np.arange(source.size) // ranks_per_node
+        return bool(((source >= 0) & (source // ranks_per_node != here)).any())
     return groups_cross_nodes(node.groups, ranks_per_node)
 
 

@@ -1,0 +1,167 @@
+"""What a Program does, counted from its steps: the columns of the cost model, as data.
+
+Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
+outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that the
+Program stops to wait, local operations with their bytes, graphs, and bytes through a node's network card.
+Optional columns refine `together` by how many are outstanding; the fit takes them only if they help.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from overlayccl_core.program.groups import Groups
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import crosses_nodes, groups_cross_nodes, payload_bytes, wire_bytes
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.view_plan import Layout
+
+
+class Term(StrEnum):
+    """Groups of columns, for display and ablation.
+
+    `compile` has columns only where a backend compiles; those that run eagerly have none.
+    """
+
+    LAUNCH = "launch"
+    COLLECTIVES = "collectives"
+    AMORTIZATION = "amortization"
+    COMPILE = "compile"
+    COPIES = "copies"
+    NETWORK = "network"
+
+
+class Increment(StrEnum):
+    """Sets of optional columns: an extra for the earlier ones of a run of collectives that are in flight."""
+
+    NONE = ""
+    SECOND = "second"
+    TO_EIGHTH = "second_to_eighth"
+
+
+EIGHTH = 7  # outstanding when the eighth of a run starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Column:
+    """One feature: its name, the term that it belongs to, and the unit of its coefficient."""
+
+    name: str
+    term: Term
+    unit: str
+    increment: Increment = Increment.NONE
+
+
+Features = Mapping[Column, float]
+
+
+def features(program: Program) -> Features:
+    """The features of a Program that are not 0; a function of its steps and of the ranks on a node."""
+    per_node = program.problem.case.ranks_per_node
+    counts = _Counts()
+    started = False  # a collective, since the Program last waited
+    after_boundary = False
+    counts.add("graph.first", Term.LAUNCH)
+    for step in lower(program):
+        if step.action is Action.BOUNDARY:
+            after_boundary = True
+            continue
+        if after_boundary and step.action is not Action.WAIT:
+            counts.add("graph.next", Term.LAUNCH)
+            after_boundary = False
+        if step.action is Action.START:
+            started = True
+            _collective(counts, step, per_node)
+        elif step.action is Action.WAIT:
+            if started:
+                counts.add("wait", Term.COLLECTIVES)
+            started = False
+        elif step.node is not None:
+            _local(counts, step, step.node)
+    return counts.found
+
+
+class _Counts:
+    """Sums of columns."""
+
+    def __init__(self) -> None:
+        self.found: dict[Column, float] = {}
+
+    def add(self, name: str, term: Term, increment: Increment = Increment.NONE) -> None:
+        self._add(_column(f"{name}.count", term, "us", increment), 1)
+
+    def add_bytes(self, name: str, term: Term, size: float) -> None:
+        self._add(_column(f"{name}.bytes", term, "us/B"), size)
+
+    def add_runs(self, name: str, term: Term, runs: float) -> None:
+        self._add(_column(f"{name}.runs", term, "us/run"), runs)
+
+    def _add(self, column: Column, value: float) -> None:
+        self.found[column] = self.found.get(column, 0.0) + value
+
+
+@lru_cache(maxsize=4096)
+def _column(name: str, term: Term, unit: str, increment: Increment = Increment.NONE) -> Column:
+    return Column(name=name, term=term, unit=unit, increment=increment)
+
+
+def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
+    node = step.node
+    assert node is not None
+    name = f"{node.kind.value}.{_reach(node, ranks_per_node)}"
+    if step.in_flight == 0:
+        state, term = "alone", Term.COLLECTIVES
+    else:
+        state, term = "together", Term.AMORTIZATION
+        if step.in_flight == 1:
+            counts.add(f"{node.kind.value}.{Increment.SECOND.value}", term, Increment.SECOND)
+        if step.in_flight <= EIGHTH:
+            counts.add(f"{node.kind.value}.{Increment.TO_EIGHTH.value}", term, Increment.TO_EIGHTH)
+    counts.add(f"{name}.{state}", term)
+    counts.add_bytes(f"{name}.{state}", term, payload_bytes(node))
+    if crosses_nodes(node, ranks_per_node):
+        counts.add_bytes("network_card", Term.NETWORK, wire_bytes(node) * ranks_per_node)
+
+
+def _reach(node: Node, ranks_per_node: int) -> str:
+    """`node4`: groups of 4 ranks, each on one node; `network7`: groups that span nodes."""
+    if node.kind is Kind.COLLECTIVE_PERMUTE:
+        return "network" if crosses_nodes(node, ranks_per_node) else "node"
+    return _groups_reach(node.groups, ranks_per_node)
+
+
+@lru_cache(maxsize=1024)
+def _groups_reach(groups: Groups, ranks_per_node: int) -> str:
+    return f"{'network' if groups_cross_nodes(groups, ranks_per_node) else 'node'}{groups.size}"
+
+
+def _local(counts: _Counts, step: Step, node: Node) -> None:
+    """A copy, sum, scale or cast; an alias costs nothing."""
+    match step.action:
+        case Action.SUM:
+            _work(counts, "sum", node.operands[0].bytes)
+        case Action.SCALE:
+            _work(counts, "scale", node.bytes)
+        case Action.CAST:
+            _work(counts, "cast", node.operands[0].bytes + node.bytes)
+        case Action.COPY if step.plan is not None and not step.plan.is_alias:
+            if step.plan.joins:
+                _work(counts, "copy", sum(x.bytes for x in node.operands))
+            if step.plan.layout is Layout.RADIX:
+                _work(counts, "strided", node.bytes)
+                counts.add_runs("strided", Term.COPIES, node.map.runs / node.map.rows)
+            elif step.plan.layout is Layout.ROWS:
+                _work(counts, "gather", node.bytes)
+                counts.add_runs("gather", Term.COPIES, node.size // step.plan.width)
+            else:
+                _work(counts, "copy", node.bytes)
+        case _:
+            pass
+
+
+def _work(counts: _Counts, name: str, size: int) -> None:
+    counts.add(name, Term.COPIES)
+    counts.add_bytes(name, Term.COPIES, size)

@@ -1,0 +1,112 @@
+"""How right the model is: predictions against samples, always beside how well the samples repeat themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau, spearmanr
+
+from overlayccl_core import statistics
+
+Floats = NDArray[np.float64]
+STANDARD_ERRORS = 2.0  # two Programs whose measured difference is larger can be told apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A Program's predicted time and its samples, one a round."""
+
+    predicted_us: float
+    samples_us: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """Figures of n Programs; None where they have no meaning (an order of fewer than 3, one round).
+
+    pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are predicted
+    in the right order. top1_regret: the measured time of the Program that is predicted to be the fastest over
+    that of the fastest, less 1; within_noise: the two cannot be told apart. repeat_*: even against odd rounds.
+    residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
+    """
+
+    n: int
+    rounds: int
+    spearman: float | None
+    kendall: float | None
+    median_rel_error: float
+    pair_accuracy: float | None
+    pairs: int
+    top1_regret: float
+    top1_within_noise: bool
+    repeat_spearman: float | None
+    repeat_rel_error: float | None
+    residual_low: float
+    residual_high: float
+
+    def to_row(self) -> dict[str, Any]:
+        """The columns of the table `fidelity` that come from here."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def fidelity(scored: Sequence[Scored]) -> Fidelity:
+    """The figures of some Programs timed in one batch. ValueError without any."""
+    if not scored:
+        raise ValueError("fidelity needs at least one measured Program that has a price (got none)")
+    estimates = [statistics.estimate(s.samples_us) for s in scored]
+    measured = np.array([e.value for e in estimates])
+    errors = np.array([0.0 if e.rounds < 2 else e.standard_error for e in estimates])
+    predicted = np.array([s.predicted_us for s in scored])
+    accuracy, pairs = pair_accuracy(measured, errors, predicted)
+    regret, within = top1(measured, errors, predicted)
+    repeat_order, repeat_error = _repeat([s.samples_us for s in scored])
+    low, high = np.quantile(measured / predicted, [0.10, 0.90])
+    return Fidelity(
+        n=len(scored),
+        rounds=min(e.rounds for e in estimates),
+        spearman=_order(spearmanr, measured, predicted),
+        kendall=_order(kendalltau, measured, predicted),
+        median_rel_error=float(np.median(np.abs(predicted - measured) / measured)),
+        pair_accuracy=accuracy,
+        pairs=pairs,
+        top1_regret=regret,
+        top1_within_noise=within,
+        repeat_spearman=repeat_order,
+        repeat_rel_error=repeat_error,
+        residual_low=float(low),
+        residual_high=float(high),
+    )
+
+
+def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float | None, int]:
+    """(part predicted in the right order, how many pairs can be told apart); None without any such pair."""
+    i, j = np.triu_indices(len(measured), 1)
+    difference = measured[i] - measured[j]
+    apart = np.abs(difference) > STANDARD_ERRORS * np.hypot(errors[i], errors[j])
+    if not apart.any():
+        return None, 0
+    right = np.sign(predicted[i] - predicted[j]) == np.sign(difference)
+    return float(right[apart].mean()), int(apart.sum())
+
+
+def top1(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float, bool]:
+    """(regret of the Program that is predicted to be the fastest, whether it is within noise of the fastest)."""
+    chosen, best = int(np.argmin(predicted)), int(np.argmin(measured))
+    noise = STANDARD_ERRORS * float(np.hypot(errors[chosen], errors[best]))
+    return float(measured[chosen] / measured[best] - 1), bool(measured[chosen] - measured[best] <= noise)
+
+
+def _repeat(batch: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
+    """(Spearman, median relative difference) of the estimates from even and from odd rounds."""
+    if min(len(samples) for samples in batch) < 2:
+        return None, None
+    even, odd = np.array([statistics.halves(samples) for samples in batch]).T
+    return _order(spearmanr, even, odd), statistics.repeat_error(batch)
+
+
+def _order(correlation: Any, a: Floats, b: Floats) -> float | None:
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    return float(correlation(a, b).statistic)

@@ -1,0 +1,186 @@
+"""Fitting theta: non-negative least squares on relative errors, with what the probes can and cannot tell.
+
+Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms; columns are scaled to
+unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter 23
+(scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction to the
+bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so that a
+column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles: theta's
+intervals say nothing of what the model leaves out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from overlayccl_core.costmodel.features import Column, Features, Increment
+from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+
+Floats = NDArray[np.float64]
+INTERVAL = (0.025, 0.975)  # of theta
+PREDICTION_INTERVAL = (0.10, 0.90)
+TOLD_APART = 1e-2  # least distance of a column (of unit norm) to the span of the others
+BETTER = 0.99  # an increment must lower the cross-validated error at least to this part of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitSettings:
+    """ridge: of the scaled problem. bootstraps: for theta's intervals. folds: of the cross-validation."""
+
+    ridge: float = 0.02
+    bootstraps: int = 200
+    folds: int = 6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.ridge < 0 or self.bootstraps < 2 or self.folds < 2:
+            raise ValueError(
+                "a fit needs a ridge of at least 0, 2 bootstraps and 2 folds "
+                f"(got {self.ridge}, {self.bootstraps} and {self.folds})"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """A timed Program. judges: its cross-validated residual counts (the mixed Programs; probes are no Programs
+    that anybody runs)."""
+
+    features: Features
+    time_us: float
+    judges: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Theta, the increments that were kept, and the cross-validated measured / predicted of the judges."""
+
+    theta: Theta
+    increments: tuple[Increment, ...]
+    residuals: Floats
+
+
+def fit(observations: Sequence[Observation], settings: FitSettings, *, fingerprint: str = "") -> Fit:
+    """Fit theta to timed Programs. ValueError where there are fewer judges than folds, or a time is not positive."""
+    judges = sum(o.judges for o in observations)
+    if judges < settings.folds:
+        raise ValueError(
+            f"a fit needs at least {settings.folds} mixed Programs to judge it (got {judges}): "
+            "run the probes again with more of them"
+        )
+    if bad := [o.time_us for o in observations if not o.time_us > 0]:
+        raise ValueError(f"times must be positive (got {bad[0]} us): run the probes again")
+    increments = _increments_that_help(observations, settings)
+    system = _System(observations, increments, settings.ridge)
+    residuals = system.cross_validated(settings)
+    low, high = np.quantile(residuals, PREDICTION_INTERVAL)
+    theta = Theta(_coefficients(system, residuals, settings), float(low), float(high), fingerprint)
+    return Fit(theta=theta, increments=increments, residuals=residuals)
+
+
+class _System:
+    """The weighted least squares problem of some observations: x[rows, columns] / time, scaled columns."""
+
+    def __init__(
+        self, observations: Sequence[Observation], increments: Sequence[Increment], ridge: float
+    ) -> None:
+        wanted = (Increment.NONE, *increments)
+        found = {c for o in observations for c in o.features if c.increment in wanted}
+        self.columns: list[Column] = sorted(found)
+        index = {column: j for j, column in enumerate(self.columns)}
+        x = np.zeros((len(observations), len(self.columns)))
+        for i, o in enumerate(observations):
+            for column, amount in o.features.items():
+                if column in index:
+                    x[i, index[column]] = amount / o.time_us
+        self.uses = (x > 0).sum(axis=0)
+        self.scale: Floats = np.linalg.norm(x, axis=0)
+        self.scale[self.scale == 0] = 1.0
+        self.x: Floats = x / self.scale
+        self.judges = np.flatnonzero([o.judges for o in observations])
+        self.ridge = ridge
+
+    def solve(self, rows: NDArray[np.int64], factors: Floats | float = 1.0) -> Floats:
+        """Non-negative scaled coefficients from some rows, as if their times were `factors` of what they are."""
+        p = len(self.columns)
+        seen = self.x[rows] / np.broadcast_to(factors, len(rows))[:, None]
+        a = np.vstack([seen, np.sqrt(self.ridge / len(self.x)) * np.eye(p)])
+        b = np.concatenate([np.ones(len(rows)), np.zeros(p)])
+        solution: Floats = nnls(a, b, maxiter=30 * p)[0]
+        return solution
+
+    def all_rows(self) -> NDArray[np.int64]:
+        """Every row once."""
+        return np.arange(len(self.x))
+
+    def cross_validated(self, settings: FitSettings) -> Floats:
+        """measured / predicted of every judge, predicted from the rows outside its fold."""
+        shuffled = np.random.default_rng(settings.seed).permutation(self.judges)
+        residuals = []
+        for fold in np.array_split(shuffled, settings.folds):
+            solution = self.solve(np.setdiff1d(self.all_rows(), fold))
+            predicted = self.x[fold] @ solution  # in units of the measured time
+            residuals.append(1.0 / np.maximum(predicted, np.finfo(float).tiny))
+        return np.concatenate(residuals)
+
+    def told_apart(self) -> NDArray[np.bool_]:
+        """Which columns do not lie (nearly) in the span of the others.
+
+        The distance of a column to the span of the others is 1 / sqrt of the diagonal of the inverse Gram
+        matrix; a column that no row uses has none.
+        """
+        _, singular, v = np.linalg.svd(self.x, full_matrices=False)
+        full = np.zeros(self.x.shape[1])
+        full[: len(singular)] = singular
+        v_full = np.vstack([v, np.zeros((len(full) - len(v), v.shape[1]))])
+        tiny = np.finfo(float).eps * max(self.x.shape)
+        weight = np.where(full > tiny, 1.0 / np.maximum(full, tiny), 1.0 / tiny)
+        inverse_diagonal = ((v_full * weight[:, None]) ** 2).sum(axis=0)
+        if len(v) < len(full):  # fewer rows than columns: what the rows do not reach
+            inverse_diagonal += np.maximum(0.0, 1.0 - (v**2).sum(axis=0)) / tiny**2
+        told: NDArray[np.bool_] = (1.0 / np.sqrt(inverse_diagonal) > TOLD_APART) & (self.uses > 0)
+        return told
+
+
+def _increments_that_help(
+    observations: Sequence[Observation], settings: FitSettings
+) -> tuple[Increment, ...]:
+    """Optional columns are taken one set after another, as long as they lower the cross-validated error."""
+    kept: tuple[Increment, ...] = ()
+    best = _error(observations, kept, settings)
+    for increment in (i for i in Increment if i is not Increment.NONE):
+        error = _error(observations, (*kept, increment), settings)
+        if error < BETTER * best:
+            kept, best = (*kept, increment), error
+    return kept
+
+
+def _error(observations: Sequence[Observation], kept: tuple[Increment, ...], settings: FitSettings) -> float:
+    """Mean absolute log of measured / predicted, cross-validated."""
+    system = _System(observations, kept, settings.ridge)
+    return float(np.abs(np.log(system.cross_validated(settings))).mean())
+
+
+def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> tuple[Coefficient, ...]:
+    rng = np.random.default_rng(settings.seed)
+    rows = system.all_rows()
+    values = system.solve(rows) / system.scale
+    factors = rng.choice(residuals / np.median(residuals), (settings.bootstraps, len(rows)))
+    low, high = np.quantile([system.solve(rows, f) / system.scale for f in factors], INTERVAL, axis=0)
+    told = system.told_apart()
+    found = []
+    for j, column in enumerate(system.columns):
+        status = Status.UNIDENTIFIED if not told[j] else Status.FITTED if values[j] > 0 else Status.ZERO
+        known = status is not Status.UNIDENTIFIED
+        found.append(
+            Coefficient(
+                column=column,
+                value=float(values[j]) if known else None,
+                low=float(min(low[j], values[j])) if known else None,
+                high=float(max(high[j], values[j])) if known else None,
+                status=status,
+                programs=int(system.uses[j]),
+            )
+        )
+    return tuple(found)

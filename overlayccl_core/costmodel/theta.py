@@ -1,0 +1,110 @@
+"""Theta: the coefficients of the cost model, each with its unit, its interval and what it comes from."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from overlayccl_core.costmodel.features import Column, Features, Increment, Term
+
+
+class Status(StrEnum):
+    """How much the probes say of a coefficient."""
+
+    FITTED = "fitted"
+    ZERO = "zero"
+    UNIDENTIFIED = "unidentified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """One column's cost in its unit, with the 95% bootstrap interval; no value where it is unidentified.
+
+    programs: how many of the fitted Programs use the column.
+    """
+
+    column: Column
+    value: float | None
+    low: float | None
+    high: float | None
+    status: Status
+    programs: int
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.status is Status.UNIDENTIFIED):
+            raise ValueError(
+                f"{self.column.name}: an unidentified coefficient has no value, any other has one (got {self.value})"
+            )
+
+
+@dataclass(frozen=True)
+class Theta:
+    """All coefficients of a deployment, and how far predictions lie off.
+
+    residual_low, residual_high: the 10% and 90% quantiles of measured / predicted over Programs that were not
+    in the fit that predicted them.
+    """
+
+    coefficients: tuple[Coefficient, ...]
+    residual_low: float
+    residual_high: float
+    fingerprint: str = ""
+
+    @cached_property
+    def values(self) -> Mapping[Column, float]:
+        """The coefficients that have a value."""
+        return {c.column: c.value for c in self.coefficients if c.value is not None}
+
+    def missing(self, found: Features) -> tuple[str, ...]:
+        """Columns that a Program needs and that have no value here (optional ones are never needed)."""
+        known = self.values
+        return tuple(sorted(c.name for c in found if c not in known and c.increment is Increment.NONE))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Rows of the table `theta`."""
+        return [
+            {
+                "term": c.column.term.value,
+                "feature": c.column.name,
+                "unit": c.column.unit,
+                "value": c.value,
+                "low": c.low,
+                "high": c.high,
+                "status": c.status.value,
+                "programs": c.programs,
+                "fingerprint": self.fingerprint,
+            }
+            for c in self.coefficients
+        ]
+
+    @classmethod
+    def from_rows(
+        cls, rows: Iterable[Mapping[str, Any]], *, residual_low: float, residual_high: float
+    ) -> "Theta":
+        """What `to_rows` gave, with the residuals of the held-out row of the table `fidelity`."""
+        coefficients, fingerprint = [], ""
+        for row in rows:
+            fingerprint = row["fingerprint"]
+            column = Column(
+                name=row["feature"],
+                term=Term(row["term"]),
+                unit=row["unit"],
+                increment=_increment_of(row["feature"]),
+            )
+            coefficients.append(
+                Coefficient(
+                    column=column,
+                    value=row["value"],
+                    low=row["low"],
+                    high=row["high"],
+                    status=Status(row["status"]),
+                    programs=row["programs"],
+                )
+            )
+        return cls(tuple(coefficients), residual_low, residual_high, fingerprint)
+
+
+def _increment_of(name: str) -> Increment:
+    parts = name.split(".")
+    return next((i for i in Increment if i is not Increment.NONE and i.value in parts), Increment.NONE)

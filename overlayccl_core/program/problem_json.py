@@ -1,0 +1,81 @@
+"""A Problem as plain data and back."""
+
+from typing import Any
+
+from overlayccl_core.program.case import Case, parameters
+from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import Direction, PortSpec, Problem, Segment
+
+
+def problem_to_json(problem: Problem) -> dict[str, Any]:
+    """Plain data that `problem_from_json` reads back."""
+    return {
+        "case": problem.case.to_json(),
+        "direction": problem.direction.value,
+        "inputs": [_spec_to_json(port, spec) for port, spec in problem.inputs.items()],
+        "outputs": [_spec_to_json(port, spec) for port, spec in problem.outputs.items()],
+        "segments": [
+            {
+                "name": list(s.name),
+                "needs": _lists(s.needs),
+                "gives": _lists(s.gives),
+                "after": _lists(s.after),
+            }
+            for s in problem.segments
+        ],
+        "parameters": {k: list(v) if isinstance(v, tuple) else v for k, v in problem.parameters.items()},
+        "linear": problem.linear,
+    }
+
+
+def problem_from_json(data: dict[str, Any]) -> Problem:
+    """The Problem that `problem_to_json` wrote; ValueError if its parts do not fit together."""
+    return Problem(
+        case=Case.from_json(data["case"]),
+        direction=Direction(data["direction"]),
+        inputs=dict(_spec_from_json(d) for d in data["inputs"]),
+        outputs=dict(_spec_from_json(d) for d in data["outputs"]),
+        segments=tuple(
+            Segment(
+                name=tuple(s["name"]),
+                needs=_ports(s["needs"]),
+                gives=_ports(s["gives"]),
+                after=_ports(s["after"]),
+            )
+            for s in data["segments"]
+        ),
+        parameters=dict(parameters(data["parameters"])),
+        linear=data["linear"],
+    )
+
+
+def _spec_to_json(port: Port, spec: PortSpec) -> dict[str, Any]:
+    return {
+        "port": list(port),
+        "shape": list(spec.shape),
+        "dtype": spec.dtype.value,
+        "placement": spec.placement.value,
+        "cotangent": spec.cotangent.value,
+        "valid_ranks": None if spec.valid_ranks is None else list(spec.valid_ranks),
+    }
+
+
+def _spec_from_json(data: dict[str, Any]) -> tuple[Port, PortSpec]:
+    valid = data["valid_ranks"]
+    spec = PortSpec(
+        shape=tuple(data["shape"]),
+        dtype=DType(data["dtype"]),
+        placement=Placement(data["placement"]),
+        cotangent=Placement(data["cotangent"]),
+        valid_ranks=None if valid is None else tuple(valid),
+    )
+    return tuple(data["port"]), spec
+
+
+def _lists(ports: tuple[Port, ...]) -> list[list[str | int]]:
+    return [list(p) for p in ports]
+
+
+def _ports(data: list[list[str | int]]) -> tuple[Port, ...]:
+    return tuple(tuple(p) for p in data)

@@ -21,6 +21,7 @@ MAX_STEPS = 4_000_000
 MAX_ITEMS = 4_000_000  # made in lists, tuples and texts, in all
 MAX_INTEGER = 2**63
 MAX_DEPTH = 64
+STEPS_PER_CALL = 8  # of a function of the source, which takes about as long as so many operations
 RUNS_PER_STEP = 8  # a step of fuel for so many runs of a layout
 
 Compiled = Callable[["Scope"], Any]
@@ -326,6 +327,7 @@ def _call(node: ast.Call) -> Compiled:
         arguments = [part(scope) for part in parts]
         keywords = {name: part(scope) for name, part in named.items()}
         if isinstance(called, Function):
+            scope.fuel.spend(STEPS_PER_CALL)
             return called.call(arguments, keywords, scope)
         if isinstance(called, _Builtin):
             return called.run(scope.fuel, *arguments, **keywords)

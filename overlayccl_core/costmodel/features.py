@@ -1,8 +1,8 @@
 """What a Program does, counted from its steps: the columns of the cost model, as data.
 
 Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
-outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that the
-Program stops to wait, local operations with their bytes, graphs, and bytes through a node's network card.
+outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
+the Program stops to wait, local operations with their bytes, graphs, and bytes through a network card.
 Optional columns refine `together` by how many are outstanding; the fit takes them only if they help.
 """
 

@@ -1,4 +1,4 @@
-"""How right the model is: predictions against samples, always beside how well the samples repeat themselves."""
+"""How right the model is: predictions against samples, beside how well the samples repeat themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -26,9 +26,10 @@ class Scored:
 class Fidelity:
     """Figures of n Programs; None where they have no meaning (an order of fewer than 3, one round).
 
-    pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are predicted
-    in the right order. top1_regret: the measured time of the Program that is predicted to be the fastest over
-    that of the fastest, less 1; within_noise: the two cannot be told apart. repeat_*: even against odd rounds.
+    pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
+    predicted in the right order. top1_regret: the measured time of the Program that is predicted to be the
+    fastest over that of the fastest, less 1; within_noise: the two cannot be told apart. repeat_*: even
+    against odd rounds.
     residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
@@ -92,7 +93,7 @@ def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[
 
 
 def top1(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float, bool]:
-    """(regret of the Program that is predicted to be the fastest, whether it is within noise of the fastest)."""
+    """(regret of the Program predicted to be the fastest, whether it is within noise of the fastest)."""
     chosen, best = int(np.argmin(predicted)), int(np.argmin(measured))
     noise = STANDARD_ERRORS * float(np.hypot(errors[chosen], errors[best]))
     return float(measured[chosen] / measured[best] - 1), bool(measured[chosen] - measured[best] <= noise)

@@ -1,10 +1,10 @@
 """Fitting theta: non-negative least squares on relative errors, with what the probes can and cannot tell.
 
 Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms; columns are scaled to
-unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter 23
-(scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction to the
-bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so that a
-column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles: theta's
+unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter
+23 (scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction
+to the bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so
+that a column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles: theta's
 intervals say nothing of what the model leaves out.
 """
 
@@ -44,8 +44,8 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A timed Program. judges: its cross-validated residual counts (the mixed Programs; probes are no Programs
-    that anybody runs)."""
+    """A timed Program. judges: its cross-validated residual counts (those of the mixed Programs do; nobody
+    runs a structured probe for its own sake)."""
 
     features: Features
     time_us: float
@@ -62,7 +62,7 @@ class Fit:
 
 
 def fit(observations: Sequence[Observation], settings: FitSettings, *, fingerprint: str = "") -> Fit:
-    """Fit theta to timed Programs. ValueError where there are fewer judges than folds, or a time is not positive."""
+    """Fit theta to timed Programs. ValueError for fewer judges than folds, or a time that is not positive."""
     judges = sum(o.judges for o in observations)
     if judges < settings.folds:
         raise ValueError(
@@ -102,7 +102,7 @@ class _System:
         self.ridge = ridge
 
     def solve(self, rows: NDArray[np.int64], factors: Floats | float = 1.0) -> Floats:
-        """Non-negative scaled coefficients from some rows, as if their times were `factors` of what they are."""
+        """Non-negative scaled coefficients from some rows, as if their times were multiplied by `factors`."""
         p = len(self.columns)
         seen = self.x[rows] / np.broadcast_to(factors, len(rows))[:, None]
         a = np.vstack([seen, np.sqrt(self.ridge / len(self.x)) * np.eye(p)])

@@ -34,7 +34,7 @@ class Coefficient:
     def __post_init__(self) -> None:
         if (self.value is None) != (self.status is Status.UNIDENTIFIED):
             raise ValueError(
-                f"{self.column.name}: an unidentified coefficient has no value, any other has one (got {self.value})"
+                f"{self.column.name}: an unidentified coefficient has no value, others have (got {self.value})"
             )
 
 

@@ -4,6 +4,7 @@ import difflib
 import json
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """Where Programs run: backend and library, world size, nodes, tiers (near to far), bytes a rank may hold."""
+    """Where Programs run: backend, library, world size, nodes, tiers (near to far), bytes a rank may hold."""
 
     name: str
     backend: str
@@ -42,13 +43,11 @@ class Deployment:
                 f"use {self.ranks} for one node"
             )
         sizes = [tier.ranks for tier in self.tiers]
-        nested = all(
-            large > small and large % small == 0 for small, large in zip(sizes, sizes[1:], strict=False)
-        )
+        nested = all(large > small and large % small == 0 for small, large in pairwise(sizes))
         if not sizes or sizes[-1] != self.ranks or not nested:
             raise ValueError(
-                f"{where}: each tier must be a multiple of the one before and the last hold all {self.ranks} ranks "
-                f"(got {sizes}): name them from the nearest to the farthest"
+                f"{where}: each tier must be a multiple of the one before and the last hold all "
+                f"{self.ranks} ranks (got {sizes}): name them from the nearest to the farthest"
             )
         if len({tier.name for tier in self.tiers}) != len(self.tiers):
             raise ValueError(f"{where}: names of tiers must differ (got {[t.name for t in self.tiers]})")

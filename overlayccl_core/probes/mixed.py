@@ -6,11 +6,11 @@ They are what a fitted model is judged by: some of one seed are fitted, those of
 import numpy as np
 
 from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 
 MOST_OPERATIONS = 8
 SMALLEST_LOG2, LARGEST_LOG2 = 8.0, 19.0  # elements of a collective's larger side
@@ -44,13 +44,13 @@ def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:
 
 
 def _payload(rng: np.random.Generator, ranks: int) -> int:
-    """Log-uniform, a multiple of the ranks, and never a power of two: those are what structured probes have."""
+    """Log-uniform, a multiple of the ranks, never a power of two: those are what structured probes have."""
     size = -(-int(2.0 ** rng.uniform(SMALLEST_LOG2, LARGEST_LOG2)) // ranks) * ranks
     return size + ranks if size & (size - 1) == 0 else size
 
 
 def _operand(probe: ProbeBuilder, rng: np.random.Generator, size: int, earlier: list[Node]) -> Node:
-    """A fresh input, or an earlier result cut or repeated to `size` (it stays to be written), maybe worked on."""
+    """A fresh input, or an earlier result cut or repeated to `size` (still to be written), maybe worked on."""
     usable = [x for x in earlier if x.size * LARGEST_GROWTH >= size and x.dtype is DType.FLOAT32]
     if usable and rng.random() < REUSE_CHANCE:
         operand = resized(usable[rng.integers(len(usable))], size)

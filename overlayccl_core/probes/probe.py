@@ -33,8 +33,8 @@ class Probe:
 class ProbeBuilder:
     """Collects the events of a probe; its Problem (ports in order of use) is known when it is complete.
 
-    One segment gives all inputs; every port is Varying. `issue` and `write` are the probe's schedule: writing a
-    collective's result at once makes the Program wait for it.
+    One segment gives all inputs; every port is Varying. `issue` and `write` are the probe's schedule: writing
+    a collective's result at once makes the Program wait for it.
     """
 
     def __init__(self, ranks: int, ranks_per_node: int) -> None:
@@ -98,6 +98,6 @@ class ProbeBuilder:
 
 
 def operand_size(kind: Kind, payload: int, group_size: int) -> int:
-    """Elements to hand to a collective so that its larger side has about `payload` (a multiple of the group)."""
+    """Elements to hand to a collective so that its larger side has `payload`, rounded up to fill the group."""
     blocks = -(-payload // group_size)
     return blocks if kind is Kind.ALL_GATHER else blocks * group_size

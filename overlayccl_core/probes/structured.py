@@ -1,7 +1,7 @@
 """Structured probes: each learns one thing.
 
-Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a pipeline
-of two; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; next to nothing.
+Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
+pipeline of two; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; next to nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 
 from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.case import bytes_text
 from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

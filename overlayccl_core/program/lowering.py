@@ -131,6 +131,7 @@ def _with_storage(steps: list[Step]) -> tuple[Step, ...]:
             if step.action not in (Action.WAIT, Action.WRITE, Action.READ):
                 last.update(dict.fromkeys(step.node.operands, i))
     owned: set[Node] = set()  # storage of its own, no alias of it and not written
+    in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads until it is waited for
     out: list[Step] = []
     frees: dict[int, list[Node]] = {}
     for x, i in last.items():
@@ -140,7 +141,11 @@ def _with_storage(steps: list[Step]) -> tuple[Step, ...]:
         in_place = False
         if x is not None and step.action in _TAKES_OVER and (step.action is Action.SCALE or _overwrites(x)):
             y = x.operands[0]
-            in_place = y in owned and last[y] == i
+            in_place = y in owned and last[y] == i and y not in in_use.values()
+        if x is not None and step.action is Action.START and not _overwrites(x):
+            in_use[x] = x.operands[0]
+        if x is not None and step.action is Action.WAIT:
+            in_use.pop(x, None)
         if x is not None and step.action in _MAKES:
             if step.plan is not None and step.plan.is_alias:
                 owned.difference_update(x.operands)

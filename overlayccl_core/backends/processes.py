@@ -1,0 +1,105 @@
+"""Processes of a launch: none survives its parent, all are found and ended, and their CPU time is known.
+
+Linux only: /proc and prctl(PR_SET_PDEATHSIG).
+"""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent dies; to be called by the child itself."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # the parent died before the call
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """What /proc says of a process: one letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks."""
+
+    letter: str
+    parent: int
+    ticks: int
+
+    @property
+    def alive(self) -> bool:
+        """False for a process that has ended and is not yet reaped."""
+        return self.letter not in "ZX"
+
+
+def state(pid: int) -> ProcessState | None:
+    """State of a process; None if there is none of that id."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return ProcessState(letter=fields[0], parent=int(fields[1]), ticks=int(fields[11]) + int(fields[12]))
+
+
+def tree(root: int) -> dict[int, ProcessState]:
+    """All processes below `root`, itself included."""
+    states = {int(p.name): state(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit()}
+    known = {pid: s for pid, s in states.items() if s is not None}
+    found = {root: known[root]} if root in known else {}
+    grown = True
+    while grown:
+        below = {pid: s for pid, s in known.items() if s.parent in found and pid not in found}
+        found.update(below)
+        grown = bool(below)
+    return found
+
+
+def kill_all(pids: Iterable[int], *, patience_s: float = 5.0) -> None:
+    """SIGKILL to each, then wait until none of them runs; TimeoutError if the kernel keeps one."""
+    wanted = list(pids)
+    for pid in wanted:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    end = time.monotonic() + patience_s
+    while left := [pid for pid in wanted if (s := state(pid)) is not None and s.alive]:
+        if time.monotonic() > end:
+            raise TimeoutError(f"processes {left} do not end after SIGKILL: look at them with `ps -p`")
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuReading:
+    """CPU ticks so far: of all processes of the machine, of one's own, and the clock (s)."""
+
+    busy_ticks: int
+    own_ticks: int
+    clock_s: float
+
+
+def read_cpu(own: Iterable[int]) -> CpuReading:
+    """CPU time of the machine and of the processes `own`.
+
+    Interrupts are left out: the loopback traffic of one's own ranks runs there and is charged to nobody.
+    Time that the hypervisor gave to others counts as busy.
+    """
+    user, nice, system, _idle, _wait, _irq, _softirq, steal = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    ticks = sum(s.ticks for pid in own if (s := state(pid)) is not None)
+    return CpuReading(busy_ticks=user + nice + system + steal, own_ticks=ticks, clock_s=time.monotonic())
+
+
+def foreign_share(before: CpuReading, after: CpuReading, cores: int) -> float:
+    """Share (0..1) of the machine's CPU time between two readings that processes of others took."""
+    seconds = after.clock_s - before.clock_s
+    if seconds <= 0:
+        return 0.0
+    ticks = (after.busy_ticks - before.busy_ticks) - (after.own_ticks - before.own_ticks)
+    return min(max(ticks / os.sysconf("SC_CLK_TCK") / seconds / cores, 0.0), 1.0)

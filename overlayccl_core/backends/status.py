@@ -1,0 +1,79 @@
+"""What each rank is doing, in shared memory: the launcher reads it while ranks run, at no cost to them."""
+
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+NO_JOB = -1
+
+
+class Phase(IntEnum):
+    """Where a rank is in its life."""
+
+    STARTING = 0
+    JOINING = 1
+    PREPARING = 2
+    CALIBRATING = 3
+    TIMING = 4
+    CHECKING = 5
+    DONE = 6
+    FAILED = 7
+
+    @property
+    def words(self) -> str:
+        """For messages: `while timing`."""
+        return self.name.lower()
+
+
+class Status:
+    """int64[ranks, 4] in a file: process id, phase, job, steps taken. Each rank writes its own row."""
+
+    PID, PHASE, JOB, STEPS = range(4)
+
+    def __init__(self, array: NDArray[np.int64]) -> None:
+        self.array = array
+
+    @classmethod
+    def create(cls, path: Path, ranks: int) -> "Status":
+        """A new file with no rank started."""
+        array = np.memmap(path, np.int64, "w+", shape=(ranks, 4))
+        array[:, cls.JOB] = NO_JOB
+        return cls(array)
+
+    @classmethod
+    def open(cls, path: Path, ranks: int) -> "Status":
+        """The file that the launcher created."""
+        return cls(np.memmap(path, np.int64, "r+", shape=(ranks, 4)))
+
+    def row(self, rank: int) -> "RankStatus":
+        """The row that a rank writes."""
+        return RankStatus(self.array[rank])
+
+    def snapshot(self) -> NDArray[np.int64]:
+        """A copy of the rows as they stand."""
+        return np.array(self.array)
+
+
+class RankStatus:
+    """One rank's own row; a write is one store to shared memory."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: NDArray[np.int64]) -> None:
+        self._row = row
+
+    def start(self, pid: int) -> None:
+        """Say which process this rank is."""
+        self._row[Status.PID] = pid
+
+    def enter(self, phase: Phase) -> None:
+        """A new phase begins."""
+        self._row[Status.PHASE] = phase
+        self._row[Status.STEPS] += 1
+
+    def work_on(self, job: int) -> None:
+        """One more step, on a job (or on none)."""
+        self._row[Status.JOB] = job
+        self._row[Status.STEPS] += 1

@@ -1,0 +1,234 @@
+"""Program to the source of a standalone torch.distributed module: one statement per step, in lowering's order.
+
+The module has `forward()` and / or `backward()`: generators that yield `Read(port)` and `Write(port, value)`, all
+values flat. `connect(members, new_group, device)` makes process groups and this rank's tables once. Collectives
+start asynchronously and are waited for where lowering says so. It imports torch and math only.
+"""
+
+import keyword
+import re
+
+from overlayccl_core.emit import torch_prelude as prelude
+from overlayccl_core.emit.torch_views import TableStore, print_view, table_text
+from overlayccl_core.program.groups import Groups
+from overlayccl_core.program.kinds import Kind, Reduction
+from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.nodes import Node, Port
+from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+
+_NAMES = {
+    Kind.VIEW: "view",
+    Kind.SUM: "added",
+    Kind.SCALE: "scaled",
+    Kind.CAST: "cast",
+    Kind.ALL_REDUCE: "reduced",
+    Kind.ALL_GATHER: "gathered",
+    Kind.REDUCE_SCATTER: "part",
+    Kind.ALL_TO_ALL: "exchanged",
+    Kind.COLLECTIVE_PERMUTE: "shifted",
+}
+_TAKEN = re.compile(
+    rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
+    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows"
+)
+
+
+def emit(program: Program, backward_program: Program | None = None) -> str:
+    """The module's source. A Program of the backward direction becomes `backward()`.
+
+    ValueError if both Programs are of one direction or of different Cases.
+    """
+    programs = [program] if backward_program is None else [program, backward_program]
+    directions = [p.problem.direction.value for p in programs]
+    if len(set(directions)) != len(directions) or len({p.problem.case.id for p in programs}) != 1:
+        found = [f"{p.problem.direction.value} of {p.problem.case.id}" for p in programs]
+        raise ValueError(f"a module holds one forward and one backward of one Case (got {' and '.join(found)})")
+    store = _Store(program.problem.ranks)
+    functions = [_function(p, store) for p in programs]
+    schedules = {d: [_event(e) for e in p.events] for d, p in zip(directions, programs, strict=True)}
+    head = prelude.HEAD.format(
+        title=f"{program.problem.case.id}: {' and '.join(directions)}, {program.problem.ranks} ranks.",
+        case=program.problem.case.id,
+        ranks=program.problem.ranks,
+        digest=repr({d: p.digest for d, p in zip(directions, programs, strict=True)}),
+    )
+    helpers = [text for name, text in prelude.HELPERS.items() if name in store.helpers]
+    schedule = "\n".join(["SCHEDULE = {", *(f'    "{d}": {table_text(e)},' for d, e in schedules.items()), "}\n"])
+    parts = [head, prelude.CONNECT_HELPERS, *helpers, store.constants(), store.connect(), *functions, schedule]
+    return "\n".join(parts)
+
+
+def port_name(port: Port) -> str:
+    """The variable that holds an input: partial_0_3; with a `_` where the module uses that name otherwise."""
+    name = "_".join(str(part).replace("-", "minus") for part in port)
+    return f"{name}_" if _TAKEN.fullmatch(name) or keyword.iskeyword(name) else name
+
+
+class _Store(TableStore):
+    """Constants and helpers of a module, shared by its functions."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__(ranks)
+        self._groups: dict[Groups, str] = {}
+        self._peers: dict[tuple[int, ...], str] = {}
+
+    def group(self, groups: Groups) -> str:
+        """The variable that holds this rank's process group."""
+        if groups not in self._groups:
+            name = "world" if groups.is_world else f"group_{len(self._groups)}"
+            text = "(tuple(range(RANKS)),)" if groups.is_world else table_text(groups.members)
+            self.rank_table(name, text, "my_group({}, members, new_group)")
+            self._groups[groups] = name
+        return self._groups[groups]
+
+    def peers(self, sources: tuple[int, ...]) -> str:
+        """The variable that holds whom this rank sends to and receives from."""
+        if sources not in self._peers:
+            name = f"peers_{len(self._peers)}"
+            distance = sources[0]
+            if sources == tuple((r + distance) % self.ranks for r in range(self.ranks)):
+                self.helpers.add("shifted")
+                text = f"shifted({distance})"
+            else:
+                text = table_text(sources)
+            self.rank_table(name, text, "peers_of({}, rank, ranks)")
+            self._peers[sources] = name
+        return self._peers[sources]
+
+    def constants(self) -> str:
+        """The tables of all ranks."""
+        shifted = prelude.SHIFTED if "shifted" in self.helpers else ""
+        return "\n".join([shifted, *(f"{name} = {text}" for name, text in self.tables.items()), ""])
+
+    def connect(self) -> str:
+        """The function that makes groups and this rank's tables."""
+        names = ["rank", "device", *self.made]
+        lines = [
+            "",
+            'def connect(members=None, new_group=make_group, on="cpu"):',
+            '    """Make the process groups and this rank\'s tables.',
+            "",
+            "    members: the global ranks of every group that runs this problem at the same time; new_group: makes",
+            "    (or keeps) the process group of some global ranks; on: the device of tables and zeros.",
+            '    """',
+            *(f"    global {', '.join(names[i : i + 8])}" for i in range(0, len(names), 8)),
+            "    members = members or (tuple(range(RANKS)),)",
+            "    ranks = next(m for m in members if dist.get_rank() in m)",
+            "    rank, device = ranks.index(dist.get_rank()), on",
+            *(f"    {name} = {text}" for name, text in self.made.items()),
+            "",
+        ]
+        return "\n".join(lines)
+
+
+def _function(program: Program, store: _Store) -> str:
+    printer = _Printer(store)
+    for step in lower(program):
+        printer.step(step)
+    lines = printer.lines if any("yield" in line for line in printer.lines) else [*printer.lines, "yield from ()"]
+    body = "\n".join("    " + line for line in lines)
+    return f"\ndef {program.problem.direction.value}():\n{body}\n"
+
+
+class _Printer:
+    """Statements of one function."""
+
+    def __init__(self, store: _Store) -> None:
+        self.store = store
+        self.lines: list[str] = []
+        self.names: dict[Node, str] = {}
+        self.works: dict[Node, str] = {}
+
+    def step(self, step: Step) -> None:
+        """Print one step, then drop what is not needed any more."""
+        match step.action:
+            case Action.BOUNDARY:
+                self.lines.append("# ---- graph boundary")
+            case Action.READ:
+                assert step.node is not None and step.port is not None
+                self.let(step.node, f"yield Read({_arguments(step.port)})", port_name(step.port))
+            case Action.WRITE:
+                assert step.node is not None and step.port is not None
+                self.lines.append(f"yield Write({_arguments(step.port)}, {self.names[step.node]})")
+            case Action.WAIT:
+                assert step.node is not None
+                self.lines.append(f"{self.works[step.node]}.wait()")
+            case Action.START:
+                assert step.node is not None
+                self.start(step.node, step)
+            case _:
+                assert step.node is not None
+                self.let(step.node, self.local(step.node, step))
+        if step.frees:
+            gone = [self.names[x] for x in step.frees] + [self.works[x] for x in step.frees if x in self.works]
+            self.lines.append(f"del {', '.join(gone)}")
+
+    def let(self, node: Node, expression: str, name: str | None = None) -> None:
+        self.names[node] = name or f"{_NAMES[node.kind]}_{len(self.names)}"
+        self.lines.append(f"{self.names[node]} = {expression}")
+
+    def local(self, x: Node, step: Step) -> str:
+        """The expression of a local operation."""
+        operands = [self.names[y] for y in x.operands]
+        match x.kind:
+            case Kind.VIEW:
+                assert step.plan is not None
+                return print_view(x, step.plan, operands, self.store)
+            case Kind.SUM:
+                return _sum(operands[0], x)
+            case Kind.SCALE:
+                return _scale(operands[0], x, in_place=step.in_place)
+            case _:
+                return f"{operands[0]}.to(torch.{x.dtype.value})"
+
+    def start(self, x: Node, step: Step) -> None:
+        """The statement that starts a collective."""
+        self.store.helpers.add(x.kind.value)
+        operand = self.names[x.operands[0]]
+        name = f"{_NAMES[x.kind]}_{len(self.names)}"
+        work = f"work_{len(self.names)}"
+        self.lines.append(f"{name}, {work} = {x.kind.value}({self.collective_arguments(x, operand, step)})")
+        self.names[x], self.works[x] = name, work
+
+    def collective_arguments(self, x: Node, operand: str, step: Step) -> str:
+        if x.kind is Kind.COLLECTIVE_PERMUTE:
+            return f"{operand}, {self.store.peers(x.sources)}, {len(self.works)}"
+        group = self.store.group(x.groups)
+        reduction = ", dist.ReduceOp.MAX" if x.attr.reduction is Reduction.MAX else ""
+        if x.kind is Kind.ALL_REDUCE:
+            return f"{operand if step.in_place else operand + '.clone()'}, {group}{reduction}"
+        if x.kind is Kind.ALL_TO_ALL:
+            return f"{operand}, {group}"
+        return f"{operand}, {x.size}, {group}{reduction if x.kind is Kind.REDUCE_SCATTER else ''}"
+
+
+def _sum(operand: str, x: Node) -> str:
+    if x.count == 2:
+        return f"{operand}[:{x.size}] + {operand}[{x.size}:]"
+    return f"{operand}.view({x.count}, {x.size}).sum(0)"
+
+
+def _scale(operand: str, x: Node, *, in_place: bool) -> str:
+    """Numerator first, then denominator: exact wherever the product and the quotient are."""
+    n, d = x.ratio.numerator, x.ratio.denominator
+    if in_place:
+        return operand + (f".mul_({n})" if n != 1 else "") + (f".div_({d})" if d != 1 else "")
+    return operand + (f" * {n}" if n != 1 else "") + (f" / {d}" if d != 1 else "")
+
+
+def _arguments(port: Port) -> str:
+    return ", ".join(map(repr, port))
+
+
+def _event(event: object) -> tuple[object, ...]:
+    match event:
+        case Read(port):
+            return ("read", *port)
+        case Issue(node):
+            return ("issue", node.kind.value)
+        case Write(port, _):
+            return ("write", *port)
+        case Boundary():
+            return ("boundary",)
+    raise TypeError(f"no event: {event!r}")
+

@@ -16,7 +16,6 @@ from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.tracer import IO
 
 NAME = "grad_ar"
-EQUALS_BACKWARD: str | None = None
 
 
 def case(
@@ -111,6 +110,11 @@ def reference(io: IO, p: Any) -> None:
 def has_backward(case: Case) -> bool:
     """Nothing comes after the optimizer."""
     return False
+
+
+def equals_backward(case: Case) -> Case | None:
+    """None: there is no backward."""
+    return None
 
 
 def payload_bytes(case: Case) -> int:

@@ -1,0 +1,82 @@
+"""Problems by name: from a Case to its Problem, its reference Program and its backward."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+from overlayccl_core import loader
+from overlayccl_core.program.case import Case, parameters
+from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_function
+from overlayccl_core.program.transpose import backward_problem, transpose
+
+
+class ProblemPlugIn(Protocol):
+    """What a file in problems/ defines (problems/README.md)."""
+
+    NAME: str
+    case: Callable[..., Case]
+    problem: Callable[[Case], Problem]
+    reference: Callable[..., None]
+    has_backward: Callable[[Case], bool]
+    equals_backward: Callable[[Case], Case | None]
+    payload_bytes: Callable[[Case], int]
+    bus_factor: Callable[[Case], float]
+
+
+def plug_in(name: str) -> ProblemPlugIn:
+    """The Problem of that name; ValueError naming those there are."""
+    return cast(ProblemPlugIn, loader.load("problems", name))
+
+
+def library_source(name: str) -> str:
+    """The source of a Problem's seed library."""
+    return loader.source("strategies", name)
+
+
+def build(case: Case) -> Problem:
+    """The forward Problem at a Case."""
+    return plug_in(case.problem).problem(case)
+
+
+def backward(case: Case) -> Problem | None:
+    """The backward Problem at a Case; None if nothing has to be done."""
+    found = plug_in(case.problem)
+    return backward_problem(found.problem(case)) if found.has_backward(case) else None
+
+
+def directions(case: Case) -> tuple[Problem, ...]:
+    """The forward Problem, and the backward if there is one."""
+    back = backward(case)
+    return (build(case),) if back is None else (build(case), back)
+
+
+def reference_program(problem: Problem) -> Program:
+    """What a Problem's Programs must equal: the traced reference; for a backward, the transpose of it."""
+    forward = trace_function(plug_in(problem.case.problem).reference, build(problem.case))
+    return forward if problem.direction is Direction.FORWARD else transpose(forward, problem)
+
+
+def payload_bytes(case: Case) -> int:
+    """The S of algbw = S / time: bytes of a rank's data for the whole Program."""
+    return plug_in(case.problem).payload_bytes(case)
+
+
+def bus_factor(case: Case) -> float:
+    """busbw = algbw * factor."""
+    return plug_in(case.problem).bus_factor(case)
+
+
+def case_from_row(row: Mapping[str, Any]) -> Case:
+    """The Case of one row of the `cases` table."""
+    fields = {k: row[k] for k in ("problem", "ranks", "groups", "strided", "ranks_per_node")}
+    found = {**fields, "dtype": DType(row["dtype"]), "parameters": parameters(json.loads(row["parameters"]))}
+    before, after = Case(**found, name="\0").id.split("\0")
+    case = Case(**found, name=row["case"].removeprefix(before).removesuffix(after))
+    if case.id != row["case"]:
+        raise ValueError(
+            f"cases table: {row['case']} does not belong to {before}...{after}: run the rule `cases` again"
+        )
+    return case

@@ -1,0 +1,120 @@
+"""Recipes: what a candidate is, independent of size. A recipe replays at any Case."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from overlayccl_core import catalog
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.rename import ports_in_order, renamed
+from overlayccl_core.program.simplify import simplify
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.program.transpose import transpose
+
+SOURCE = "source:"
+
+SourceOf = Callable[[str], str]
+"""sha256 of a source -> the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeOf:
+    """The backward Program of a forward recipe, mechanical or without collectives of equal copies."""
+
+    recipe: "Recipe"
+    simplified: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """base: a seed's name, `source:<sha256>:<function>`, or a TransposeOf. steps: (rule, class, knob) in order."""
+
+    base: str | TransposeOf
+    steps: tuple[tuple[str, str, str], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads back."""
+        if isinstance(self.base, str):
+            base: Any = self.base
+        else:
+            base = {"transpose_of": self.base.recipe.to_json(), "simplified": self.base.simplified}
+        return {"base": base, "steps": [list(s) for s in self.steps]}
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Recipe":
+        """The Recipe that `to_json` wrote; ValueError naming what is wrong."""
+        match data:
+            case {"base": str() as base, "steps": list() as steps}:
+                return cls(base=base, steps=_steps(steps))
+            case {
+                "base": {"transpose_of": recipe, "simplified": bool() as simplified},
+                "steps": list() as steps,
+            }:
+                base = TransposeOf(recipe=cls.from_json(recipe), simplified=simplified)
+                return cls(base=base, steps=_steps(steps))
+            case _:
+                raise ValueError(f"a recipe has a base and steps (got {json.dumps(data)[:200]})")
+
+    def dumps(self) -> str:
+        """One line of JSON; equal recipes give equal text."""
+        return json.dumps(self.to_json(), separators=(",", ":"), sort_keys=True)
+
+
+def source_base(source: str, function: str) -> str:
+    """The base of a strategy that is no seed."""
+    return f"{SOURCE}{hashlib.sha256(source.encode()).hexdigest()}:{function}"
+
+
+def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) -> Program:
+    """The Program of a recipe at a Problem, forward or backward.
+
+    At a backward, a seed's name means the library of the Problem that the backward equals. Raises Rejected or
+    NotApplicable as tracing does, ValueError for a recipe that cannot be replayed here.
+    """
+    if recipe.steps:
+        rule = recipe.steps[0][0]
+        raise ValueError(
+            f"the recipe applies the rewrite rule {rule!r}, which this version does not have: update it"
+        )
+    if isinstance(recipe.base, TransposeOf):
+        return _transposed(recipe.base, problem, source_of)
+    if problem.direction is Direction.BACKWARD:
+        return _from_equal_problem(recipe, problem, source_of)
+    if not recipe.base.startswith(SOURCE):
+        return trace_source(catalog.library_source(problem.case.problem), recipe.base, problem)
+    digest, _, function = recipe.base.removeprefix(SOURCE).partition(":")
+    if source_of is None:
+        raise ValueError(f"the recipe needs the source {digest}: say where it is")
+    source = source_of(digest)
+    if source_base(source, function) != recipe.base:
+        raise ValueError(f"the source found for {digest} has other content: restore the one that was proven")
+    return trace_source(source, function, problem)
+
+
+def _transposed(base: TransposeOf, problem: Problem, source_of: SourceOf | None) -> Program:
+    if problem.direction is not Direction.BACKWARD:
+        raise ValueError(
+            f"a transpose solves a backward (got {problem.name}): replay it at the backward Problem"
+        )
+    back = transpose(replay(base.recipe, catalog.build(problem.case), source_of), problem)
+    return simplify(back) if base.simplified else back
+
+
+def _from_equal_problem(recipe: Recipe, problem: Problem, source_of: SourceOf | None) -> Program:
+    equal = catalog.plug_in(problem.case.problem).equals_backward(problem.case)
+    if equal is None:
+        raise ValueError(
+            f"{problem.name} equals no Problem with a library: use the transpose of a forward recipe"
+        )
+    forward = catalog.build(equal)
+    return renamed(replay(recipe, forward, source_of), problem, ports_in_order(forward, problem))
+
+
+def _steps(data: list[Any]) -> tuple[tuple[str, str, str], ...]:
+    for step in data:
+        if not isinstance(step, list) or len(step) != 3 or not all(isinstance(part, str) for part in step):
+            raise ValueError(f"a step of a recipe is rule, class and knob (got {step!r})")
+    return tuple((rule, site, knob) for rule, site, knob in data)

@@ -1,0 +1,111 @@
+"""cases: the Cases of one Problem at one deployment, from the configuration. Needs no ranks and no tracing."""
+
+import json
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from overlayccl_core import catalog, loader
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.program.case import Case
+from overlayccl_core.settings import Settings
+
+_OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
+
+
+def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[Case]:
+    """The Cases of a Problem, in the order of the configuration.
+
+    ValueError for an unknown Problem, an entry that does not fit, and two entries that make the same Case.
+    """
+    found: dict[str, Case] = {}
+    for number, entry in enumerate(settings.cases.get(problem, ()), 1):
+        try:
+            case = case_of(problem, entry, deployment)
+        except ValueError as error:
+            raise ValueError(f"cases of {problem}, entry {number}: {error}") from None
+        if case.id in found:
+            raise ValueError(
+                f"cases of {problem}, entry {number}: {case.id} is there already: remove one of the two"
+            )
+        found[case.id] = case
+    if not found:
+        catalog.plug_in(problem)
+        raise ValueError(f"cases of {problem}: none are configured: add an entry, or leave the Problem out")
+    return list(found.values())
+
+
+def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:
+    """One configuration entry at a deployment.
+
+    Besides the Problem's own fields an entry may have `ranks` (N of the Problem, which must divide the world
+    size; default: all), `strided` (its groups take every so-many-th rank) and `dtype`.
+    """
+    ranks, strided = entry.get("ranks", deployment.ranks), entry.get("strided", False)
+    if not isinstance(ranks, int) or ranks < 2 or deployment.ranks % ranks:
+        raise ValueError(
+            f"ranks must be at least 2 and divide the world size (got {ranks} and {deployment.ranks}):"
+            f" choose among {_divisors(deployment.ranks)}"
+        )
+    groups = deployment.ranks // ranks
+    return catalog.plug_in(problem).case(
+        _resolved(problem, entry),
+        ranks=ranks,
+        ranks_per_node=_ranks_per_node(deployment, ranks, groups, strided),
+        groups=groups,
+        strided=strided and groups > 1,
+        dtype=entry.get("dtype", "float32"),
+    )
+
+
+def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bool) -> int:
+    """Ranks of ONE group that share a node."""
+    on_a_node = deployment.ranks_per_node // groups if strided else deployment.ranks_per_node
+    mine = min(max(on_a_node, 1), ranks)
+    if ranks % mine or (
+        strided and deployment.ranks_per_node % groups and deployment.ranks_per_node > groups
+    ):
+        raise ValueError(
+            f"groups of {ranks} ranks do not lie evenly on nodes of {deployment.ranks_per_node}:"
+            " choose ranks that divide the ranks of a node, or are a multiple of them"
+        )
+    return mine
+
+
+def _resolved(problem: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The Problem's own fields, with a model's name and shape replaced by the sizes of its parameters."""
+    fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
+    if "model" not in fields:
+        return fields
+    shape = {k: fields.pop(k) for k in ("width", "hidden", "layers", "vocabulary") if k in fields}
+    model = loader.load("workloads", fields.pop("model"))
+    try:
+        parameters = model.parameter_sizes(**shape)
+    except TypeError:
+        raise ValueError(
+            f"{problem}: a model needs width, hidden, layers and vocabulary (got {shape})"
+        ) from None
+    return {**fields, "sizes": [prod(s) for _, s in parameters]}
+
+
+def _divisors(n: int) -> str:
+    return ", ".join(str(k) for k in range(2, n + 1) if n % k == 0)
+
+
+def run(
+    settings: Settings, deployment: Deployment, problem: str, progress: Callable[[str], None]
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the `cases` table."""
+    cases = cases_of(settings, deployment, problem)
+    progress(f"{problem}: {len(cases)} Cases: {', '.join(c.id for c in cases)}")
+    return {"cases": [_row(case) for case in cases]}
+
+
+def _row(case: Case) -> dict[str, Any]:
+    data = case.to_json()
+    return {
+        "case": case.id,
+        **{k: data[k] for k in ("problem", "ranks", "groups", "strided", "ranks_per_node", "dtype")},
+        "parameters": json.dumps(data["parameters"], sort_keys=True),
+        "payload_bytes": catalog.payload_bytes(case),
+    }

@@ -1,0 +1,143 @@
+"""seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven. No ranks."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core import catalog
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.gates import equivalence, legality, numerics
+from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import dumps
+from overlayccl_core.program.kinds import NotApplicable, Placement, Rejected
+from overlayccl_core.program.library import Role, read_library
+from overlayccl_core.program.payload import wire_bytes
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
+
+Row = dict[str, Any]
+_PROGRAM_COLUMNS = (
+    *("program", "value_digest", "program_json", "collectives", "wire_bytes"),
+    *("peak_bytes", "numerics", "equivalence"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """A strategy that is listed for a Problem, before it is traced."""
+
+    name: str
+    role: Role
+    recipe: Recipe
+
+
+def run(
+    deployment: Deployment, cases: pl.DataFrame, capabilities: pl.DataFrame, progress: Callable[[str], None]
+) -> dict[str, list[Row]]:
+    """The rows of the `seeds` table: Programs, roles and verdicts; the same for the same input."""
+    can = Capabilities.from_rows(capabilities.iter_rows(named=True))
+    rows: list[Row] = []
+    for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
+        for problem in catalog.directions(case):
+            found = list(seed_rows(problem, can, deployment.memory_budget_bytes))
+            proven = sum(r["equivalence"] == Outcome.PASS for r in found)
+            progress(f"{case.id} {problem.direction.value}: {proven} of {len(found)} strategies proven")
+            rows += found
+    return {"seeds": rows}
+
+
+def seed_rows(
+    problem: Problem, capabilities: Capabilities | None, memory_budget_bytes: int | None
+) -> Iterator[Row]:
+    """One row for each strategy that is listed for a Problem.
+
+    A lossy strategy may be as far off in its own dtypes as the developer's, which comes first.
+    """
+    reference = catalog.reference_program(problem)
+    lossy_bound = numerics.LOSSY_BOUND
+    for seed in seeds_of(problem):
+        head = {
+            "case": problem.case.id,
+            "direction": problem.direction.value,
+            "strategy": seed.name,
+            "role": seed.role.value,
+            "recipe": seed.recipe.dumps(),
+        }
+        try:
+            program = replay(seed.recipe, problem)
+        except NotApplicable as reason:
+            yield head | _without_program(
+                "not_applicable", Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, str(reason)
+            )
+        except Rejected as error:
+            yield head | _without_program("rejected", Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error))
+        else:
+            legal = legality.check(program, capabilities, memory_budget_bytes)
+            proof = None
+            if legal.outcome is Outcome.PASS:
+                bound = inf if seed.role is Role.DEVELOPER else lossy_bound
+                proof = equivalence.prove(program, reference, lossy_bound=bound)
+            if proof is not None and seed.role is Role.DEVELOPER:
+                lossy_bound = max(lossy_bound, float(dict(proof.evidence)["error"]))
+            yield head | _with_program(program, legal, proof)
+
+
+def seeds_of(problem: Problem) -> Iterable[Seed]:
+    """What is listed: the library; for a backward, the transposes of it and the library of an equal Problem."""
+    library = read_library(catalog.library_source(problem.case.problem)).seeds
+    if problem.direction is Direction.FORWARD:
+        return [Seed(name=name, role=role, recipe=Recipe(base=name)) for name, role in library]
+    return [*_transposes(problem, library), *_equal_library(problem.case)]
+
+
+def _transposes(problem: Problem, library: Iterable[tuple[str, Role]]) -> Iterator[Seed]:
+    """The developer gets from autograd the mechanical transpose, where nothing is demanded at the entry; the
+    field's practice otherwise, which is the simplified one."""
+    mechanical = not any(
+        spec.placement is spec.cotangent is Placement.REPLICATE for spec in problem.inputs.values()
+    )
+    for name, role in library:
+        recipe = Recipe(base=name)
+        simplified = Recipe(base=TransposeOf(recipe=recipe))
+        if role is Role.DEVELOPER and mechanical:
+            as_written = Recipe(base=TransposeOf(recipe=recipe, simplified=False))
+            yield Seed(name=f"transpose_of_{name}", role=role, recipe=as_written)
+            yield Seed(name=f"simplified_transpose_of_{name}", role=Role.OTHER, recipe=simplified)
+        else:
+            yield Seed(name=f"simplified_transpose_of_{name}", role=role, recipe=simplified)
+
+
+def _equal_library(case: Case) -> Iterator[Seed]:
+    equal = catalog.plug_in(case.problem).equals_backward(case)
+    if equal is not None:
+        for name, _ in read_library(catalog.library_source(equal.problem)).seeds:
+            yield Seed(name=name, role=Role.OTHER, recipe=Recipe(base=name))
+
+
+def _without_program(status: str, legal: Outcome, reason: Reason, message: str) -> Row:
+    fields = {"status": status, "legality": legal.value, "reason": reason.value, "message": message}
+    return fields | dict.fromkeys(_PROGRAM_COLUMNS)
+
+
+def _with_program(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
+    deciding = proof or legal
+    return {
+        "status": "program",
+        "program": program.digest,
+        "value_digest": program.value_digest,
+        "program_json": dumps(program),
+        "collectives": len(program.collectives),
+        "wire_bytes": round(sum(map(wire_bytes, program.collectives))),
+        "peak_bytes": dict(legal.evidence).get("peak_bytes"),
+        "numerics": None if proof is None else dict(proof.evidence).get("numerics"),
+        "legality": legal.outcome.value,
+        "equivalence": None if proof is None else proof.outcome.value,
+        "reason": deciding.reason.value,
+        "message": deciding.message,
+    }

@@ -24,7 +24,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
-    """Figures of n Programs; None where they have no meaning (an order of fewer than 3, one round).
+    """Figures of n Programs; None where they have no meaning (an order of fewer than 3, no pair apart).
 
     pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
     predicted in the right order. top1_regret: the measured time of the Program that is predicted to be the
@@ -43,7 +43,7 @@ class Fidelity:
     top1_regret: float
     top1_within_noise: bool
     repeat_spearman: float | None
-    repeat_rel_error: float | None
+    repeat_rel_error: float
     residual_low: float
     residual_high: float
 
@@ -53,16 +53,20 @@ class Fidelity:
 
 
 def fidelity(scored: Sequence[Scored]) -> Fidelity:
-    """The figures of some Programs timed in one batch. ValueError without any."""
+    """The figures of some Programs timed in one batch. ValueError without any, or with fewer than 2 rounds."""
     if not scored:
         raise ValueError("fidelity needs at least one measured Program that has a price (got none)")
+    if (fewest := min(len(s.samples_us) for s in scored)) < 2:
+        raise ValueError(
+            f"fidelity needs at least 2 rounds (got {fewest}): give the measurement more seconds"
+        )
     estimates = [statistics.estimate(s.samples_us) for s in scored]
     measured = np.array([e.value for e in estimates])
-    errors = np.array([0.0 if e.rounds < 2 else e.standard_error for e in estimates])
+    errors = np.array([e.standard_error for e in estimates])
     predicted = np.array([s.predicted_us for s in scored])
     accuracy, pairs = pair_accuracy(measured, errors, predicted)
     regret, within = top1(measured, errors, predicted)
-    repeat_order, repeat_error = _repeat([s.samples_us for s in scored])
+    even, odd = np.array([statistics.halves(s.samples_us) for s in scored]).T
     low, high = np.quantile(measured / predicted, [0.10, 0.90])
     return Fidelity(
         n=len(scored),
@@ -74,8 +78,8 @@ def fidelity(scored: Sequence[Scored]) -> Fidelity:
         pairs=pairs,
         top1_regret=regret,
         top1_within_noise=within,
-        repeat_spearman=repeat_order,
-        repeat_rel_error=repeat_error,
+        repeat_spearman=_order(spearmanr, even, odd),
+        repeat_rel_error=statistics.repeat_error(s.samples_us for s in scored),
         residual_low=float(low),
         residual_high=float(high),
     )
@@ -97,14 +101,6 @@ def top1(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float, bo
     chosen, best = int(np.argmin(predicted)), int(np.argmin(measured))
     noise = STANDARD_ERRORS * float(np.hypot(errors[chosen], errors[best]))
     return float(measured[chosen] / measured[best] - 1), bool(measured[chosen] - measured[best] <= noise)
-
-
-def _repeat(batch: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """(Spearman, median relative difference) of the estimates from even and from odd rounds."""
-    if min(len(samples) for samples in batch) < 2:
-        return None, None
-    even, odd = np.array([statistics.halves(samples) for samples in batch]).T
-    return _order(spearmanr, even, odd), statistics.repeat_error(batch)
 
 
 def _order(correlation: Any, a: Floats, b: Floats) -> float | None:

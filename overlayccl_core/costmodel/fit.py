@@ -4,8 +4,8 @@ Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of
 unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter
 23 (scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction
 to the bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so
-that a column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles: theta's
-intervals say nothing of what the model leaves out.
+that a column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles:
+theta's intervals say nothing of what the model leaves out.
 """
 
 from collections.abc import Sequence
@@ -124,6 +124,10 @@ class _System:
             residuals.append(1.0 / np.maximum(predicted, np.finfo(float).tiny))
         return np.concatenate(residuals)
 
+    def error(self, settings: FitSettings) -> float:
+        """Mean absolute log of measured / predicted, cross-validated."""
+        return float(np.abs(np.log(self.cross_validated(settings))).mean())
+
     def told_apart(self) -> NDArray[np.bool_]:
         """Which columns do not lie (nearly) in the span of the others.
 
@@ -146,20 +150,19 @@ class _System:
 def _increments_that_help(
     observations: Sequence[Observation], settings: FitSettings
 ) -> tuple[Increment, ...]:
-    """Optional columns are taken one set after another, as long as they lower the cross-validated error."""
+    """Optional columns are taken one set after another, as long as they lower the cross-validated error and the
+    probes can tell them from the others."""
     kept: tuple[Increment, ...] = ()
-    best = _error(observations, kept, settings)
+    system = _System(observations, kept, settings.ridge)
+    best, unidentified = system.error(settings), int((~system.told_apart()).sum())
     for increment in (i for i in Increment if i is not Increment.NONE):
-        error = _error(observations, (*kept, increment), settings)
+        system = _System(observations, (*kept, increment), settings.ridge)
+        if (~system.told_apart()).sum() > unidentified:
+            continue
+        error = system.error(settings)
         if error < BETTER * best:
             kept, best = (*kept, increment), error
     return kept
-
-
-def _error(observations: Sequence[Observation], kept: tuple[Increment, ...], settings: FitSettings) -> float:
-    """Mean absolute log of measured / predicted, cross-validated."""
-    system = _System(observations, kept, settings.ridge)
-    return float(np.abs(np.log(system.cross_validated(settings))).mean())
 
 
 def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> tuple[Coefficient, ...]:

@@ -34,7 +34,7 @@ class Coefficient:
     def __post_init__(self) -> None:
         if (self.value is None) != (self.status is Status.UNIDENTIFIED):
             raise ValueError(
-                f"{self.column.name}: an unidentified coefficient has no value, others have (got {self.value})"
+                f"{self.column.name}: only an unidentified coefficient has no value (got {self.value})"
             )
 
 

@@ -50,7 +50,7 @@ def _payload(rng: np.random.Generator, ranks: int) -> int:
 
 
 def _operand(probe: ProbeBuilder, rng: np.random.Generator, size: int, earlier: list[Node]) -> Node:
-    """A fresh input, or an earlier result cut or repeated to `size` (still to be written), maybe worked on."""
+    """A fresh input, or an earlier result (still to be written) cut or repeated, maybe worked on."""
     usable = [x for x in earlier if x.size * LARGEST_GROWTH >= size and x.dtype is DType.FLOAT32]
     if usable and rng.random() < REUSE_CHANCE:
         operand = resized(usable[rng.integers(len(usable))], size)

@@ -98,6 +98,6 @@ class ProbeBuilder:
 
 
 def operand_size(kind: Kind, payload: int, group_size: int) -> int:
-    """Elements to hand to a collective so that its larger side has `payload`, rounded up to fill the group."""
+    """Elements to hand to a collective so that its larger side has `payload`, rounded up to whole blocks."""
     blocks = -(-payload // group_size)
     return blocks if kind is Kind.ALL_GATHER else blocks * group_size

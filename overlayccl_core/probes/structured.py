@@ -1,7 +1,7 @@
 """Structured probes: each learns one thing.
 
 Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
-pipeline of two; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; next to nothing.
+pipeline of two; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; nothing at all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ class Grid:
 
 WORLD_GRID = Grid(
     alone=((2**8, 1), (2**8, 4), (2**13, 3), (2**16, 2), (2**19, 1), (2**21, 1)),
-    together=((2**8, 2), (2**8, 8), (2**13, 4), (2**16, 4), (2**19, 2)),
+    together=((2**8, 2), (2**8, 12), (2**13, 4), (2**16, 4), (2**19, 2)),
     pipeline=((2**11, 6),),
 )
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))

@@ -1,0 +1,190 @@
+"""Features, counted against hand counts."""
+
+import time
+
+import pytest
+
+from overlayccl_core.costmodel.features import Increment, Term, features
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.program import maps, nodes
+from overlayccl_core.program.groups import groups_of, within_nodes
+from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.program.maps import Map
+from overlayccl_core.program.program import Program
+
+
+def counted(program: Program) -> dict[str, float]:
+    """The columns that every fit has."""
+    return {c.name: v for c, v in features(program).items() if c.increment is Increment.NONE}
+
+
+def done(probe: ProbeBuilder) -> Program:
+    return probe.finish("p", Role.STRUCTURED).program
+
+
+def test_a_program_that_does_nothing_has_one_graph_and_no_more() -> None:
+    probe = ProbeBuilder(4, 4)
+    probe.write(probe.read(8))
+    assert counted(done(probe)) == {"graph.first.count": 1}
+
+
+def test_each_collective_that_is_waited_for_at_once_is_alone() -> None:
+    probe = ProbeBuilder(4, 4)
+    for _ in range(3):
+        probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(10)))
+    assert counted(done(probe)) == {
+        "graph.first.count": 1,
+        "all_reduce.node4.alone.count": 3,
+        "all_reduce.node4.alone.bytes": 120,
+        "wait.count": 3,
+    }
+
+
+def test_collectives_that_start_while_others_are_outstanding_are_together() -> None:
+    probe = ProbeBuilder(4, 4)
+    made = [
+        probe.issue(kind, probe.read(8)) for kind in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
+    ]
+    for x in made:
+        probe.write(x)
+    assert counted(done(probe)) == {
+        "graph.first.count": 1,
+        "all_gather.node4.alone.count": 1,
+        "all_gather.node4.alone.bytes": 8 * 4 * 4,  # the gathered side
+        "reduce_scatter.node4.together.count": 1,
+        "reduce_scatter.node4.together.bytes": 32,
+        "all_to_all.node4.together.count": 1,
+        "all_to_all.node4.together.bytes": 32,
+        "wait.count": 1,  # once the first is there, nothing new has been started
+    }
+
+
+def test_a_pipeline_waits_once_for_each_start_but_one() -> None:
+    probe = ProbeBuilder(4, 4)
+    inputs = [probe.read(8) for _ in range(4)]
+    before = probe.issue(Kind.COLLECTIVE_PERMUTE, inputs[0])
+    for x in inputs[1:]:
+        made = probe.issue(Kind.COLLECTIVE_PERMUTE, x)
+        probe.write(before)
+        before = made
+    probe.write(before)
+    found = counted(done(probe))
+    assert found["collective_permute.node.alone.count"] == 1
+    assert found["collective_permute.node.together.count"] == 3
+    assert found["wait.count"] == 3
+
+
+def test_increments_count_the_second_and_up_to_the_eighth_of_a_run() -> None:
+    probe = ProbeBuilder(4, 4)
+    made = [probe.issue(Kind.ALL_REDUCE, probe.read(8)) for _ in range(11)]
+    for x in made:
+        probe.write(x)
+    found = {c.increment: v for c, v in features(done(probe)).items() if c.increment is not Increment.NONE}
+    assert found == {Increment.SECOND: 1, Increment.TO_EIGHTH: 7}
+
+
+def test_collectives_are_told_apart_by_group_size_and_by_whether_they_leave_the_node() -> None:
+    probe = ProbeBuilder(4, 2)
+    inputs = [probe.read(8) for _ in range(4)]
+    probe.write(probe.issue(Kind.ALL_REDUCE, inputs[0], within_nodes(4, 2)))
+    probe.write(probe.issue(Kind.ALL_REDUCE, inputs[1], groups_of([(0, 2), (1, 3)], 4)))
+    probe.write(probe.issue(Kind.ALL_REDUCE, inputs[2]))
+    probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, inputs[3], within_nodes(4, 2)))
+    found = counted(done(probe))
+    assert [found[f"all_reduce.{reach}.alone.count"] for reach in ("node2", "network2", "network4")] == [
+        1,
+        1,
+        1,
+    ]
+    assert found["collective_permute.node.alone.count"] == 1
+    # two ranks share a card: (1/1 + 3/2) * 32 bytes each
+    assert found["network_card.bytes"] == pytest.approx(2 * (32 + 48))
+
+
+def test_boundaries_count_graphs_that_something_runs_in() -> None:
+    probe = ProbeBuilder(4, 4)
+    for _ in range(2):
+        probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(8)))
+        probe.boundary()
+    found = counted(done(probe))
+    assert (found["graph.first.count"], found["graph.next.count"]) == (1, 1)
+
+
+def test_a_boundary_waits_for_what_is_outstanding() -> None:
+    probe = ProbeBuilder(4, 4)
+    first = probe.issue(Kind.ALL_REDUCE, probe.read(8))
+    probe.boundary()
+    second = probe.issue(Kind.ALL_REDUCE, probe.read(8))
+    probe.write(first)
+    probe.write(second)
+    found = counted(done(probe))
+    assert found["all_reduce.node4.alone.count"] == 2
+    assert found["wait.count"] == 2
+
+
+def test_local_work_is_counted_by_operation() -> None:
+    probe = ProbeBuilder(4, 4)
+    x, y, z = (probe.read(1024) for _ in range(3))
+    probe.write(nodes.make_sum(x, 4))
+    probe.write(nodes.make_scale(y, 3))
+    probe.write(nodes.make_cast(z, DType.BFLOAT16))
+    assert counted(done(probe)) == {
+        "graph.first.count": 1,
+        "sum.count": 1,
+        "sum.bytes": 4096,
+        "scale.count": 1,
+        "scale.bytes": 4096,
+        "cast.count": 1,
+        "cast.bytes": 4096 + 2048,
+    }
+
+
+def test_copies_are_told_apart_by_how_they_are_made_and_aliases_are_free() -> None:
+    probe = ProbeBuilder(4, 4)
+    x, y = probe.read(1024), probe.read(1024)
+    probe.write(nodes.make_view([x], maps.window(512, 256)))
+    assert counted(done(probe)) == {"graph.first.count": 1}
+    probe.write(nodes.make_view([x, y], maps.identity(2048)))
+    probe.write(nodes.make_view([x], maps.permuted((32, 32), (1, 0))))
+    shuffled = [(i * 5) % 32 for i in range(32)]
+    probe.write(nodes.make_view([y], Map(1, 1024, [32 * i for i in range(32)], [32 * i for i in shuffled])))
+    assert counted(done(probe)) == {
+        "graph.first.count": 1,
+        "copy.count": 1,
+        "copy.bytes": 8192,
+        "strided.count": 1,
+        "strided.bytes": 4096,
+        "strided.runs": 1024,
+        "gather.count": 1,
+        "gather.bytes": 4096,
+        "gather.runs": 32,
+    }
+
+
+def test_every_column_has_a_term_and_a_unit() -> None:
+    deployment = Deployment(
+        name="two",
+        backend="torchdist",
+        ranks=4,
+        ranks_per_node=2,
+        tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)),
+        memory_budget_bytes=2**30,
+    )
+    probes = mixed_probes(deployment, seed=5, count=40, role=Role.MIXED)
+    columns = {c for p in probes for c in features(p.program)}
+    assert {c.term for c in columns} == set(Term) - {Term.COMPILE}
+    assert {c.unit for c in columns} == {"us", "us/B", "us/run"}
+    assert {c.name.split(".")[0] for c in columns} >= {k.value for k in COLLECTIVES}
+
+
+def test_features_of_a_large_program_take_milliseconds() -> None:
+    probe = ProbeBuilder(224, 32)
+    for _ in range(200):
+        probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(224)))
+    program = done(probe)
+    features(program)  # lowers it
+    start = time.process_time()
+    features(program)
+    assert time.process_time() - start < 0.01

@@ -1,0 +1,60 @@
+"""Figures of fidelity against data made by hand."""
+
+import numpy as np
+import pytest
+
+from overlayccl_core.costmodel.fidelity import Scored, fidelity, pair_accuracy, top1
+
+
+def scored(*pairs: tuple[float, list[float]]) -> list[Scored]:
+    return [Scored(predicted_us=p, samples_us=s) for p, s in pairs]
+
+
+def test_a_perfect_prediction_of_steady_times() -> None:
+    found = fidelity(scored((10, [10.0] * 8), (20, [20.0] * 8), (40, [40.0] * 8)))
+    assert (found.n, found.rounds, found.pairs) == (3, 8, 3)
+    assert found.spearman == found.kendall == found.pair_accuracy == found.repeat_spearman == 1
+    assert found.median_rel_error == found.top1_regret == found.repeat_rel_error == 0
+    assert (found.residual_low, found.residual_high) == (1, 1)
+
+
+def test_errors_are_relative_to_what_was_measured() -> None:
+    found = fidelity(scored((12, [10.0] * 4), (20, [20.0] * 4), (30, [40.0] * 4)))
+    assert found.median_rel_error == pytest.approx(0.2)
+    assert found.residual_low < 1 < found.residual_high
+
+
+def test_a_swapped_pair_costs_order_and_accuracy() -> None:
+    found = fidelity(scored((10, [10.0] * 4), (40, [20.0] * 4), (20, [40.0] * 4)))
+    assert found.spearman == pytest.approx(0.5)
+    assert found.kendall == pytest.approx(1 / 3)
+    assert found.pair_accuracy == pytest.approx(2 / 3)
+
+
+def test_only_pairs_further_apart_than_two_standard_errors_count() -> None:
+    measured, predicted = np.array([10.0, 11.0, 30.0]), np.array([11.0, 10.0, 30.0])
+    assert pair_accuracy(measured, np.array([1.0, 1.0, 1.0]), predicted) == (1.0, 2)
+    assert pair_accuracy(measured, np.array([0.1, 0.1, 0.1]), predicted) == (pytest.approx(2 / 3), 3)
+    assert pair_accuracy(measured, np.array([50.0, 50.0, 50.0]), predicted) == (None, 0)
+
+
+def test_regret_is_of_the_program_that_the_model_ranks_first() -> None:
+    measured, predicted = np.array([12.0, 10.0]), np.array([1.0, 2.0])
+    assert top1(measured, np.array([0.1, 0.1]), predicted) == (pytest.approx(0.2), False)
+    assert top1(measured, np.array([1.0, 1.0]), predicted) == (pytest.approx(0.2), True)
+
+
+def test_the_repeat_error_is_of_even_against_odd_rounds() -> None:
+    wobbly = [10.0, 12.0] * 6
+    found = fidelity(scored((11, wobbly), (21, [2 * x for x in wobbly]), (41, [4 * x for x in wobbly])))
+    assert found.repeat_rel_error == pytest.approx(2 / 11)
+    assert found.repeat_spearman == 1
+
+
+def test_what_has_no_meaning_has_no_value() -> None:
+    found = fidelity(scored((10, [10.0] * 2), (20, [20.0] * 2)))
+    assert found.spearman is found.kendall is found.repeat_spearman is None
+    with pytest.raises(ValueError, match="at least 2 rounds \\(got 1\\)"):
+        fidelity(scored((10, [10.0]), (20, [20.0, 20.0])))
+    with pytest.raises(ValueError, match="at least one measured Program"):
+        fidelity([])

@@ -1,0 +1,175 @@
+"""The fit: a known theta comes back, intervals cover, and what cannot be told apart has no value."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from overlayccl_core.costmodel.ablate import errors_without_terms
+from overlayccl_core.costmodel.features import Column, Features, Increment, Term, features
+from overlayccl_core.costmodel.fit import FitSettings, Observation, fit
+from overlayccl_core.costmodel.price import price, price_features
+from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.structured import structured_probes
+
+FOUR = Deployment(
+    name="four",
+    backend="torchdist",
+    ranks=4,
+    ranks_per_node=4,
+    tiers=(Tier(name="node", ranks=4),),
+    memory_budget_bytes=2**29,
+)
+PROBES = structured_probes(FOUR) + mixed_probes(FOUR, seed=1, count=60, role=Role.MIXED)
+FEATURES = [features(p.program) for p in PROBES]
+SETTINGS = FitSettings(bootstraps=60)
+
+
+def a_theta() -> dict[Column, float]:
+    """Costs of the size that CPU ranks have: milliseconds a collective, microseconds a local operation."""
+    rng = np.random.default_rng(7)
+    found = {}
+    for column in sorted({c for f in FEATURES for c in f}):
+        if column.increment is not Increment.NONE:
+            continue
+        if column.unit == "us":
+            busy = column.term in (Term.COLLECTIVES, Term.AMORTIZATION)
+            found[column] = rng.uniform(300, 5000) if busy else rng.uniform(3, 40)
+        else:
+            found[column] = rng.uniform(0.5, 5) * (1e-3 if column.unit == "us/B" else 1e-2)
+    return found
+
+
+TRUE = a_theta()
+
+
+def timed(found: Features, theta: Mapping[Column, float]) -> float:
+    return sum(theta.get(column, 0.0) * amount for column, amount in found.items())
+
+
+def observations(
+    theta: Mapping[Column, float], *, noise: float = 0.0, probes: list[Probe] = PROBES, seed: int = 0
+) -> list[Observation]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for probe in probes:
+        f = features(probe.program)
+        us = timed(f, theta) * float(np.exp(noise * rng.normal()))
+        found.append(Observation(features=f, time_us=us, judges=probe.role is Role.MIXED))
+    return found
+
+
+def test_a_known_theta_comes_back() -> None:
+    theta = fit(observations(TRUE, noise=1e-3), replace(SETTINGS, ridge=1e-6)).theta
+    assert {c.status for c in theta.coefficients} == {Status.FITTED}
+    for column, value in TRUE.items():
+        assert theta.values[column] == pytest.approx(value, rel=0.1), column.name
+
+
+def test_prices_are_right_to_the_noise_on_programs_outside_the_fit() -> None:
+    theta = fit(observations(TRUE, noise=0.08), SETTINGS).theta
+    heldout = mixed_probes(FOUR, seed=2, count=60, role=Role.HELD_OUT)
+    errors = []
+    for probe in heldout:
+        us = price(probe.program, theta).us
+        assert us is not None
+        errors.append(abs(us / timed(features(probe.program), TRUE) - 1))
+    assert np.median(errors) < 0.03
+
+
+def test_intervals_of_theta_cover() -> None:
+    inside = []
+    for seed in range(3):
+        theta = fit(observations(TRUE, noise=0.1, seed=seed), SETTINGS).theta
+        inside += [c.low <= TRUE[c.column] <= c.high for c in theta.coefficients if c.value is not None]
+    assert np.mean(inside) > 0.85
+
+
+def test_prediction_intervals_cover_four_of_five() -> None:
+    theta = fit(observations(TRUE, noise=0.15), SETTINGS).theta
+    rng = np.random.default_rng(3)
+    inside = []
+    for probe in mixed_probes(FOUR, seed=3, count=150, role=Role.HELD_OUT):
+        found = price(probe.program, theta)
+        measured = timed(features(probe.program), TRUE) * np.exp(0.15 * rng.normal())
+        assert found.low_us is not None and found.high_us is not None
+        inside.append(found.low_us <= measured <= found.high_us)
+    assert 0.7 < np.mean(inside) < 0.9
+
+
+def test_a_column_that_costs_nothing_is_zero() -> None:
+    column = next(c for c in TRUE if c.name == "graph.next.count")
+    theta = fit(observations({**TRUE, column: 0.0}, noise=0.05), SETTINGS).theta
+    found = next(c for c in theta.coefficients if c.column == column)
+    assert found.value is not None and found.value < 5
+    assert found.low == 0
+
+
+def test_columns_that_always_come_together_are_unidentified() -> None:
+    twin = Column(name="twin.count", term=Term.COPIES, unit="us")
+    wait = next(c for c in TRUE if c.name == "wait.count")
+    doubled = [
+        replace(o, features={**o.features, twin: 2 * o.features[wait]} if wait in o.features else o.features)
+        for o in observations(TRUE, noise=0.02)
+    ]
+    theta = fit(doubled, SETTINGS).theta
+    status = {c.column.name: c.status for c in theta.coefficients}
+    assert status["twin.count"] is status["wait.count"] is Status.UNIDENTIFIED
+    assert sum(s is Status.UNIDENTIFIED for s in status.values()) == 2
+    assert price_features({wait: 1.0}, theta).us is None
+    assert price_features({wait: 1.0}, theta).missing == ("wait.count",)
+
+
+def test_a_column_that_no_probe_has_leaves_a_program_without_a_price() -> None:
+    theta = fit(observations(TRUE), SETTINGS).theta
+    other = Column(name="all_reduce.network224.alone.count", term=Term.COLLECTIVES, unit="us")
+    found = price_features({other: 1.0}, theta)
+    assert (found.us, found.missing) == (None, (other.name,))
+
+
+def test_an_increment_is_kept_only_if_it_helps() -> None:
+    assert fit(observations(TRUE, noise=0.05), SETTINGS).increments == ()
+    extra = {c: 3000.0 for f in FEATURES for c in f if c.increment is Increment.SECOND}
+    kept = fit(observations({**TRUE, **extra}, noise=0.02), SETTINGS)
+    assert Increment.SECOND in kept.increments
+    assert any(c.column.increment is Increment.SECOND for c in kept.theta.coefficients)
+
+
+def test_the_terms_of_a_price_add_up() -> None:
+    theta = fit(observations(TRUE), SETTINGS).theta
+    found = price(PROBES[-1].program, theta)
+    assert found.us == pytest.approx(sum(found.terms.values()))
+    assert Term.COMPILE not in found.terms
+
+
+def test_theta_survives_its_table() -> None:
+    kept = fit(observations(TRUE, noise=0.05), SETTINGS, fingerprint="host-1").theta
+    again = Theta.from_rows(kept.to_rows(), residual_low=kept.residual_low, residual_high=kept.residual_high)
+    assert again == kept
+
+
+def test_ablation_shows_what_a_term_is_good_for() -> None:
+    errors = errors_without_terms(observations(TRUE, noise=0.03), SETTINGS)
+    whole = errors.pop(None)
+    assert set(errors) == {Term.LAUNCH, Term.COLLECTIVES, Term.AMORTIZATION, Term.COPIES}
+    assert errors[Term.COLLECTIVES] > 5 * whole
+    assert errors[Term.AMORTIZATION] > 1.4 * whole
+
+
+def test_bad_observations_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 6 mixed Programs to judge it \\(got 0\\)"):
+        fit(observations(TRUE, probes=structured_probes(FOUR)), SETTINGS)
+    with pytest.raises(ValueError, match="times must be positive"):
+        fit([replace(o, time_us=0.0) for o in observations(TRUE)], SETTINGS)
+    with pytest.raises(ValueError, match="2 bootstraps"):
+        FitSettings(bootstraps=1)
+
+
+def test_a_coefficient_has_a_value_unless_it_is_unidentified() -> None:
+    column = Column(name="wait.count", term=Term.COLLECTIVES, unit="us")
+    with pytest.raises(ValueError, match="has no value"):
+        Coefficient(column=column, value=None, low=None, high=None, status=Status.FITTED, programs=3)

@@ -1,0 +1,120 @@
+"""What the probes exercise: every kind, alone and together, at sizes apart from those of the mixed Programs."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.probes.mixed import kinds_of, mixed_probes
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
+from overlayccl_core.probes.structured import structured_probes, subgroups
+from overlayccl_core.program.kinds import COLLECTIVES, Kind
+from overlayccl_core.program.lowering import Action, lower
+from overlayccl_core.program.payload import payload_bytes
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import walk
+
+FOUR = Deployment(
+    name="four",
+    backend="torchdist",
+    ranks=4,
+    ranks_per_node=4,
+    tiers=(Tier(name="node", ranks=4),),
+    memory_budget_bytes=2**29,
+)
+TWO_NODES = replace(
+    FOUR, ranks=6, ranks_per_node=3, tiers=(Tier(name="node", ranks=3), Tier(name="network", ranks=6))
+)
+
+
+def starts(program: Program) -> list[int]:
+    """Collectives outstanding when each starts."""
+    return [step.in_flight for step in lower(program) if step.action is Action.START]
+
+
+@pytest.mark.parametrize(
+    "deployment",
+    [FOUR, TWO_NODES, replace(FOUR, ranks=2, ranks_per_node=2, tiers=(Tier(name="node", ranks=2),))],
+)
+def test_probes_are_legal_programs_with_names_of_their_own(deployment: Deployment) -> None:
+    probes = structured_probes(deployment)
+    assert len({p.name for p in probes}) == len({p.program.digest for p in probes}) == len(probes)
+    for probe in probes:
+        walk(probe.program)
+
+
+def test_about_a_hundred_probes_for_one_node() -> None:
+    assert 80 <= len(structured_probes(FOUR)) <= 115
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_every_kind_is_probed_alone_together_and_in_a_pipeline(kind: Kind) -> None:
+    of_kind = [p for p in structured_probes(FOUR) if p.name.startswith(f"{kind.value}-world")]
+    alone = [p for p in of_kind if "-alone-" in p.name]
+    together = [p for p in of_kind if "-together-" in p.name]
+    pipeline = [p for p in of_kind if "-pipeline-" in p.name]
+    assert all(set(starts(p.program)) == {0} for p in alone)
+    assert all(starts(p.program) == list(range(len(starts(p.program)))) for p in together)
+    assert [starts(p.program) for p in pipeline] == [[0, 1, 1, 1, 1, 1]]
+    for some in (alone, together):
+        assert len({payload_bytes(p.program.collectives[0]) for p in some}) >= 4
+
+
+def test_groups_within_and_across_nodes_are_probed_where_there_are_nodes() -> None:
+    assert {name: g.members for name, g in subgroups(TWO_NODES).items()} == {
+        "within-nodes": ((0, 1, 2), (3, 4, 5)),
+        "across-nodes": ((0, 3), (1, 4), (2, 5)),
+    }
+    assert [g.members for g in subgroups(FOUR).values()] == [((0, 1), (2, 3))]
+
+
+def test_a_permute_of_subgroups_stays_inside_them() -> None:
+    probe = ProbeBuilder(4, 4)
+    node = probe.issue(Kind.COLLECTIVE_PERMUTE, probe.read(8), subgroups(FOUR)["halves"])
+    assert node.sources == (1, 0, 3, 2)
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_the_larger_side_of_a_probed_collective_has_the_payload(kind: Kind) -> None:
+    probe = ProbeBuilder(4, 4)
+    node = probe.issue(kind, probe.read(operand_size(kind, 1000, 4)))
+    assert payload_bytes(node) == 4000
+
+
+def mixed(seed: int, count: int = 60) -> list[Probe]:
+    return mixed_probes(FOUR, seed=seed, count=count, role=Role.MIXED)
+
+
+def test_mixed_programs_depend_on_seed_and_number_alone() -> None:
+    assert [p.program.digest for p in mixed(1)] == [p.program.digest for p in mixed(1)]
+    assert [p.program.digest for p in mixed(1, 20)] == [p.program.digest for p in mixed(1)[:20]]
+    assert not {p.program.digest for p in mixed(1)} & {p.program.digest for p in mixed(2)}
+
+
+def test_mixed_programs_are_legal_and_of_one_to_eight_collectives() -> None:
+    probes = mixed(3, 120)
+    assert {len(kinds_of(p)) for p in probes} == set(range(1, 9))
+    for probe in probes:
+        walk(probe.program)
+
+
+def test_kinds_are_uniform_and_sizes_log_uniform_off_the_grid() -> None:
+    nodes = [x for p in mixed(3, 200) for x in p.program.collectives]
+    counts = Counter(x.kind for x in nodes)
+    assert min(counts[k] for k in COLLECTIVES) > 0.7 * len(nodes) / len(COLLECTIVES)
+    logs = np.log2([payload_bytes(x) / x.dtype.bytes for x in nodes])
+    assert logs.min() >= 8 and logs.max() <= 19.01
+    quarters = np.histogram(logs, bins=4)[0]
+    assert quarters.min() > 0.7 * len(nodes) / 4
+    grid = {payload_bytes(x) for p in structured_probes(FOUR) for x in p.program.collectives}
+    assert not grid & {payload_bytes(x) for x in nodes}
+
+
+def test_mixed_programs_have_several_in_flight_and_local_work_between() -> None:
+    probes = mixed(3, 100)
+    assert sum(max(starts(p.program), default=0) >= 1 for p in probes) > 40
+    local = {Action.COPY, Action.SUM, Action.SCALE, Action.CAST}
+    assert sum(any(s.action in local for s in lower(p.program)) for p in probes) > 50
+    assert sum(any(s.action is Action.BOUNDARY for s in lower(p.program)) for p in probes) > 10

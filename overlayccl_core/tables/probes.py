@@ -1,0 +1,21 @@
+"""Timed Programs that the cost model is fitted on and judged by."""
+
+import polars as pl
+
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
+
+PROBES = Table(
+    name="probes",
+    version=1,
+    columns=(
+        Column(name="probe", dtype=pl.String(), doc="readable name"),
+        Column(
+            name="role",
+            dtype=pl.String(),
+            values=("structured", "mixed", "heldout"),
+            doc="heldout: never in the fit",
+        ),
+        *TIMING_COLUMNS,
+    ),
+)

@@ -1,0 +1,81 @@
+"""Rows of plain Python, turned into a frame of declared types without any silent conversion."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsFloat, SupportsIndex
+
+import polars as pl
+
+Schema = Mapping[str, pl.DataType]
+
+
+class TableError(ValueError):
+    """Rows that do not fit their schema, or a file that is not the table it should be."""
+
+
+def frame_of(
+    rows: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame, schema: Schema, where: str
+) -> pl.DataFrame:
+    """`rows` (dicts, columns or a frame) as a frame with exactly the columns of `schema`, in its order.
+
+    Integers are taken where floats are due; nothing else is converted. TableError names row, column and value.
+    """
+    if isinstance(rows, pl.DataFrame):
+        return _same_columns(rows, schema, where)
+    if isinstance(rows, Mapping):
+        _check_names(rows, schema, where)
+        if len({len(values) for values in rows.values()}) > 1:
+            raise TableError(
+                f"{where}: columns of different lengths: { {k: len(v) for k, v in rows.items()} }"
+            )
+        columns = {name: list(rows[name]) for name in schema}
+    else:
+        for number, row in enumerate(rows):
+            _check_names(row, schema, f"{where}, row {number}")
+        columns = {name: [row[name] for row in rows] for name in schema}
+    series = []
+    for name, dtype in schema.items():
+        values = [
+            _value(v, dtype, f"{where}, row {n}, column {name}") for n, v in enumerate(columns[name])
+        ]
+        series.append(pl.Series(name, values, dtype=dtype, strict=True))
+    return pl.DataFrame(series)
+
+
+def columns_of(schema: Schema) -> str:
+    """`case String, n Int64`."""
+    return ", ".join(f"{name} {dtype}" for name, dtype in schema.items()) or "none"
+
+
+def _same_columns(frame: pl.DataFrame, schema: Schema, where: str) -> pl.DataFrame:
+    _check_names(frame.schema, schema, where)
+    for name, dtype in schema.items():
+        if frame.schema[name] != dtype:
+            raise TableError(f"{where}: column {name} must be {dtype} (got {frame.schema[name]}): cast it")
+    return frame.select(list(schema))
+
+
+def _check_names(names: Mapping[str, Any], schema: Schema, where: str) -> None:
+    missing = [name for name in schema if name not in names]
+    unknown = [name for name in names if name not in schema]
+    if missing or unknown:
+        raise TableError(f"{where}: columns missing: {missing or 'none'}; columns unknown: {unknown or 'none'}")
+
+
+def _value(value: Any, dtype: pl.DataType, where: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(dtype, pl.List):
+        if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+            raise TableError(f"{where}: must be a list (got {value!r})")
+        inner = dtype.inner if isinstance(dtype.inner, pl.DataType) else dtype.inner()
+        return [_value(item, inner, where) for item in value]
+    number = not isinstance(value, bool | str)
+    if dtype == pl.Float64() and number and isinstance(value, SupportsFloat):
+        return float(value)
+    if dtype == pl.Int64() and number and isinstance(value, SupportsIndex):
+        return int(value)
+    if dtype == pl.Boolean() and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    if dtype == pl.String() and isinstance(value, str):
+        return str(value)
+    raise TableError(f"{where}: must be {dtype} (got {value!r} of type {type(value).__name__})")

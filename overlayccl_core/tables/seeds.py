@@ -1,0 +1,31 @@
+"""Every strategy of a Problem's library at every Case: its Program, or why there is none, and its verdicts."""
+
+import polars as pl
+
+from overlayccl_core.tables.table import Column, Table
+
+OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
+
+SEEDS = Table(
+    name="seeds",
+    version=1,
+    columns=(
+        Column(name="case", dtype=pl.String()),
+        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        Column(name="strategy", dtype=pl.String()),
+        Column(name="role", dtype=pl.String(), doc="developer, hand_bundled or other"),
+        Column(name="status", dtype=pl.String(), values=("program", "not_applicable", "rejected")),
+        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        Column(name="program", dtype=pl.String(), nullable=True, doc="digest; null: there is none"),
+        Column(name="value_digest", dtype=pl.String(), nullable=True),
+        Column(name="program_json", dtype=pl.String(), nullable=True),
+        Column(name="collectives", dtype=pl.Int64(), nullable=True, doc="issued per call"),
+        Column(name="wire_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="sent by one rank"),
+        Column(name="peak_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="live at once on a rank"),
+        Column(name="numerics", dtype=pl.String(), nullable=True, values=("exact", "reordered", "lossy")),
+        Column(name="legality", dtype=pl.String(), values=OUTCOMES),
+        Column(name="equivalence", dtype=pl.String(), nullable=True, values=OUTCOMES),
+        Column(name="reason", dtype=pl.String(), doc="code of the first verdict that is no pass; ok"),
+        Column(name="message", dtype=pl.String(), doc="one sentence for people"),
+    ),
+)

@@ -1,0 +1,75 @@
+"""What varies from run to run (host, versions, times, digests of inputs), beside a table instead of in it."""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+
+from overlayccl_core.tables.atomic import write_bytes
+
+LIBRARIES = ("numpy", "scipy", "polars", "torch", "snakemake")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """Where a table came from. Times are UTC, ISO 8601; digests are sha256 of whole files."""
+
+    table: str
+    sha256: str
+    host: str
+    cores: int
+    system: str
+    versions: dict[str, str]
+    started_utc: str
+    ended_utc: str
+    inputs: dict[str, str]
+    command: tuple[str, ...]
+
+
+def path_of(table_path: str | Path) -> Path:
+    """`results/local/probes.parquet` has `results/local/probes.sidecar.json`."""
+    return Path(table_path).with_suffix(".sidecar.json")
+
+
+def write_sidecar(
+    table_path: str | Path,
+    *,
+    inputs: Iterable[str | Path],
+    command: Iterable[str],
+    started: datetime,
+    ended: datetime,
+) -> None:
+    """Write the sidecar of a table that has just been written, from the `inputs` that it was computed from."""
+    record = Sidecar(
+        table=str(table_path),
+        sha256=_sha256(Path(table_path)),
+        host=platform.node(),
+        cores=os.cpu_count() or 0,
+        system=platform.platform(),
+        versions=_versions(),
+        started_utc=started.isoformat(),
+        ended_utc=ended.isoformat(),
+        inputs={str(path): _sha256(Path(path)) for path in inputs},
+        command=tuple(command),
+    )
+    text = json.dumps(asdict(record), indent=1, sort_keys=True) + "\n"
+    write_bytes(path_of(table_path), text.encode())
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            found[library] = "not installed"
+    return found

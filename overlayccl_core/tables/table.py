@@ -1,0 +1,155 @@
+"""Parquet tables with a declared schema: checked when written, checked when read."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.rows import TableError, columns_of, frame_of
+
+UNIT_OF_SUFFIX = {"us": "us", "bytes": "bytes", "gbps": "GB/s"}
+NAME_KEY = "overlayccl.table"
+VERSION_KEY = "overlayccl.version"
+MAGIC = b"PAR1"
+Rows = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: its type, its unit, whether it may be null, and (closed sets) the values that it may take."""
+
+    name: str
+    dtype: pl.DataType
+    unit: str = ""
+    nullable: bool = False
+    doc: str = ""
+    values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        named = UNIT_OF_SUFFIX.get(self.name.rpartition("_")[2], "")
+        if named != self.unit:
+            raise ValueError(
+                f"column {self.name}: the name says unit {named!r} and the schema {self.unit!r}: "
+                f"end the name in the unit ({', '.join(UNIT_OF_SUFFIX)})"
+            )
+        if self.values and self.dtype != pl.String():
+            raise ValueError(f"column {self.name}: a closed set of values is of strings (got {self.dtype})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table's schema. `version` goes up when a column is added, dropped or changes its meaning."""
+
+    name: str
+    version: int
+    columns: tuple[Column, ...]
+    minimum_rows: int = 1
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError(f"table {self.name}: columns must have different names (got {names})")
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """Types by column, in order."""
+        return {column.name: column.dtype for column in self.columns}
+
+
+def write(table: Table, rows: Rows, path: str | Path) -> pl.DataFrame:
+    """Check `rows` against the schema and put them at `path`, whole or not at all; gives back what was written.
+
+    The bytes depend on the content alone: the file's metadata holds the schema's name and version and nothing
+    that varies. TableError (a ValueError) names table, column and row.
+    """
+    frame = frame_of(rows, table.schema, f"table {table.name}")
+    problem = _broken_rule(table, frame)
+    if problem:
+        raise TableError(f"table {table.name}: {problem}; nothing was written to {path}")
+    buffer = io.BytesIO()
+    frame.write_parquet(
+        buffer, compression="zstd", metadata={NAME_KEY: table.name, VERSION_KEY: str(table.version)}
+    )
+    write_bytes(Path(path), buffer.getvalue())
+    return frame
+
+
+def read(table: Table, path: str | Path) -> pl.DataFrame:
+    """The table at `path`. TableError: what was found instead and the command that makes the file again."""
+    file = Path(path)
+    if not file.is_file():
+        raise TableError(f"{file}: there is no such file; make it: {remake(file)}")
+    data = file.read_bytes()
+    found = _foreign(table, data)
+    if not found:
+        try:
+            frame = pl.read_parquet(io.BytesIO(data))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            found = f"a damaged Parquet file ({str(error).splitlines()[0]})"
+        else:
+            found = _broken_rule(table, frame)
+    if found:
+        raise TableError(
+            f"{file}: expected table {table.name!r}, version {table.version}; found {found}. "
+            f"Make it again: {remake(file)}"
+        )
+    return frame
+
+
+def remake(path: str | Path) -> str:
+    """The command that makes a table again, whatever stands there now."""
+    return f"snakemake --profile local {path} --force"
+
+
+def _foreign(table: Table, data: bytes) -> str:
+    if not data:
+        return "an empty file"
+    if not data.startswith(MAGIC):
+        return "a file that is not Parquet"
+    if len(data) < 12 or not data.endswith(MAGIC):
+        return f"a truncated Parquet file of {len(data)} bytes"
+    try:
+        metadata = pl.read_parquet_metadata(io.BytesIO(data))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        return f"a damaged Parquet file ({str(error).splitlines()[0]})"
+    name, version = metadata.get(NAME_KEY), metadata.get(VERSION_KEY)
+    if name is None:
+        return "a Parquet file that OverlayCCL did not write"
+    if name != table.name:
+        return f"table {name!r}"
+    if version != str(table.version):
+        return f"its version {version}"
+    return ""
+
+
+def _broken_rule(table: Table, frame: pl.DataFrame) -> str:
+    """The first rule of the schema that `frame` breaks, as a clause; empty when it keeps them all."""
+    if dict(frame.schema) != table.schema:
+        return f"columns {columns_of(dict(frame.schema))} where the schema has {columns_of(table.schema)}"
+    if frame.height < table.minimum_rows:
+        return f"{frame.height} rows where at least {table.minimum_rows} are due"
+    for column in table.columns:
+        problem = _broken_column(column, frame[column.name])
+        if problem:
+            return f"column {column.name} {problem}"
+    return ""
+
+
+def _broken_column(column: Column, values: pl.Series) -> str:
+    if values.null_count() and not column.nullable:
+        row = values.is_null().arg_max()
+        return f"is null in row {row} and may not be"
+    flat = values.explode() if values.dtype == pl.List else values
+    if values.dtype == pl.List and flat.null_count() > values.null_count() + (values.list.len() == 0).sum():
+        return "holds a list with a null in it"
+    if flat.dtype.is_float() and flat.is_nan().any():
+        return "holds a NaN: what is unknown is null"
+    if column.values:
+        others = set(values.drop_nulls().unique().to_list()) - set(column.values)
+        if others:
+            return f"holds {sorted(others)[0]!r}, which is none of {', '.join(column.values)}"
+    return ""

@@ -1,0 +1,32 @@
+"""The columns that every table of timings has: one row per (launch, Program)."""
+
+import polars as pl
+
+from overlayccl_core.tables.table import Column
+
+FINGERPRINT = Column(
+    name="fingerprint", dtype=pl.String(), doc="host, libraries and ranks of the measurement"
+)
+FINGERPRINT_OR_NULL = Column(
+    name="fingerprint",
+    dtype=pl.String(),
+    nullable=True,
+    doc="of the measurements that went in; null: none did",
+)
+
+TIMING_COLUMNS = (
+    Column(name="program", dtype=pl.String(), doc="digest of the Program"),
+    Column(name="program_json", dtype=pl.String(), doc="the Program"),
+    Column(name="launch", dtype=pl.Int64(), doc="which start of the ranks; ratios hold within one only"),
+    Column(name="repeats", dtype=pl.Int64(), doc="back-to-back calls in a sample"),
+    Column(name="cold_us", dtype=pl.List(pl.Float64()), unit="us", doc="first rounds, per call"),
+    Column(name="samples_us", dtype=pl.List(pl.Float64()), unit="us", doc="slowest rank's time per call"),
+    Column(
+        name="slowest_rank", dtype=pl.List(pl.Int64()), doc="the rank that each of samples_us is the time of"
+    ),
+    Column(name="rounds", dtype=pl.Int64(), doc="samples taken"),
+    Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
+    Column(name="foreign_cpu_share", dtype=pl.Float64(), doc="CPU time of other processes in the launch"),
+    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share stayed too high after a second try"),
+    FINGERPRINT,
+)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from overlayccl_core.program.kinds import IssueOrder, Kind
-from overlayccl_core.program.nodes import Node, Outputs, topological
-from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.nodes import Node, Outputs, Port, topological
+from overlayccl_core.program.problem import Problem, Segment
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
 from overlayccl_core.program.segments import Depths
 
@@ -28,9 +28,45 @@ def schedule(problem: Problem, outputs: Outputs) -> Program:
         read = [level_end.get(depth[x], -1)] if x.kind is Kind.INPUT else []
         when[x] = max(own + read + [when[y] for y in x.operands], default=-1)
     steps: list[tuple[tuple[int, int, int], Issue | Write]] = [((ticket[x], 0, 0), Issue(x)) for x in issue]
-    steps += [((when[x], 1, i), Write(port, x)) for i, (port, x) in enumerate(outputs.items())]
+    steps += [
+        ((when[outputs[port]], 1, i), Write(port, outputs[port]))
+        for i, port in enumerate(_in_order_of_need(problem, outputs))
+    ]
     steps.sort(key=lambda step: step[0])
     return Program(problem, _with_reads_and_boundaries(event for _, event in steps))
+
+
+def _in_order_of_need(problem: Problem, outputs: Outputs) -> list[Port]:
+    """The outputs in their own order, but each after those that its inputs' segments need: between two writes
+    that wait for the same collectives nothing else says which comes first."""
+    segments = {s.name: s for s in problem.segments}
+    order: dict[Port, None] = {}
+    todo = list(reversed(outputs))
+    opened: set[Port] = set()
+    while todo:
+        port = todo[-1]
+        if port in order or port in opened:
+            order.setdefault(todo.pop())
+            continue
+        opened.add(port)
+        inputs = [x.port for x in topological([outputs[port]]) if x.kind is Kind.INPUT]
+        givers = [giver for p in inputs if (giver := problem.giver(p)) is not None]
+        todo.extend(p for p in reversed(_needed(givers, segments)) if p not in opened)
+    return list(order)
+
+
+def _needed(givers: list[Segment], segments: dict[Port, Segment]) -> list[Port]:
+    """Outputs that must be written before all these segments have run."""
+    found: dict[Port, None] = {}
+    seen: set[Port] = set()
+    todo = list(givers)
+    while todo:
+        s = todo.pop()
+        if s.name not in seen:
+            seen.add(s.name)
+            found.update(dict.fromkeys(s.needs))
+            todo.extend(segments[name] for name in s.after)
+    return list(found)
 
 
 def _late(x: Node) -> bool:

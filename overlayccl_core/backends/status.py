@@ -28,9 +28,9 @@ class Phase(IntEnum):
 
 
 class Status:
-    """int64[ranks, 4] in a file: process id, phase, job, steps taken. Each rank writes its own row."""
+    """int64[ranks, 5] in a file: process id, phase, job, steps taken, round. Each rank writes its own row."""
 
-    PID, PHASE, JOB, STEPS = range(4)
+    PID, PHASE, JOB, STEPS, ROUND = range(5)
 
     def __init__(self, array: NDArray[np.int64]) -> None:
         self.array = array
@@ -38,14 +38,14 @@ class Status:
     @classmethod
     def create(cls, path: Path, ranks: int) -> "Status":
         """A new file with no rank started."""
-        array = np.memmap(path, np.int64, "w+", shape=(ranks, 4))
+        array = np.memmap(path, np.int64, "w+", shape=(ranks, 5))
         array[:, cls.JOB] = NO_JOB
         return cls(array)
 
     @classmethod
     def open(cls, path: Path, ranks: int) -> "Status":
         """The file that the launcher created."""
-        return cls(np.memmap(path, np.int64, "r+", shape=(ranks, 4)))
+        return cls(np.memmap(path, np.int64, "r+", shape=(ranks, 5)))
 
     def row(self, rank: int) -> "RankStatus":
         """The row that a rank writes."""
@@ -77,3 +77,7 @@ class RankStatus:
         """One more step, on a job (or on none)."""
         self._row[Status.JOB] = job
         self._row[Status.STEPS] += 1
+
+    def start_round(self, index: int) -> None:
+        """Rounds are counted from 1."""
+        self._row[Status.ROUND] = index

@@ -42,7 +42,9 @@ def emit(program: Program, backward_program: Program | None = None) -> str:
     directions = [p.problem.direction.value for p in programs]
     if len(set(directions)) != len(directions) or len({p.problem.case.id for p in programs}) != 1:
         found = [f"{p.problem.direction.value} of {p.problem.case.id}" for p in programs]
-        raise ValueError(f"a module holds one forward and one backward of one Case (got {' and '.join(found)})")
+        raise ValueError(
+            f"a module holds one forward and one backward of one Case (got {' and '.join(found)})"
+        )
     store = _Store(program.problem.ranks)
     functions = [_function(p, store) for p in programs]
     schedules = {d: [_event(e) for e in p.events] for d, p in zip(directions, programs, strict=True)}
@@ -53,8 +55,18 @@ def emit(program: Program, backward_program: Program | None = None) -> str:
         digest=repr({d: p.digest for d, p in zip(directions, programs, strict=True)}),
     )
     helpers = [text for name, text in prelude.HELPERS.items() if name in store.helpers]
-    schedule = "\n".join(["SCHEDULE = {", *(f'    "{d}": {table_text(e)},' for d, e in schedules.items()), "}\n"])
-    parts = [head, prelude.CONNECT_HELPERS, *helpers, store.constants(), store.connect(), *functions, schedule]
+    schedule = "\n".join(
+        ["SCHEDULE = {", *(f'    "{d}": {table_text(e)},' for d, e in schedules.items()), "}\n"]
+    )
+    parts = [
+        head,
+        prelude.CONNECT_HELPERS,
+        *helpers,
+        store.constants(),
+        store.connect(),
+        *functions,
+        schedule,
+    ]
     return "\n".join(parts)
 
 
@@ -125,7 +137,9 @@ def _function(program: Program, store: _Store) -> str:
     printer = _Printer(store)
     for step in lower(program):
         printer.step(step)
-    lines = printer.lines if any("yield" in line for line in printer.lines) else [*printer.lines, "yield from ()"]
+    lines = (
+        printer.lines if any("yield" in line for line in printer.lines) else [*printer.lines, "yield from ()"]
+    )
     body = "\n".join("    " + line for line in lines)
     return f"\ndef {program.problem.direction.value}():\n{body}\n"
 
@@ -160,7 +174,9 @@ class _Printer:
                 assert step.node is not None
                 self.let(step.node, self.local(step.node, step))
         if step.frees:
-            gone = [self.names[x] for x in step.frees] + [self.works[x] for x in step.frees if x in self.works]
+            gone = [self.names[x] for x in step.frees] + [
+                self.works[x] for x in step.frees if x in self.works
+            ]
             self.lines.append(f"del {', '.join(gone)}")
 
     def let(self, node: Node, expression: str, name: str | None = None) -> None:
@@ -231,4 +247,3 @@ def _event(event: object) -> tuple[object, ...]:
         case Boundary():
             return ("boundary",)
     raise TypeError(f"no event: {event!r}")
-

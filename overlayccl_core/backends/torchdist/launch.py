@@ -132,7 +132,9 @@ class _Watcher:
         self._check_alive(rows)
         if self.process.returncode or (rows[:, Status.PHASE] != Phase.DONE).any():
             unfinished = np.flatnonzero(rows[:, Status.PHASE] != Phase.DONE)
-            raise self._error(rows, unfinished, f"ended without a result; torchrun gave {self.process.returncode}")
+            raise self._error(
+                rows, unfinished, f"ended without a result; torchrun gave {self.process.returncode}"
+            )
 
     def end(self) -> None:
         """End every process of the launch."""
@@ -158,7 +160,9 @@ class _Watcher:
         """The ranks that hold up the others: stopped ones, else those that took the fewest steps."""
         letters = [s.letter if (s := processes.state(int(pid))) else "X" for pid in rows[:, Status.PID]]
         stopped = np.array([letter in "Tt" for letter in letters])
-        return np.flatnonzero(stopped if stopped.any() else rows[:, Status.STEPS] == rows[:, Status.STEPS].min())
+        return np.flatnonzero(
+            stopped if stopped.any() else rows[:, Status.STEPS] == rows[:, Status.STEPS].min()
+        )
 
     def _read_cpu(self, rows: NDArray[np.int64]) -> None:
         if (rows[:, Status.PHASE] == Phase.TIMING).all():
@@ -181,7 +185,9 @@ class _Watcher:
 
     def _raised(self, rank: int) -> str:
         path = self.plan.folder / f"rank-{rank}.error"
-        return path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
+        return (
+            path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
+        )
 
     def _exit_text(self, pid: int) -> str:
         """` (SIGKILL)`, once torchrun has reported how the process ended."""

@@ -1,0 +1,108 @@
+"""What is to be timed, under which settings, and what comes out: plain values, no ranks."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from overlayccl_core.program.json_form import dumps
+from overlayccl_core.program.program import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingSettings:
+    """Rules of one batch of timings.
+
+    seconds: wall-clock budget of a launch, from which the number of rounds follows. minimum_rounds: the floor
+    below which the run says that the budget is too small for its figures. maximum_rounds: no more than that.
+    A sample is so many back-to-back calls that it lasts min_sample_ms, at most max_repeats; the first
+    cold_rounds visits of a Program are kept apart. A launch in which others took more than foreign_cpu_limit
+    of the CPU is repeated once, then marked `disturbed`.
+    """
+
+    seconds: float
+    minimum_rounds: int = 12
+    maximum_rounds: int = 60
+    min_sample_ms: float = 16.0
+    max_repeats: int = 16
+    cold_rounds: int = 2
+    program_timeout_s: float = 60.0
+    start_timeout_s: float = 120.0
+    foreign_cpu_limit: float = 0.10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seconds <= 0:
+            raise ValueError(f"seconds of a timing budget must be positive (got {self.seconds})")
+        if not 2 <= self.minimum_rounds <= self.maximum_rounds:
+            raise ValueError(
+                f"rounds must satisfy 2 <= minimum_rounds <= maximum_rounds "
+                f"(got {self.minimum_rounds} and {self.maximum_rounds}): even and odd rounds are compared"
+            )
+        if self.max_repeats < 1 or self.cold_rounds < 0 or self.min_sample_ms <= 0:
+            raise ValueError(
+                f"max_repeats must be at least 1, cold_rounds at least 0, min_sample_ms positive "
+                f"(got {self.max_repeats}, {self.cold_rounds}, {self.min_sample_ms})"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One Program to time: `key` is unique in the batch and readable, `source` its emitted module.
+
+    `rounds`: no more rounds than that for this Program, spread over the batch (None: as many as there are).
+    """
+
+    key: str
+    program: Program
+    source: str
+    rounds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedProgram:
+    """The samples of one Program in one launch: (us) the slowest rank's time of `repeats` calls over `repeats`.
+
+    slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by
+    itself, not by an interruption.
+    """
+
+    key: str
+    program: str
+    launch: int
+    repeats: int
+    cold_us: tuple[float, ...]
+    samples_us: tuple[float, ...]
+    slowest_rank: tuple[int, ...]
+    oversubscribed: bool
+    foreign_cpu_share: float
+    disturbed: bool
+    fingerprint: str
+    planned_rounds: int
+    complete: bool
+
+    @property
+    def rounds(self) -> int:
+        """How many samples there are."""
+        return len(self.samples_us)
+
+    def columns(self, program: Program) -> dict[str, Any]:
+        """The timing columns of a table's row."""
+        if program.digest != self.program:
+            raise ValueError(f"{self.key}: samples of Program {self.program}, not of {program.digest}")
+        return {
+            "program": self.program,
+            "program_json": dumps(program),
+            "launch": self.launch,
+            "repeats": self.repeats,
+            "cold_us": list(self.cold_us),
+            "samples_us": list(self.samples_us),
+            "slowest_rank": list(self.slowest_rank),
+            "rounds": self.rounds,
+            "oversubscribed": self.oversubscribed,
+            "foreign_cpu_share": self.foreign_cpu_share,
+            "disturbed": self.disturbed,
+            "fingerprint": self.fingerprint,
+        }

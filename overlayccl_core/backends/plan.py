@@ -1,0 +1,140 @@
+"""The folder of a timed launch: what the ranks are to do, and the stamps that they leave.
+
+    plan.json          jobs, settings, launch number
+    modules/*.py       emitted modules
+    calibration.json   repeats and rounds, written once by rank 0
+    stamps.bin         int64[visits, jobs, ranks, 2]: start and end (ns) of every sample, shared memory
+
+Stamps are on disk as rounds go, so an interrupted launch keeps every round that all ranks had finished.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.program.problem import Direction
+
+PLAN_FILE = "plan.json"
+CALIBRATION_FILE = "calibration.json"
+STAMPS_FILE = "stamps.bin"
+MODULES = "modules"
+
+Stamps = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPort:
+    """A port as the ranks prepare it."""
+
+    port: tuple[str | int, ...]
+    elements: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """One Program as the ranks see it: its module, the function to run, its groups and its inputs."""
+
+    key: str
+    program: str
+    module: str
+    function: str
+    members: tuple[tuple[int, ...], ...]
+    inputs: tuple[PlannedPort, ...]
+    rounds: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """plan.json. started_ns: the clock (CLOCK_MONOTONIC) at which the launch's budget began."""
+
+    launch: int
+    ranks: int
+    library: str
+    started_ns: int
+    settings: TimingSettings
+    jobs: tuple[PlannedJob, ...]
+
+    @property
+    def visits(self) -> int:
+        """Most visits of one Program."""
+        return self.settings.cold_rounds + self.settings.maximum_rounds
+
+    def open_stamps(self, folder: Path, mode: str = "r+") -> Stamps:
+        """The shared stamps."""
+        shape = (self.visits, len(self.jobs), self.ranks, 2)
+        return np.memmap(folder / STAMPS_FILE, np.int64, mode, shape=shape)  # type: ignore[call-overload,no-any-return]
+
+    def write(self, folder: Path, jobs: Sequence[Job]) -> None:
+        """Make the folder's files; the stamps stand at 0."""
+        (folder / MODULES).mkdir(parents=True, exist_ok=True)
+        for job, planned in zip(jobs, self.jobs, strict=True):
+            (folder / planned.module).write_text(job.source)
+        self.open_stamps(folder, "w+")
+        write_text(folder / PLAN_FILE, json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> "LaunchPlan":
+        """The plan of a folder."""
+        data = json.loads((folder / PLAN_FILE).read_text())
+        jobs = tuple(_job_from_json(job) for job in data.pop("jobs"))
+        return cls(**{**data, "settings": TimingSettings(**data["settings"]), "jobs": jobs})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What the calibration round led to: repeats of each job, rounds of the batch."""
+
+    repeats: tuple[int, ...]
+    rounds: int
+
+    def write(self, folder: Path) -> None:
+        """Write calibration.json."""
+        write_text(folder / CALIBRATION_FILE, json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Calibration | None":
+        """The calibration of a folder, None before there is one."""
+        path = folder / CALIBRATION_FILE
+        if not path.exists():
+            return None
+        data = json.loads(path.read_text())
+        return cls(repeats=tuple(data["repeats"]), rounds=data["rounds"])
+
+
+def planned_job(index: int, job: Job) -> PlannedJob:
+    """A Job as the ranks see it."""
+    problem = job.program.problem
+    inputs = tuple(
+        PlannedPort(port=port, elements=spec.size, dtype=spec.dtype.value)
+        for port, spec in problem.inputs.items()
+    )
+    return PlannedJob(
+        key=job.key,
+        program=job.program.digest,
+        module=f"{MODULES}/program_{index}.py",
+        function=Direction(problem.direction).value,
+        members=problem.case.members(),
+        inputs=inputs,
+        rounds=job.rounds,
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _job_from_json(data: dict[str, Any]) -> PlannedJob:
+    inputs = tuple(PlannedPort(**{**p, "port": tuple(p["port"])}) for p in data["inputs"])
+    members = tuple(tuple(m) for m in data["members"])
+    return PlannedJob(**{**data, "inputs": inputs, "members": members})

@@ -1,0 +1,60 @@
+"""How often a Program is called, and in which order: pure functions that every rank computes alike."""
+
+from collections.abc import Sequence
+from math import ceil
+
+import numpy as np
+
+VISIT_OVERHEAD_S = 0.004  # agreeing on an instant (2 ms ahead) and the sleep until then
+
+
+def repeats_for(call_s: float, *, min_sample_ms: float, max_repeats: int) -> int:
+    """Back-to-back calls of one sample, so that it lasts at least min_sample_ms."""
+    wanted = ceil(min_sample_ms / 1e3 / max(call_s, 1e-9))
+    return min(max(wanted, 1), max_repeats)
+
+
+def planned_rounds(
+    visit_s: Sequence[float],
+    caps: Sequence[int | None],
+    *,
+    budget_s: float,
+    cold_rounds: int,
+    maximum_rounds: int,
+) -> int:
+    """The most rounds (2..maximum_rounds) whose visits, the cold ones included, fit into the budget.
+
+    visit_s: seconds of one visit of each Program; caps: its own limit of rounds, or None.
+    """
+    rounds = 2
+    while rounds < maximum_rounds and _total_s(visit_s, caps, rounds + 1, cold_rounds) <= budget_s:
+        rounds += 1
+    return rounds
+
+
+def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int, cold_rounds: int) -> float:
+    each = (min(rounds, cap if cap is not None else rounds) + cold_rounds for cap in caps)
+    return sum(s * n for s, n in zip(visit_s, each, strict=True))
+
+
+def visits(rounds: int, caps: Sequence[int | None], *, cold_rounds: int, seed: int) -> list[list[int]]:
+    """The Programs of every round in the order of their visits; the cold rounds come first and hold all.
+
+    A Program with fewer rounds than there are is visited in rounds spread evenly over the batch.
+    """
+    random = np.random.default_rng(seed)
+    plan = []
+    for index in range(cold_rounds + rounds):
+        chosen = [
+            job
+            for job, cap in enumerate(caps)
+            if index < cold_rounds or _takes_part(index - cold_rounds, rounds, cap)
+        ]
+        plan.append([int(job) for job in random.permutation(chosen)])
+    return plan
+
+
+def _takes_part(index: int, rounds: int, cap: int | None) -> bool:
+    if cap is None or cap >= rounds:
+        return True
+    return (index + 1) * cap // rounds > index * cap // rounds

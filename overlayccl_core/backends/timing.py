@@ -1,0 +1,220 @@
+"""Time a batch of Programs on a deployment's ranks: one launch, rounds in random order, raw samples kept.
+
+Why so (the noise of repeated batches was measured): start-up is dear, so a launch times a whole batch; a call
+alone after a pause costs a fraction of one in a busy stream, and a training step is a busy stream, so a sample
+is several back-to-back calls; what disturbs a machine comes in bursts, so every round visits every Program
+once, in an order of its own. Estimates are the readers' business (`overlayccl_core.statistics`).
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core import loader
+from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
+from overlayccl_core.backends.partial import LaunchStore, missing
+from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
+from overlayccl_core.backends.status import Phase, Status
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.program.program import Program
+
+__all__ = ["Backend", "Job", "Progress", "TimedProgram", "TimingSettings", "backend_of", "time_programs"]
+
+Progress = Callable[[str], None]
+Rows = list[dict[str, Any]]
+REPORT_S = 2.0
+
+
+class Backend(Protocol):
+    """What `backends/<name>/backend.py` defines."""
+
+    def emit(self, program: Program) -> str:
+        """The source of the module that is timed and deployed."""
+
+    def fingerprint(self, deployment: Deployment) -> str:
+        """Host, libraries and ranks, in one readable line."""
+
+    def time_launch(
+        self, folder: Path, plan: LaunchPlan, watch: Callable[[NDArray[np.int64]], None]
+    ) -> float:
+        """Run the plan of a folder on the ranks; returns the share of the CPU that others took."""
+
+    def selftest(self, deployment: Deployment, folder: Path, progress: Progress) -> tuple[Rows, Rows]:
+        """Rows of the tables selftest and capabilities."""
+
+    def doctor(self, deployment: Deployment) -> Rows:
+        """What there is and what is missing: rows of check, ok, detail."""
+
+
+def backend_of(deployment: Deployment) -> Backend:
+    """The deployment's backend; ValueError naming those there are."""
+    return cast(Backend, loader.load("backends", deployment.backend))
+
+
+def time_programs(
+    jobs: Sequence[Job],
+    deployment: Deployment,
+    settings: TimingSettings,
+    partial_dir: Path,
+    rule: str,
+    code: str,
+    progress: Progress,
+) -> list[TimedProgram]:
+    """Samples of every job, one entry per (launch, Program).
+
+    Launches are kept in partial_dir/<rule>-<key>/ as they come; the key is a digest of Programs, sources,
+    settings, fingerprint and `code` (the digest of the rule's code). What is there under the same key is not
+    timed again. LaunchError (a ValueError) names rank and Program if ranks die or hang.
+    """
+    _check(jobs, deployment)
+    backend = backend_of(deployment)
+    fingerprint = backend.fingerprint(deployment)
+    cores = len(os.sched_getaffinity(0))
+    store = LaunchStore(
+        Path(partial_dir) / f"{rule}-{batch_key(jobs, settings, fingerprint, code)}",
+        fingerprint=fingerprint,
+        oversubscribed=deployment.ranks > cores,
+    )
+    store.recover()
+    batch = _Batch(jobs, deployment, settings, backend, store, progress)
+    batch.finish()
+    kept = _chosen(store.launches())
+    _say_floor(kept, settings, progress)
+    return kept
+
+
+def batch_key(jobs: Sequence[Job], settings: TimingSettings, fingerprint: str, code: str) -> str:
+    """Digest of everything that decides what samples mean."""
+    h = hashlib.blake2b(digest_size=8)
+    programs = [(job.key, job.program.digest, job.source, job.rounds) for job in jobs]
+    for part in (programs, sorted(settings.to_json().items()), fingerprint, code):
+        h.update(json.dumps(part).encode())
+    return h.hexdigest()
+
+
+class _Batch:
+    """One batch on its way: launches until nothing is missing."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        deployment: Deployment,
+        settings: TimingSettings,
+        backend: Backend,
+        store: LaunchStore,
+        progress: Progress,
+    ) -> None:
+        self.jobs = jobs
+        self.deployment = deployment
+        self.settings = settings
+        self.backend = backend
+        self.store = store
+        self.progress = progress
+
+    def finish(self) -> None:
+        """Launch what is missing; a launch in which others took too much CPU is repeated once."""
+        left = missing(self.jobs, self.store.launches())
+        if left:
+            if any(self.store.launches()):
+                self.progress(f"continuing a batch that was cut off: {len(left)} Programs lack rounds")
+            self.launch([replace(job, rounds=left[job.key]) for job in self.jobs if job.key in left])
+        launches = self.store.launches()
+        share = launches[0][0].foreign_cpu_share
+        if len(launches) == 1 and share > self.settings.foreign_cpu_limit:
+            self.progress(f"others took {share:.0%} of the CPU: timing the batch once more")
+            self.launch(self.jobs)
+
+    def launch(self, jobs: Sequence[Job]) -> None:
+        """One launch, kept whether it ends well or not."""
+        launch = self.store.next_launch()
+        work = self.store.work_folder(launch)
+        work.mkdir()
+        plan = LaunchPlan(
+            launch=launch,
+            ranks=self.deployment.ranks,
+            library=self.deployment.library,
+            started_ns=time.monotonic_ns(),
+            settings=self.settings,
+            jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
+        )
+        share, complete = 0.0, False
+        try:
+            plan.write(work, jobs)
+            share = self.backend.time_launch(work, plan, _Reporter(plan, work, self.progress).watch)
+            complete = True
+        finally:
+            disturbed = share > self.settings.foreign_cpu_limit
+            self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
+
+
+class _Reporter:
+    """Says how far a launch is, every other second."""
+
+    def __init__(self, plan: LaunchPlan, work: Path, progress: Progress) -> None:
+        self.plan = plan
+        self.work = work
+        self.progress = progress
+        self._said_at = 0.0
+        self._said = ""
+
+    def watch(self, rows: NDArray[np.int64]) -> None:
+        """Look at the status rows of the ranks."""
+        now = time.monotonic()
+        if now - self._said_at < REPORT_S:
+            return
+        self._said_at = now
+        text = self._text(rows)
+        if text != self._said:
+            self._said = text
+            self.progress(text)
+
+    def _text(self, rows: NDArray[np.int64]) -> str:
+        phase = Phase(int(rows[:, Status.PHASE].min()))
+        head = f"launch {self.plan.launch + 1}, {len(self.plan.jobs)} Programs on {self.plan.ranks} ranks"
+        if phase is not Phase.TIMING:
+            return f"{head}: {phase.words}"
+        calibration = Calibration.read(self.work)
+        total = self.plan.settings.cold_rounds + calibration.rounds if calibration else 0
+        done = int(rows[:, Status.ROUND].min())
+        spent = (time.monotonic_ns() - self.plan.started_ns) / 1e9
+        return f"{head}: round {done} of {total}, {spent:.0f} s of {self.plan.settings.seconds:.0f} s"
+
+
+def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:
+    """All that is kept; of launches that were repeated because others disturbed them, the least disturbed."""
+    complete = [launch for launch in launches if launch[0].complete]
+    if len(complete) <= 1:
+        return [timed for launch in launches for timed in launch]
+    return list(min(complete, key=lambda launch: launch[0].foreign_cpu_share))
+
+
+def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress: Progress) -> None:
+    planned = max(timed.planned_rounds for timed in kept)
+    if planned < settings.minimum_rounds:
+        progress(
+            f"only {planned} rounds fit into {settings.seconds:.0f} s, below the floor of "
+            f"{settings.minimum_rounds}: give more seconds before you rely on these figures"
+        )
+
+
+def _check(jobs: Sequence[Job], deployment: Deployment) -> None:
+    keys = [job.key for job in jobs]
+    if not jobs or len(set(keys)) != len(keys):
+        raise ValueError(
+            f"a batch of timings needs Programs with different keys (got {len(keys)}: {keys[:4]})"
+        )
+    for job in jobs:
+        case = job.program.problem.case
+        if case.ranks * case.groups != deployment.ranks:
+            raise ValueError(
+                f"{job.key}: {case.groups} groups of {case.ranks} ranks do not make the {deployment.ranks} ranks "
+                f"of deployment {deployment.name}: choose ranks and groups whose product is {deployment.ranks}"
+            )

@@ -1,0 +1,109 @@
+"""The driver of timed modules: answers every Read at once with a prepared tensor, keeps nothing of a Write."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from overlayccl_core.program.nodes import Port
+
+Function = Callable[[], Generator[Any, Any, None]]
+Group = Any  # torch gives no public type for process groups
+Inputs = Mapping[Port, torch.Tensor]
+Members = tuple[tuple[int, ...], ...]
+
+
+def load_module(path: Path, name: str) -> ModuleType:
+    """Import an emitted module from its file."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def shared_group(ranks: tuple[int, ...]) -> Group:
+    """The process group of some global ranks, one for all modules of a launch; every rank must ask alike."""
+    if ranks == tuple(range(dist.get_world_size())):
+        return dist.group.WORLD
+    ordered = list(ranks) == sorted(ranks)
+    return dist.new_group(list(ranks)) if ordered else dist.new_group(list(ranks), sort_ranks=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """One function of an emitted module that is connected: its generator function and its Read event."""
+
+    function: Function
+    read: type
+
+    @classmethod
+    def load(cls, path: Path, name: str, function: str, members: Members, device: str) -> "Emitted":
+        """Import a module and connect it; to be called on every rank in the same order."""
+        module = load_module(path, name)
+        module.connect(members, shared_group, device)
+        return cls(function=getattr(module, function), read=module.Read)
+
+
+def run(module: Emitted, inputs: Inputs) -> None:
+    """Run a module to its end, dropping what it writes.
+
+    An emitted module has waited for every value that it writes, so that all of them are there; on a GPU they
+    are once the device is synchronised.
+    """
+    read = module.read
+    generator = module.function()
+    try:
+        event = next(generator)
+        while True:
+            event = generator.send(inputs[event.port]) if event.__class__ is read else next(generator)
+    except StopIteration:
+        return
+
+
+def collect(module: Emitted, inputs: Inputs) -> dict[Port, torch.Tensor]:
+    """Run a module to its end and keep what it writes: port -> flat tensor."""
+    outputs: dict[Port, torch.Tensor] = {}
+    generator = module.function()
+    try:
+        event = next(generator)
+        while True:
+            if event.__class__ is module.read:
+                event = generator.send(inputs[event.port])
+            else:
+                outputs[event.port] = event.value
+                event = next(generator)
+    except StopIteration:
+        return outputs
+
+
+class InputPool:
+    """Prepared tensors: different ports of one Program get different ones, Programs share them."""
+
+    def __init__(self, seed: int, device: str) -> None:
+        self._random = torch.Generator().manual_seed(seed)
+        self._device = device
+        self._held: dict[tuple[int, torch.dtype], list[torch.Tensor]] = {}
+
+    def take(self, ports: Mapping[Port, tuple[int, torch.dtype]]) -> dict[Port, torch.Tensor]:
+        """A tensor for each port, given its elements and dtype."""
+        used: dict[tuple[int, torch.dtype], int] = {}
+        found = {}
+        for port, kind in ports.items():
+            held = self._held.setdefault(kind, [])
+            index = used.get(kind, 0)
+            if index == len(held):
+                held.append(torch.randn(kind[0], generator=self._random).to(self._device, kind[1]))
+            found[port] = held[index]
+            used[kind] = index + 1
+        return found

@@ -1,0 +1,78 @@
+"""What every worker does around its work: join the others, say what it is doing, report errors, leave cleanly."""
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from overlayccl_core.backends import processes
+from overlayccl_core.backends.status import Phase, RankStatus, Status
+from overlayccl_core.backends.torchdist.launch import STATUS_FILE
+
+LEAD_NS = 2_000_000  # an all_reduce of 8 bytes is usually over within 2 ms
+NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """This rank: its number, how many there are, where its tensors live, and its status row."""
+
+    index: int
+    ranks: int
+    device: str
+    status: RankStatus
+    folder: Path
+
+    def largest(self, *values: float) -> list[float]:
+        """The largest of each value over all ranks, on all ranks."""
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return [float(x) for x in tensor.tolist()]
+
+    def meet(self) -> None:
+        """Return on all ranks at the same instant: agreed ahead of time, then slept for, so that nobody spins."""
+        instant = torch.tensor([time.monotonic_ns() + LEAD_NS], device=self.device)
+        dist.all_reduce(instant, op=dist.ReduceOp.MAX)
+        left_ns = int(instant.item()) - time.monotonic_ns()
+        if left_ns > 0:
+            time.sleep(left_ns / 1e9)
+
+    def force(self) -> None:
+        """Wait until everything that was issued on the device has happened."""
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+
+def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
+    """Join the process group, do the work, leave. An exception goes to rank-<r>.error and ends the launch."""
+    processes.die_with_parent()
+    index, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    status = Status.open(folder / STATUS_FILE, ranks).row(index)
+    status.start(os.getpid())
+    status.enter(Phase.JOINING)
+    try:
+        torch.set_num_threads(1)
+        device = _device(library)
+        dist.init_process_group(library, timeout=NEVER)
+        work(Rank(index=index, ranks=ranks, device=device, status=status, folder=folder))
+        dist.barrier()
+        status.enter(Phase.DONE)
+        dist.destroy_process_group()  # a rank that exits without it may abort in the library's threads
+    except Exception:
+        (folder / f"rank-{index}.error").write_text(traceback.format_exc())
+        status.enter(Phase.FAILED)
+        os._exit(1)  # the group cannot be left in order: the others may be inside a collective
+
+
+def _device(library: str) -> str:
+    if library != "nccl":
+        return "cpu"
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    return f"cuda:{local}"

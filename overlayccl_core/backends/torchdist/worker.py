@@ -1,0 +1,130 @@
+"""The torchrun target of a timed launch: loads the plan's modules and times them in rounds."""
+
+import gc
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob
+from overlayccl_core.backends.rounds import VISIT_OVERHEAD_S, planned_rounds, repeats_for, visits
+from overlayccl_core.backends.status import NO_JOB, Phase
+from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, run
+from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+
+STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
+SHUTDOWN_S = 1.0
+
+
+class _Timer:
+    """One rank's part of a timed launch."""
+
+    def __init__(self, rank: Rank, plan: LaunchPlan) -> None:
+        self.rank = rank
+        self.plan = plan
+        self.stamps = plan.open_stamps(rank.folder)
+        self.modules: list[tuple[Emitted, Inputs]] = []
+        self.repeats: tuple[int, ...] = ()
+        self.visited = [0] * len(plan.jobs)
+
+    def prepare(self) -> None:
+        """Load and connect every module, prepare its inputs."""
+        self.rank.status.enter(Phase.PREPARING)
+        pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
+        for index, job in enumerate(self.plan.jobs):
+            self.rank.status.work_on(index)
+            path, name = self.rank.folder / job.module, f"emitted_{index}"
+            module = Emitted.load(path, name, job.function, job.members, self.rank.device)
+            self.modules.append((module, pool.take(_ports(job))))
+
+    def calibrate(self) -> int:
+        """Repeats of every job and the number of rounds, the same on all ranks."""
+        self.rank.status.enter(Phase.CALIBRATING)
+        settings = self.plan.settings
+        seconds = [self._call_s(index) for index in range(len(self.plan.jobs))]
+        self.repeats = tuple(
+            repeats_for(s, min_sample_ms=settings.min_sample_ms, max_repeats=settings.max_repeats)
+            for s in seconds
+        )
+        [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
+        rounds = planned_rounds(
+            [s * n + VISIT_OVERHEAD_S for s, n in zip(seconds, self.repeats, strict=True)],
+            [job.rounds for job in self.plan.jobs],
+            budget_s=settings.seconds - spent_s - SHUTDOWN_S,
+            cold_rounds=settings.cold_rounds,
+            maximum_rounds=settings.maximum_rounds,
+        )
+        if self.rank.index == 0:
+            Calibration(repeats=self.repeats, rounds=rounds).write(self.rank.folder)
+        return rounds
+
+    def _call_s(self, job: int) -> float:
+        """Seconds of one call on the slowest rank: the second call, or a short stream of them."""
+        self.rank.status.work_on(job)
+        module, inputs = self.modules[job]
+        run(module, inputs)
+        settings = self.plan.settings
+        seconds = self._stream_s(module, inputs, 1)
+        if seconds * 1e3 >= settings.min_sample_ms or settings.max_repeats == 1:
+            return seconds
+        return self._stream_s(module, inputs, STREAM)
+
+    def _stream_s(self, module: Emitted, inputs: Inputs, calls: int) -> float:
+        self.rank.meet()
+        start = time.monotonic_ns()
+        for _ in range(calls):
+            run(module, inputs)
+        self.rank.force()
+        [seconds] = self.rank.largest((time.monotonic_ns() - start) / 1e9 / calls)
+        return seconds
+
+    def time(self, rounds: int) -> None:
+        """Visit every Program in every round; stop after a whole round once the budget is used up."""
+        self.rank.status.enter(Phase.TIMING)
+        settings = self.plan.settings
+        caps = [job.rounds for job in self.plan.jobs]
+        order = visits(rounds, caps, cold_rounds=settings.cold_rounds, seed=settings.seed + self.plan.launch)
+        gc.collect()
+        gc.disable()
+        for index, jobs in enumerate(order):
+            self.rank.status.start_round(index + 1)
+            for job in jobs:
+                self._sample(job)
+            [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
+            if index + 1 - settings.cold_rounds >= settings.minimum_rounds and spent_s > settings.seconds:
+                break
+
+    def _sample(self, job: int) -> None:
+        self.rank.status.work_on(job)
+        module, inputs = self.modules[job]
+        repeats = self.repeats[job]
+        self.rank.meet()
+        start = time.monotonic_ns()
+        for _ in range(repeats):
+            run(module, inputs)
+        self.rank.force()
+        end = time.monotonic_ns()
+        self.stamps[self.visited[job], job, self.rank.index] = start, end
+        self.visited[job] += 1
+
+
+def _ports(job: PlannedJob) -> dict[tuple[str | int, ...], tuple[int, torch.dtype]]:
+    return {p.port: (p.elements, getattr(torch, p.dtype)) for p in job.inputs}
+
+
+def main(folder: Path) -> None:
+    """Time the plan of a folder."""
+    plan = LaunchPlan.read(folder)
+
+    def work(rank: Rank) -> None:
+        timer = _Timer(rank, plan)
+        timer.prepare()
+        timer.time(timer.calibrate())
+        rank.status.work_on(NO_JOB)
+
+    run_rank(folder, plan.library, work)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -64,7 +64,8 @@ class Capabilities:
         if limits:
             worst = min(limits, key=lambda r: r.payload_bytes)
             return Support(
-                supported=False, evidence=f"failed at {worst.payload_bytes} bytes: {worst.evidence}"
+                supported=False,
+                evidence=f"failed at {worst.payload_bytes} bytes: {worst.evidence}",
             )
         worked = [r for r in rows if r.supported]
         if not worked:

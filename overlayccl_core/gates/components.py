@@ -1,0 +1,79 @@
+"""The independent parts of a proof: outputs that share no input, one of each shape.
+
+Layers that are alike up to names are one component, so sixteen cost as much as one. Labels mean nothing to a
+value, so they go first.
+"""
+
+import hashlib
+
+from overlayccl_core.program.atoms import AtomPair
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import (
+    Node,
+    Outputs,
+    Port,
+    topological,
+    without_labels,
+)
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+
+
+def components(program: Program, reference: Program) -> list[AtomPair]:
+    """The different parts of (program, reference) over disjoint inputs, each with the ports of its first."""
+    ours, theirs = without_labels(program.outputs), without_labels(reference.outputs)
+    distinct: dict[object, AtomPair] = {}
+    for ports in _connected(ours, theirs):
+        pair = AtomPair({p: ours[p] for p in ports}, {p: theirs[p] for p in ports})
+        distinct.setdefault(form_of(pair, program.problem), pair)
+    return list(distinct.values())
+
+
+def form_of(pair: AtomPair, problem: Problem) -> object:
+    """Equal for pairs that differ in the names of their ports only: what is proven of one holds for both."""
+    shape = _shape_of([*pair.outputs.values(), *pair.wanted.values()])
+    outputs = tuple(problem.outputs[p].valid_ranks for p in pair.outputs)
+    inputs = tuple(problem.inputs[p].valid_ranks for p in pair.inputs)
+    return shape, outputs, inputs
+
+
+def _connected(ours: Outputs, theirs: Outputs) -> list[list[Port]]:
+    """The output ports in parts that share no input."""
+    part_of_input: dict[Port, int] = {}
+    parts: dict[int, list[Port]] = {}
+    inputs_of: dict[int, list[Port]] = {}
+    for number, port in enumerate(ours):
+        used = _input_ports([ours[port], theirs[port]])
+        merged = sorted({part_of_input[p] for p in used if p in part_of_input})
+        parts[number] = [q for part in merged for q in parts.pop(part)] + [port]
+        inputs_of[number] = [q for part in merged for q in inputs_of.pop(part)] + used
+        part_of_input.update(dict.fromkeys(inputs_of[number], number))
+    return list(parts.values())
+
+
+def _input_ports(roots: list[Node]) -> list[Port]:
+    return [x.port for x in topological(roots) if x.kind is Kind.INPUT]
+
+
+def _shape_of(roots: list[Node]) -> bytes:
+    """A digest of the graph that forgets the names of the inputs and keeps their order of first use."""
+    order = topological(roots)
+    number = {x: i for i, x in enumerate(order)}
+    h = hashlib.blake2b(digest_size=16)
+    for x in order:
+        h.update(f"{x.kind.value};{x.size};{x.dtype.value};{[number[y] for y in x.operands]};".encode())
+        h.update(_attributes(x))
+    h.update(repr([number[x] for x in roots]).encode())
+    return h.digest()
+
+
+def _attributes(x: Node) -> bytes:
+    match x.kind:
+        case Kind.INPUT:
+            return repr(x.attr.equal).encode()
+        case Kind.VIEW:
+            return x.map.digest
+        case Kind.SCALE | Kind.SUM | Kind.CAST:
+            return str(x.attr).encode()
+        case _:
+            return x.attr.key  # type: ignore[no-any-return]

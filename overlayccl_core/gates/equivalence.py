@@ -1,0 +1,253 @@
+"""Equivalence: a Program equals its reference, for all inputs, on all ranks, at its own shapes.
+
+1. Both are reduced to atoms and evaluated modulo 2^31 - 1 on random inputs, independent for every rank and
+   port, in two trials: a wrong Program passes with probability below 2^-60 (Schwartz and Zippel), unless it
+   was built to vanish modulo the prime.
+2. Gain and denominators close that hole: on ones, with absolute coefficients, both have the same gain, so
+   nothing cancels, no value leaves the range of floats, and (gains) * (common denominator) < 2^31 - 1. So the
+   difference of the two, as a fraction, has a numerator below the prime: zero modulo the prime is zero.
+3. Both once more in their own dtypes (numerics.py).
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from overlayccl_core.gates.components import components, form_of
+from overlayccl_core.gates.counterexample import explain
+from overlayccl_core.gates.draws import compared_ranks, drawn_inputs
+from overlayccl_core.gates.legality import not_linear
+from overlayccl_core.gates.numerics import LOSSY_BOUND, NO_LOSS, Numerics, measure
+from overlayccl_core.gates.verdict import (
+    ALL_CHECKS,
+    Check,
+    Gate,
+    Outcome,
+    Reason,
+    Verdict,
+    evidence,
+)
+from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
+from overlayccl_core.program.fields import PRIME, Gain, Modular
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.meaning import Held, TooLarge, evaluate
+from overlayccl_core.program.nodes import Outputs, Port, topological
+from overlayccl_core.program.problem import port_text
+from overlayccl_core.program.program import Program
+
+TRIALS = 2
+QUICK_WORDS = 2**18  # on all ranks: a value that needs no smaller form
+GAIN_TOLERANCE = 1e-9
+RANGE_LOW, RANGE_HIGH = 2.0**-20, 2.0**20  # the upper one times N
+
+
+@dataclass(slots=True, kw_only=True)
+class _Proof:
+    """One proof under way, and what it found so far."""
+
+    program: Program
+    reference: Program
+    checks: frozenset[Check]
+    lossy_bound: float
+    atoms: int = 0
+    components: int = 0
+    method: str = "blocks"
+    peak_bytes: int = 0
+    accuracy: Numerics = NO_LOSS
+    proven: set[object] = field(default_factory=set)
+
+    def verdict(self, reason: Reason = Reason.OK, message: str = "") -> Verdict:
+        outcome = Outcome.FAIL
+        if reason is Reason.OK:
+            outcome = Outcome.PASS
+        elif reason in (Reason.TOO_LARGE, Reason.DENOMINATOR):
+            outcome = Outcome.UNPROVEN
+        return Verdict(
+            gate=Gate.EQUIVALENCE,
+            outcome=outcome,
+            reason=reason,
+            message=message,
+            evidence=evidence(
+                atoms=self.atoms,
+                components=self.components,
+                method=self.method,
+                numerics=self.accuracy.kind.value,
+                error=self.accuracy.error,
+                peak_bytes=self.peak_bytes,
+            ),
+        )
+
+
+class _Wrong(Exception):
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def prove(
+    program: Program,
+    reference: Program,
+    checks: frozenset[Check] = ALL_CHECKS,
+    *,
+    lossy_bound: float = LOSSY_BOUND,
+) -> Verdict:
+    """Pass; fail with a counterexample; or unproven, which is a rejection too.
+
+    lossy_bound: the largest relative error of a lossy Program; `own_error` of the developer's where that is
+    larger. Evidence: atoms (of the largest value), components, method (blocks or intervals), peak_bytes,
+    numerics (class) and error (of a run in the Program's own dtypes against float64).
+    """
+    proof = _Proof(program=program, reference=reference, checks=checks, lossy_bound=lossy_bound)
+    try:
+        _check_question(proof)
+        for pair in components(program, reference):
+            proof.components += 1
+            _prove_component(proof, pair)
+    except _Wrong as wrong:
+        return proof.verdict(wrong.reason, str(wrong))
+    except TooLarge as error:
+        return proof.verdict(Reason.TOO_LARGE, f"not provable within the budget: {error}")
+    return proof.verdict()
+
+
+def _check_question(proof: _Proof) -> None:
+    ours, theirs = proof.program.problem, proof.reference.problem
+    same = (ours.case, ours.direction, dict(ours.inputs), dict(ours.outputs)) == (
+        theirs.case,
+        theirs.direction,
+        dict(theirs.inputs),
+        dict(theirs.outputs),
+    )
+    if not same:
+        raise _Wrong(
+            Reason.OTHER_PROBLEM,
+            f"the Program is of {ours.name} at {ours.case.id}, the reference of {theirs.name} at"
+            f" {theirs.case.id}: a proof is of one Case, trace both there",
+        )
+    if Check.LINEAR in proof.checks:
+        if wrong := not_linear(proof.program):
+            raise _Wrong(Reason.NOT_LINEAR, wrong)
+        if not ours.linear:
+            raise TooLarge("a Problem that is not linear has no proof modulo a prime")
+
+
+def _prove_component(proof: _Proof, pair: AtomPair) -> None:
+    problem = proof.program.problem
+    if _cut(pair, problem.ranks):
+        proof.method = "intervals"
+    proof.atoms = max(proof.atoms, pair.largest)
+    form = form_of(pair, problem)
+    if form not in proof.proven:
+        _compare(proof, pair)
+        proof.proven.add(form)
+
+
+def _cut(pair: AtomPair, ranks: int) -> bool:
+    """Reduce to atoms; True if intervals were needed."""
+    pair.cut(block_cuts)
+    if pair.largest * ranks <= QUICK_WORDS or not pair.is_too_fine:
+        return False
+    pair.cut(interval_cuts)
+    return True
+
+
+def own_error(program: Program, reference: Program) -> float:
+    """The largest relative error of a Program run in its own dtypes, against float64."""
+    error = 0.0
+    for pair in components(program, reference):
+        _cut(pair, program.problem.ranks)
+        error = max(error, measure(pair, program, ALL_CHECKS).error)
+    return error
+
+
+def _compare(proof: _Proof, pair: AtomPair) -> None:
+    problem = proof.program.problem
+    _check_denominators_are_units(pair)
+    random = np.random.default_rng(int(proof.program.digest, 16))
+    nodes = pair.inputs
+    for _ in range(TRIALS if Check.VALUES in proof.checks else 0):
+        inputs = drawn_inputs(nodes, problem, lambda shape: random.integers(0, PRIME, shape), proof.checks)
+        got, used = evaluate(pair.outputs, inputs, Modular(), problem.ranks)
+        want, _ = evaluate(pair.wanted, inputs, Modular(), problem.ranks)
+        proof.peak_bytes = max(proof.peak_bytes, used)
+        if found := _first_difference(proof, pair, got, want):
+            raise _Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *found))
+    _check_gain(proof, pair)
+    if Check.NUMERICS in proof.checks:
+        measured = measure(pair, proof.program, proof.checks)
+        proof.accuracy = max(proof.accuracy, measured, key=lambda n: n.rank)
+        if message := measured.excess(proof.lossy_bound):
+            raise _Wrong(Reason.INACCURATE, message)
+
+
+def _first_difference(
+    proof: _Proof, pair: AtomPair, got: dict[Port, Held], want: dict[Port, Held]
+) -> tuple[Port, int, int] | None:
+    """(port, rank, element) where the two differ, or None."""
+    for port in pair.outputs:
+        a, b = got[port], want[port]
+        for rank in compared_ranks(proof.program.problem, port, a.row, b.row):
+            differ = np.flatnonzero(a.on(rank) != b.on(rank))
+            if len(differ):
+                return port, int(rank), pair.element(port, int(differ[0]))
+    return None
+
+
+def _check_gain(proof: _Proof, pair: AtomPair) -> None:
+    problem = proof.program.problem
+    ones = drawn_inputs(pair.inputs, problem, np.ones, proof.checks)
+    gain = Gain()
+    with np.errstate(over="ignore", invalid="ignore"):
+        got, _ = evaluate(pair.outputs, ones, gain, problem.ranks)
+        want, _ = evaluate(pair.wanted, ones, Gain(), problem.ranks)
+    largest = 0.0
+    for port in pair.outputs:
+        a, b = got[port], want[port]
+        for rank in compared_ranks(problem, port, a.row, b.row):
+            x, y = a.on(rank), b.on(rank)
+            if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
+                raise _Wrong(
+                    Reason.CANCELLATION,
+                    f"{port_text(port)} on rank {rank}: terms cancel, the coefficients add up to {x.max():g}"
+                    f" instead of {y.max():g}: leave out what cancels",
+                )
+            largest = max(largest, float(x.max() + y.max()))
+    high = RANGE_HIGH * problem.ranks
+    if Check.RANGE in proof.checks and not (gain.smallest >= RANGE_LOW and gain.largest <= high):
+        raise _Wrong(
+            Reason.OUT_OF_RANGE,
+            f"values of {gain.smallest:g} to {gain.largest:g} times the inputs must stay within"
+            f" {RANGE_LOW:g} and {high:g}: floats lose them otherwise",
+        )
+    common = math.lcm(denominator(pair.outputs), denominator(pair.wanted))
+    if Check.DENOMINATOR in proof.checks and not _provable(largest, common):
+        raise _Wrong(
+            Reason.DENOMINATOR,
+            f"coefficients of up to {largest:g} in steps of 1/{common:.6g} are too fine for the proof"
+            " (their product must stay below 2^31 - 1): use simpler ratios",
+        )
+
+
+def _provable(largest: float, common: int) -> bool:
+    return math.isfinite(largest) and Fraction(largest) * common < PRIME
+
+
+def _check_denominators_are_units(pair: AtomPair) -> None:
+    """The prime must divide no denominator, or nothing can be evaluated modulo it."""
+    for x in pair.order:
+        if x.kind is Kind.SCALE and x.ratio.denominator % PRIME == 0:
+            raise _Wrong(
+                Reason.DENOMINATOR,
+                f"a scale by {x.ratio} has no value modulo 2^31 - 1: use a simpler ratio",
+            )
+
+
+def denominator(outputs: Outputs) -> int:
+    """A common denominator of all coefficients between inputs and outputs: products along paths."""
+    below: dict[object, int] = {}
+    for x in topological(outputs.values()):
+        own = x.ratio.denominator if x.kind is Kind.SCALE else 1
+        below[x] = own * math.lcm(1, *(below[y] for y in x.operands))
+    return math.lcm(1, *(below[x] for x in outputs.values()))

@@ -1,0 +1,91 @@
+"""Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
+
+from overlayccl_core.deployments.capabilities import Capabilities, operation_name
+from overlayccl_core.gates.verdict import (
+    ALL_CHECKS,
+    Check,
+    Gate,
+    Outcome,
+    Reason,
+    Verdict,
+    evidence,
+)
+from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.memory import peak_bytes
+from overlayccl_core.program.payload import group_size, payload_bytes
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import IllegalOrder, walk
+
+
+def check(
+    program: Program,
+    capabilities: Capabilities | None = None,
+    memory_budget_bytes: int | None = None,
+    checks: frozenset[Check] = ALL_CHECKS,
+) -> Verdict:
+    """Pass, or the first rule that the Program breaks.
+
+    capabilities: what the library can do; None: anything. memory_budget_bytes: what a rank may hold; None: no
+    limit. Evidence: collectives, peak_bytes.
+    """
+    if Check.ORDER in checks:
+        try:
+            walk(program)
+        except IllegalOrder as error:
+            return _fails(Reason.ORDER, str(error))
+    if Check.LINEAR in checks and (wrong := not_linear(program)):
+        return _fails(Reason.NOT_LINEAR, wrong)
+    if Check.CAPABILITIES in checks and capabilities and (wrong := _unsupported(program, capabilities)):
+        return _fails(Reason.UNSUPPORTED, wrong)
+    return _within_memory(program, memory_budget_bytes, checks)
+
+
+def not_linear(program: Program) -> str:
+    """What is not linear in a Program of a linear Problem; empty if nothing."""
+    if program.problem.linear:
+        for x in program.nodes:
+            if is_max(x):
+                return (
+                    f"{x} takes a maximum, and {program.problem.name} admits linear operations only: use sums"
+                )
+    return ""
+
+
+def _unsupported(program: Program, capabilities: Capabilities) -> str:
+    for x in program.collectives:
+        found = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
+        if not found.supported:
+            return (
+                f"{operation_name(x)} of {payload_bytes(x)} bytes {x.dtype.value} in groups of"
+                f" {group_size(x)} is not supported here ({found.evidence}): use another collective"
+            )
+    return ""
+
+
+def _within_memory(program: Program, budget: int | None, checks: frozenset[Check]) -> Verdict:
+    try:
+        peak = peak_bytes(program)
+    except IllegalOrder:  # only when ORDER is not checked: no step would ever hold it
+        peak = 0
+    if Check.MEMORY in checks and budget is not None and peak > budget:
+        return _fails(
+            Reason.MEMORY,
+            f"needs {peak} bytes a rank at its peak, the budget is {budget}: gather or merge less at once",
+            peak,
+        )
+    return Verdict(
+        gate=Gate.LEGALITY,
+        outcome=Outcome.PASS,
+        evidence=evidence(collectives=len(program.collectives), peak_bytes=peak),
+    )
+
+
+def _fails(reason: Reason, message: str, peak: int | None = None) -> Verdict:
+    found = evidence() if peak is None else evidence(peak_bytes=peak)
+    return Verdict(
+        gate=Gate.LEGALITY,
+        outcome=Outcome.FAIL,
+        reason=reason,
+        message=message,
+        evidence=found,
+    )

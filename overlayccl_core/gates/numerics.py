@@ -1,0 +1,183 @@
+"""Numerics: what a Program does to the last digits, derived from its graph and checked in its own dtypes.
+
+exact       every output element is one input element (times a power of two), or the same terms in the same
+            operations as in the reference
+reordered   sums in float32 or wider
+lossy       a sum, a scale or a cast in 16 bits
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from overlayccl_core.gates.draws import compared_ranks, drawn_inputs, with_invalid
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check
+from overlayccl_core.program.atoms import AtomPair, widened
+from overlayccl_core.program.fields import (
+    MIXED,
+    NUMPY_DTYPES,
+    PRIME,
+    Array,
+    Double,
+    Origins,
+    Real,
+    is_power_of_two,
+)
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+
+REORDERED_BOUND = 1e-5  # rms error over rms: a sum of 224 unit normals in float32 has 2.7e-7
+LOSSY_BOUND = 3e-2  # the same sum hop by hop in bfloat16 has 1.8e-2
+SAMPLES = 256
+MAX_SAMPLED_WORDS = 2**20
+MOVED_BOUND = 1e-12  # a moved element against float64, in which N equal terms divided by N may round
+
+
+class NumericsClass(StrEnum):
+    """From harmless to harmful."""
+
+    EXACT = "exact"
+    REORDERED = "reordered"
+    LOSSY = "lossy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numerics:
+    """A class, and the largest rms error over rms of an output on a rank, against float64.
+
+    reference_error: the same of the reference. same_operations: it has the terms and operations of the
+    reference, so it must give the same bits; `off_reference` is the error against those.
+    """
+
+    kind: NumericsClass
+    error: float
+    reference_error: float = 0.0
+    off_reference: float = 0.0
+    same_operations: bool = False
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Larger is worse."""
+        return list(NumericsClass).index(self.kind), self.error
+
+    def excess(self, lossy_bound: float) -> str:
+        """What is wrong if the error is out of the bound of its class; empty if it is not."""
+        bound = {
+            NumericsClass.EXACT: 0.0 if self.same_operations else MOVED_BOUND,
+            NumericsClass.REORDERED: REORDERED_BOUND,
+            NumericsClass.LOSSY: max(lossy_bound, self.reference_error),
+        }[self.kind]
+        found = self.off_reference if self.same_operations else self.error
+        if found <= bound:
+            return ""
+        return (
+            f"in its own dtypes it is off by {found:.2g} of the result's size (a Program of class"
+            f" {self.kind.value} may be off by {bound:.2g}): sum and scale in a wider dtype"
+        )
+
+
+NO_LOSS = Numerics(kind=NumericsClass.EXACT, error=0.0, same_operations=True)
+
+
+def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numerics:
+    """The class of one component, and its errors on zero-mean and one-sign data, NaN where not valid."""
+    problem = program.problem
+    pair = _with_samples(pair, problem)
+    random = np.random.default_rng(int(program.digest, 16) + 1)
+    same, moved = _origins(pair, problem, random)
+    kind = NumericsClass.EXACT if same or moved else _class_of(pair.outputs.values())
+    error = reference_error = off_reference = 0.0
+    for one_sign in (False, True):
+        inputs = _real_inputs(pair, problem, random, checks, one_sign=one_sign)
+        with np.errstate(all="ignore"):  # what overflows is found as an infinite error
+            got, _ = evaluate(pair.outputs, inputs, Real(), problem.ranks)
+            own, _ = evaluate(pair.wanted, inputs, Real(), problem.ranks)
+            truth, _ = evaluate(pair.wanted, _widened(inputs), Double(), problem.ranks)
+            error = max(error, _error(problem, got, truth))
+            reference_error = max(reference_error, _error(problem, own, truth))
+            off_reference = max(off_reference, _error(problem, got, own))
+    return Numerics(
+        kind=kind,
+        error=error,
+        reference_error=reference_error,
+        off_reference=off_reference,
+        same_operations=same,
+    )
+
+
+def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
+    """The component with so many elements an atom that an rms over an output means something."""
+    smallest = min(x.size for x in pair.outputs.values())
+    lanes = min(-(-SAMPLES // smallest), max(1, MAX_SAMPLED_WORDS // (pair.largest * problem.ranks)))
+    return pair if lanes == 1 else AtomPair(widened(pair.outputs, lanes), widened(pair.wanted, lanes))
+
+
+def _class_of(roots: Iterable[Node]) -> NumericsClass:
+    return NumericsClass.LOSSY if any(_loses(x) for x in topological(roots)) else NumericsClass.REORDERED
+
+
+def _loses(x: Node) -> bool:
+    """True for arithmetic in 16 bits."""
+    rounds = x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+    rounds |= x.kind is Kind.SCALE and not is_power_of_two(x.ratio)
+    return rounds and x.dtype.bytes == 2
+
+
+def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> tuple[bool, bool]:
+    """(the same terms in the same operations as the reference, no rounding operation at all)."""
+    inputs = drawn_inputs(pair.inputs, problem, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
+    got, _ = evaluate(pair.outputs, inputs, Origins(), problem.ranks)
+    want, _ = evaluate(pair.wanted, inputs, Origins(), problem.ranks)
+    same = moved = True
+    for port, a in got.items():
+        for rank in compared_ranks(problem, port, a.row, want[port].row):
+            same &= bool((a.on(rank) == want[port].on(rank)).all())
+            moved &= bool((a.on(rank) < MIXED).all())
+    return same, moved
+
+
+def _real_inputs(
+    pair: AtomPair,
+    problem: Problem,
+    random: np.random.Generator,
+    checks: frozenset[Check],
+    *,
+    one_sign: bool,
+) -> dict[Port, Array]:
+    def draw(shape: tuple[int, int]) -> Array:
+        data = random.standard_normal(shape)
+        return np.abs(data) if one_sign else data
+
+    inputs = drawn_inputs(pair.inputs, problem, draw, checks)
+    if Check.INVALID_INPUTS in checks:
+        inputs = {port: with_invalid(data, problem, port, np.nan) for port, data in inputs.items()}
+    return {port: data.astype(NUMPY_DTYPES[pair.inputs[port].dtype]) for port, data in inputs.items()}
+
+
+def _widened(inputs: dict[Port, Array]) -> dict[Port, Array]:
+    return {port: data.astype(np.float64) for port, data in inputs.items()}
+
+
+def _error(problem: Problem, got: dict[Port, Held], truth: dict[Port, Held]) -> float:
+    """The largest rms error over rms of an output on a rank; infinite for what is not finite."""
+    worst = 0.0
+    for port, a in got.items():
+        b = truth[port]
+        for rank in compared_ranks(problem, port, a.row, b.row):
+            right = b.on(rank).astype(np.float64)
+            off = _rms(a.on(rank).astype(np.float64) - right)
+            worst = max(
+                worst,
+                off / _rms(right) if off != 0 and _rms(right) else np.inf if off != 0 else 0.0,
+            )
+    return float(worst)
+
+
+def _rms(data: Array) -> float:
+    found = float(np.sqrt(np.mean(np.square(data))))
+    return found if np.isfinite(found) else np.inf

@@ -1,0 +1,100 @@
+"""What a gate says: evidence in, a Verdict out."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+EvidenceValue = int | float | str
+
+
+class Gate(StrEnum):
+    """The gates in the order in which a Program passes them."""
+
+    LEGALITY = "legality"
+    EQUIVALENCE = "equivalence"
+    BENCH = "bench"
+
+
+class Outcome(StrEnum):
+    """pass; fail: shown to be wrong; unproven: not shown to be right; not_applicable: no question here."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNPROVEN = "unproven"
+    NOT_APPLICABLE = "not_applicable"
+
+
+class Reason(StrEnum):
+    """Why, as a code that programs compare."""
+
+    OK = "ok"
+    NOT_IN_LANGUAGE = "not_in_language"  # does not parse, trace, or make a Program
+    NOT_APPLICABLE = "not_applicable"  # the strategy says so of itself at this Case
+    ORDER = "order"  # waits for itself through the model
+    NOT_LINEAR = "not_linear"
+    UNSUPPORTED = "unsupported"  # the library cannot make such a call
+    MEMORY = "memory"
+    OTHER_PROBLEM = "other_problem"  # Program and reference are of different Cases or ports
+    WRONG_VALUE = "wrong_value"
+    CANCELLATION = "cancellation"  # right in exact arithmetic by terms that cancel
+    OUT_OF_RANGE = "out_of_range"  # right through values that no float holds well
+    DENOMINATOR = "denominator"  # coefficients too fine for the proof
+    INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
+    TOO_LARGE = "too_large"  # not provable within the budget
+    BELOW_FLOOR = "below_floor"  # a time that physics does not allow
+    NOT_MEASURED = "not_measured"
+
+
+class Check(StrEnum):
+    """What the gates check. All of them always, except in tests that show what each one stops."""
+
+    ORDER = "order"
+    LINEAR = "linear"
+    CAPABILITIES = "capabilities"
+    MEMORY = "memory"
+    SAME_CASE = "same_case"  # the proof is of this very Case
+    VALUES = "values"  # equal modulo a prime
+    INDEPENDENT_RANKS = "independent_ranks"  # inputs differ from rank to rank
+    INDEPENDENT_PORTS = "independent_ports"  # inputs differ from port to port
+    INVALID_INPUTS = "invalid_inputs"  # inputs are arbitrary where they are not valid
+    GAIN = "gain"  # no cancellation
+    RANGE = "range"  # no value out of the range of floats
+    DENOMINATOR = "denominator"  # the prime cannot hide a difference
+    NUMERICS = "numerics"  # accurate in its own dtypes
+
+
+ALL_CHECKS = frozenset(Check)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one gate found out about one Program; `message` is for people, `evidence` is sorted by name."""
+
+    gate: Gate
+    outcome: Outcome
+    reason: Reason = Reason.OK
+    message: str = ""
+    evidence: tuple[tuple[str, EvidenceValue], ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.PASS) != (self.reason is Reason.OK):
+            raise ValueError(
+                f"reason is ok exactly when a Verdict is pass (got {self.outcome} and {self.reason})"
+            )
+        if self.outcome is not Outcome.PASS and not self.message:
+            raise ValueError(f"a Verdict of {self.outcome} needs a message for people")
+        if tuple(sorted(self.evidence)) != self.evidence:
+            raise ValueError("evidence of a Verdict must be sorted by name")
+
+    @property
+    def passed(self) -> bool:
+        """True for pass only."""
+        return self.outcome is Outcome.PASS
+
+    def __getitem__(self, name: str) -> EvidenceValue:
+        """One piece of evidence by name."""
+        return dict(self.evidence)[name]
+
+
+def evidence(**values: EvidenceValue) -> tuple[tuple[str, EvidenceValue], ...]:
+    """Evidence as a Verdict holds it."""
+    return tuple(sorted(values.items()))

@@ -1,0 +1,333 @@
+"""Atoms: the stretches of elements that no operation of a Program cuts.
+
+Every operation moves, adds or scales whole stretches, position by position. Cut every value where some
+operation cuts it, carry the cuts along all operations both ways until nothing changes, and each value is a
+row of atoms; an operation then sends whole atoms to whole atoms of the same width. So on elements the Program
+is P = P' (x) Id(width): position e inside an atom never meets another position. Hence P = R for all inputs
+iff P' = R' for all inputs, where P' is the SAME graph with the runs renumbered in atoms: a proof over atoms
+is a proof of the Program at its own shapes, with nothing retraced. (P and its reference R are cut together,
+so that R too acts on whole atoms.)
+
+Blocks: one width for all values that are connected, a gcd found in one pass. Intervals: the smallest closed
+set of cuts, a worklist, needed where padding or odd sizes make the gcd tiny. Blocks first: ragged tables make
+many cuts that a gcd forgets at once.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program import maps
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.map_algebra import ragged, split_sources
+from overlayccl_core.program.maps import Ints, Map
+from overlayccl_core.program.meaning import TooLarge
+from overlayccl_core.program.nodes import (
+    Node,
+    Outputs,
+    Port,
+    make_input,
+    make_view,
+    rebuild,
+    topological,
+)
+
+MAX_CUTS = 2**20  # of one value
+ATOMS_PER_PIECE = 8
+MAX_CARRIED = 2**24  # along one relation: 128 MiB of positions
+
+Ties = Sequence[tuple[Node, Node]]
+Relation = tuple[Node, Ints, Ints, Ints]
+
+
+class Cuts(Protocol):
+    """Where one value is cut into `count` atoms."""
+
+    count: int
+
+    def index(self, positions: Ints) -> Ints:
+        """The atoms that begin at these positions."""
+
+    def start(self, atom: int) -> int:
+        """The first element of an atom."""
+
+
+class Blocks:
+    """Cuts every `width` elements."""
+
+    def __init__(self, width: int, size: int) -> None:
+        self.width = width
+        self.count = size // width
+
+    def index(self, positions: Ints) -> Ints:
+        """The atoms that begin at these positions."""
+        return positions // self.width
+
+    def start(self, atom: int) -> int:
+        """The first element of an atom."""
+        return atom * self.width
+
+
+class Intervals:
+    """Cuts at the sorted `positions`, 0 and the size among them."""
+
+    def __init__(self, positions: Ints) -> None:
+        self.positions = positions
+        self.count = len(positions) - 1
+
+    def index(self, positions: Ints) -> Ints:
+        """The atoms that begin at these positions."""
+        found: NDArray[np.int64] = np.searchsorted(self.positions, positions)
+        return found
+
+    def start(self, atom: int) -> int:
+        """The first element of an atom."""
+        return int(self.positions[atom])
+
+
+Cutter = Callable[[list[Node], Ties], dict[Node, Cuts]]
+
+
+# --------------------------------------------------------------------------------- what is tied to what
+def relations(x: Node) -> list[Relation]:
+    """(operand, destinations, sources, lengths): x[d : d + n] comes from operand[s : s + n] on some rank."""
+    if not x.operands:
+        return []
+    if x.kind is Kind.VIEW:
+        return _view_relations(x)
+    y = x.operands[0]
+    match x.kind:
+        case Kind.ALL_GATHER:
+            return [(y, *_tied_blocks(x.size, y.size, moving_result=True))]
+        case Kind.REDUCE_SCATTER | Kind.SUM:
+            return [(y, *_tied_blocks(y.size, x.size, moving_result=False))]
+        case Kind.ALL_TO_ALL:
+            block = x.size // x.groups.size
+            return [(y, *_tied_blocks(x.size, block, moving_result=to)) for to in (True, False)]
+        case _:
+            return [(y, np.array([0]), np.array([0]), np.array([x.size]))]
+
+
+def _tied_blocks(total: int, block: int, *, moving_result: bool) -> tuple[Ints, Ints, Ints]:
+    """Every block of the larger value is tied to the first block of the other."""
+    moving = np.arange(0, total, block)
+    fixed = np.zeros_like(moving)
+    lengths = np.full_like(moving, block)
+    return (moving, fixed, lengths) if moving_result else (fixed, moving, lengths)
+
+
+def _view_relations(x: Node) -> list[Relation]:
+    ends = np.cumsum([y.size for y in x.operands])
+    _, d, s, n = split_sources(x.map, ends)
+    if x.map.rows > 1:
+        d, s, n = np.unique(np.stack([d, s, n]), axis=1)
+    which = np.searchsorted(ends, s, "right")
+    order = np.argsort(which, kind="stable")
+    bounds = np.searchsorted(which[order], np.arange(len(x.operands) + 1))
+    found = []
+    for i, y in enumerate(x.operands):
+        pick = order[bounds[i] : bounds[i + 1]]
+        found.append((y, d[pick], s[pick] - (ends[i] - y.size), n[pick]))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ blocks
+def block_cuts(order: list[Node], ties: Ties) -> dict[Node, Cuts]:
+    """node -> Blocks of the largest width that fits each connected part of the graph.
+
+    order: nodes, operands first. ties: pairs of nodes of equal size that must be cut alike.
+    """
+    sets = _DisjointSets(order)
+    own: dict[Node, int] = {}
+    for x in order:
+        own[x] = x.size
+        for y, d, s, n in relations(x):
+            sets.join(x, y)
+            own[x] = math.gcd(own[x], int(np.gcd.reduce(np.concatenate([d, s, n]))))
+    for x, y in ties:
+        sets.join(x, y)
+    width: dict[Node, int] = {}
+    for x in order:
+        width[sets.root(x)] = math.gcd(width.get(sets.root(x), 0), own[x])
+    return {x: Blocks(width[sets.root(x)], x.size) for x in order}
+
+
+class _DisjointSets:
+    def __init__(self, members: Iterable[Node]) -> None:
+        self._parent = {x: x for x in members}
+
+    def root(self, x: Node) -> Node:
+        parent = self._parent
+        while parent[x] is not x:
+            parent[x] = parent[parent[x]]
+            x = parent[x]
+        return x
+
+    def join(self, x: Node, y: Node) -> None:
+        self._parent[self.root(x)] = self.root(y)
+
+
+# --------------------------------------------------------------------------------------------- intervals
+def interval_cuts(order: list[Node], ties: Ties) -> dict[Node, Cuts]:
+    """node -> Intervals: the smallest sets of cuts that are closed under all relations, both ways.
+
+    Raises TooLarge at more than MAX_CUTS cuts of one value.
+    """
+    known = {x: relations(x) for x in order}
+    alike = _cut_alike(order, ties, known)
+    cuts = {alike.root(x): np.array([0, x.size]) for x in order}
+    edges: list[_Edge] = []
+    for x in order:
+        for y, d, s, n in known[x]:
+            a, b = alike.root(x), alike.root(y)
+            if a is b and len(d) == 1 and d[0] == s[0] == 0:
+                continue
+            edges.append((a, b, d, s, n))
+            cuts[a] = np.unique(np.concatenate([cuts[a], d, d + n]))
+            cuts[b] = np.unique(np.concatenate([cuts[b], s, s + n]))
+    _close(cuts, edges)
+    return {x: Intervals(cuts[alike.root(x)]) for x in order}
+
+
+_Edge = tuple[Node, Node, Ints, Ints, Ints]
+
+
+def _cut_alike(order: list[Node], ties: Ties, known: dict[Node, list[Relation]]) -> _DisjointSets:
+    """Values that are cut alike for sure: those of elementwise operations, and ties."""
+    sets = _DisjointSets(order)
+    for x in order:
+        for y, d, s, n in known[x]:
+            if len(n) == 1 and d[0] == s[0] == 0 and n[0] == x.size == y.size:
+                sets.join(x, y)
+    for x, y in ties:
+        sets.join(x, y)
+    return sets
+
+
+def _close(cuts: dict[Node, Ints], edges: list[_Edge]) -> None:
+    touching: dict[Node, list[int]] = {}
+    for i, (x, y, *_) in enumerate(edges):
+        touching.setdefault(x, []).append(i)
+        touching.setdefault(y, []).append(i)
+    todo = list(range(len(edges)))
+    queued = set(todo)
+    while todo:
+        i = todo.pop()
+        queued.discard(i)
+        x, y, d, s, n = edges[i]
+        for a, b, start, to in ((x, y, d, s), (y, x, s, d)):
+            if _carry(cuts, a, b, start, to, n):
+                fresh = [j for j in touching[b] if j not in queued]
+                queued.update(fresh)
+                todo.extend(fresh)
+
+
+def _carry(cuts: dict[Node, Ints], a: Node, b: Node, start: Ints, to: Ints, length: Ints) -> bool:
+    """Carry the cuts of a inside [start, start + length) to b; True if b got new ones."""
+    first = np.searchsorted(cuts[a], start, "left")
+    count = np.searchsorted(cuts[a], start + length, "right") - first
+    if int(count.sum()) > MAX_CARRIED:
+        raise TooLarge(f"{int(count.sum())} cuts to carry (limit {MAX_CARRIED})")
+    piece, nth = ragged(count)
+    moved = np.unique(cuts[a][first[piece] + nth] + (to - start)[piece])
+    place = np.minimum(np.searchsorted(cuts[b], moved), len(cuts[b]) - 1)
+    new = moved[cuts[b][place] != moved]
+    if len(cuts[b]) + len(new) > MAX_CUTS:
+        raise TooLarge(f"a value with {len(cuts[b]) + len(new)} cuts (limit {MAX_CUTS})")
+    if len(new):
+        cuts[b] = np.sort(np.concatenate([cuts[b], new]))
+    return len(new) > 0
+
+
+# ------------------------------------------------------------------------------ the same graph over atoms
+def lower_to_atoms(order: list[Node], cuts: dict[Node, Cuts]) -> dict[Node, Node]:
+    """old node -> node of the same operation whose elements are atoms."""
+    new: dict[Node, Node] = {}
+    for x in order:
+        if x.kind is Kind.INPUT:
+            new[x] = make_input(x.port, equal=x.attr.equal, size=cuts[x].count, dtype=x.dtype)
+        elif x.kind is Kind.VIEW:
+            new[x] = make_view([new[y] for y in x.operands], _renumbered(x, cuts), x.dtype)
+        else:
+            new[x] = rebuild(x, [new[y] for y in x.operands])
+    return new
+
+
+def _renumbered(x: Node, cuts: dict[Node, Cuts]) -> Map:
+    row, local = np.divmod(x.map.keys, x.size)
+    keys = row * cuts[x].count + cuts[x].index(local)
+    sources = np.full(len(keys), maps.ZERO)
+    base = new_base = 0
+    for y in x.operands:
+        mine = (x.map.sources >= base) & (x.map.sources < base + y.size)
+        sources[mine] = new_base + cuts[y].index(x.map.sources[mine] - base)
+        base += y.size
+        new_base += cuts[y].count
+    return Map(x.map.rows, cuts[x].count, keys, sources)
+
+
+def widened(outputs: Outputs, lanes: int) -> Outputs:
+    """The same graph with `lanes` elements in the place of each: P (x) Id(lanes)."""
+    new: dict[Node, Node] = {}
+    for x in topological(outputs.values()):
+        if x.kind is Kind.INPUT:
+            new[x] = make_input(x.port, equal=x.attr.equal, size=x.size * lanes, dtype=x.dtype)
+        elif x.kind is Kind.VIEW:
+            sources = np.where(x.map.sources < 0, maps.ZERO, x.map.sources * lanes)
+            wide = Map(x.map.rows, x.size * lanes, x.map.keys * lanes, sources)
+            new[x] = make_view([new[y] for y in x.operands], wide, x.dtype)
+        else:
+            new[x] = rebuild(x, [new[y] for y in x.operands])
+    return {port: new[x] for port, x in outputs.items()}
+
+
+class AtomPair:
+    """Outputs of a Program and of its reference over common atoms.
+
+    Starts with elements; each `cut` makes coarser atoms. `outputs`, `wanted`: port -> node over atoms.
+    """
+
+    def __init__(self, outputs: Outputs, wanted: Outputs) -> None:
+        self.outputs = outputs
+        self.wanted = wanted
+        self._levels: list[dict[Port, Cuts]] = []
+
+    @property
+    def order(self) -> list[Node]:
+        """All nodes of both, operands first."""
+        return topological([*self.outputs.values(), *self.wanted.values()])
+
+    @property
+    def inputs(self) -> dict[Port, Node]:
+        """Port -> input, over atoms, of both."""
+        return {x.port: x for x in self.order if x.kind is Kind.INPUT}
+
+    @property
+    def is_too_fine(self) -> bool:
+        """True if the atoms are far finer than what is moved: then `interval_cuts` finds far fewer."""
+        pieces = sum(len(n) for x in self.order for _, _, _, n in relations(x))
+        return ATOMS_PER_PIECE * pieces < self.largest
+
+    @property
+    def largest(self) -> int:
+        """Atoms of the largest value on one rank."""
+        return max(x.size for x in self.order)
+
+    def cut(self, cutter: Cutter) -> None:
+        """Replace the graph by the one over the atoms that `cutter` finds: block_cuts or interval_cuts."""
+        ties = [(x, self.wanted[p]) for p, x in self.outputs.items() if x is not self.wanted[p]]
+        order = self.order
+        cuts = cutter(order, ties)
+        new = lower_to_atoms(order, cuts)
+        self._levels.append({p: cuts[x] for p, x in self.outputs.items()})
+        self.outputs = {p: new[x] for p, x in self.outputs.items()}
+        self.wanted = {p: new[x] for p, x in self.wanted.items()}
+
+    def element(self, port: Port, atom: int) -> int:
+        """The first element of an atom of an output."""
+        for level in reversed(self._levels):
+            atom = level[port].start(atom)
+        return int(atom)

@@ -1,0 +1,232 @@
+"""Arithmetics in which a Program can be evaluated on all ranks at once.
+
+Modular   residues modulo 2^31 - 1: exact, one word an element
+Gain      float64 with absolute coefficients: on ones, how large every value can be
+Real      the Program's own dtypes, every sum rounded after each term
+Double    float64 whatever the dtypes say: the truth that Real is compared with
+Origins   what each element is made of and how: the same number, the same terms in the same operations
+
+`data` is an array [K, size] of the K different values that ranks hold.
+"""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.kinds import DType, Kind, Reduction
+from overlayccl_core.program.nodes import Node
+
+Array = NDArray[Any]
+
+PRIME = 2**31 - 1
+
+NUMPY_DTYPES: dict[DType, Any] = {
+    DType.FLOAT64: np.dtype(np.float64),
+    DType.FLOAT32: np.dtype(np.float32),
+    DType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+    DType.FLOAT16: np.dtype(np.float16),
+}
+
+
+class Field(Protocol):
+    """What an arithmetic must say; moving elements is the same in all of them."""
+
+    def dtype(self, node_dtype: DType) -> Any:
+        """NumPy dtype of a value."""
+
+    def scale(self, data: Array, node: Node) -> Array:
+        """data times node.ratio."""
+
+    def cast(self, data: Array, node: Node) -> Array:
+        """data in node.dtype."""
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        """[K, count * size] -> [K, size], the blocks added."""
+
+    def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
+        """One value for each row of members[C, g]: data[members[c]] reduced."""
+
+
+class _Exact:
+    """Sums in which equal terms may be multiplied instead of added."""
+
+    word: Any = np.int64
+
+    def dtype(self, node_dtype: DType) -> Any:
+        return np.dtype(self.word)
+
+    def cast(self, data: Array, node: Node) -> Array:
+        return data
+
+    def reduced(self, data: Array) -> Array:
+        return data
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        return self.reduced(data.reshape(len(data), node.count, node.size).sum(1))
+
+    def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
+        if is_max(node):
+            return np.stack([data[np.unique(m)].max(0) for m in members])
+        return self.reduced(np.stack([_weighted_sum(data, m) for m in members]))
+
+
+class Modular(_Exact):
+    """int64 residues. Sums of N residues stay below 2^63 for N < 2^32; products are reduced at once."""
+
+    def scale(self, data: Array, node: Node) -> Array:
+        return data * residue(node.ratio) % PRIME
+
+    def reduced(self, data: Array) -> Array:
+        return data % PRIME
+
+
+class Gain(_Exact):
+    """The absolute value of every coefficient; `smallest` and `largest` are over all values but zeros."""
+
+    word = np.float64
+
+    def __init__(self) -> None:
+        self.smallest = np.inf
+        self.largest = 0.0
+
+    def scale(self, data: Array, node: Node) -> Array:
+        return self._seen(data * magnitude(node.ratio))
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        return self._seen(super().add_blocks(data, node))
+
+    def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
+        return self._seen(super().combine(data, members, node))
+
+    def _seen(self, data: Array) -> Array:
+        live = data[data != 0]
+        if live.size:
+            self.smallest = min(self.smallest, float(live.min()))
+            self.largest = max(self.largest, float(live.max()))
+        return data
+
+
+class Real:
+    """The dtypes of the Program. Sums are made hop by hop in the dtype of the sum, in member order."""
+
+    def dtype(self, node_dtype: DType) -> Any:
+        return NUMPY_DTYPES[node_dtype]
+
+    def scale(self, data: Array, node: Node) -> Array:
+        factor = node.ratio.numerator / node.ratio.denominator
+        scaled: Array = data * np.asarray(factor).astype(data.dtype)
+        return scaled
+
+    def cast(self, data: Array, node: Node) -> Array:
+        return data.astype(self.dtype(node.dtype))
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        blocks = data.reshape(len(data), node.count, node.size)
+        return _hop_by_hop((blocks[:, j] for j in range(node.count)), maximum=False)
+
+    def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
+        return _hop_by_hop((data[column] for column in members.T), maximum=is_max(node))
+
+
+class Double(Real):
+    """float64 throughout."""
+
+    def dtype(self, node_dtype: DType) -> Any:
+        return NUMPY_DTYPES[DType.FLOAT64]
+
+
+MIXED = 1 << 40  # set on a number that stands for a rounded result, not for an input element
+
+
+class Origins:
+    """Numbers below the prime: an input element times a power of two. With MIXED: an operation's result.
+
+    0 is an exact zero, so an operation on one element and zeros is that element. Equal numbers mean the same
+    terms in the same order in the same operations and dtypes, up to chance 2^-31 for each element.
+    """
+
+    def dtype(self, node_dtype: DType) -> Any:
+        return np.dtype(np.int64)
+
+    def scale(self, data: Array, node: Node) -> Array:
+        if is_power_of_two(node.ratio):
+            moved = data % MIXED * residue(node.ratio) % PRIME
+            return np.where(data == 0, 0, moved | (data & MIXED))
+        return _mixed(data, [data], (node.kind, str(node.ratio), node.dtype))
+
+    def cast(self, data: Array, node: Node) -> Array:
+        if node.dtype.bytes >= node.operands[0].dtype.bytes:
+            return data
+        return _mixed(data, [data], (node.kind, node.dtype))
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        blocks = data.reshape(len(data), node.count, node.size)
+        return self._reduced([blocks[:, j] for j in range(node.count)], (node.kind, node.dtype))
+
+    def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
+        tag = (node.kind, node.dtype, node.attr.reduction)
+        return self._reduced([data[column] for column in members.T], tag)
+
+    def _reduced(self, terms: list[Array], tag: tuple[object, ...]) -> Array:
+        live = np.zeros(terms[0].shape, np.int64)
+        only = np.zeros(terms[0].shape, np.int64)
+        for term in terms:
+            live += term != 0
+            only = np.where(term != 0, term, only)
+        return np.where(live <= 1, only, _mixed(only, terms, tag))
+
+
+def _mixed(keep_zero: Array, terms: Iterable[Array], tag: tuple[object, ...]) -> Array:
+    """A number for the operation `tag` on terms, in order; 0 where `keep_zero` is 0."""
+    constant = int.from_bytes(repr(tuple(map(str, tag))).encode(), "big") % PRIME
+    total = np.full(keep_zero.shape, constant, np.int64)
+    for term in terms:
+        total = (total * total % PRIME + term % PRIME * 48271 + constant + (term >= MIXED)) % PRIME
+    return np.where(keep_zero == 0, 0, total | MIXED)
+
+
+def is_max(node: Node) -> bool:
+    """True for a reduction that takes the maximum, which is not linear."""
+    return node.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER) and node.attr.reduction is Reduction.MAX
+
+
+def is_power_of_two(ratio: Fraction) -> bool:
+    """True if multiplying by the ratio rounds nothing."""
+    a, b = abs(ratio.numerator), ratio.denominator
+    return a > 0 and a & (a - 1) == 0 and b & (b - 1) == 0
+
+
+def residue(ratio: Fraction) -> int:
+    """The ratio modulo the prime; ValueError if the prime divides its denominator."""
+    return ratio.numerator * pow(ratio.denominator, -1, PRIME) % PRIME
+
+
+def magnitude(ratio: Fraction) -> float:
+    """|ratio|, infinite if it is too large for a float64."""
+    try:
+        return float(abs(ratio))
+    except OverflowError:
+        return float("inf")
+
+
+def _weighted_sum(data: Array, members: NDArray[np.int64]) -> Array:
+    """The sum of data[members]; equal members are multiplied, not copied."""
+    which, times = np.unique(members, return_counts=True)
+    if len(which) == len(data) and (times == 1).all():
+        return data.sum(0)  # type: ignore[no-any-return]
+    total = data[which[0]] * data.dtype.type(times[0])
+    for w, t in zip(which[1:], times[1:], strict=True):
+        total += data[w] * data.dtype.type(t)
+    return total  # type: ignore[no-any-return]
+
+
+def _hop_by_hop(terms: Iterable[Array], *, maximum: bool) -> Array:
+    total: Array | None = None
+    for term in terms:
+        total = term if total is None else np.maximum(total, term) if maximum else total + term
+    assert total is not None
+    return total

@@ -1,0 +1,160 @@
+"""What a Program means: every value on all ranks at once, in NumPy, in any of the arithmetics of fields.py.
+
+A value is held once for each class of ranks that hold the same, so a gathered buffer takes 1/N of its size,
+and a group of equal members is evaluated once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.fields import Array, Field
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node, Outputs, Port, topological
+
+MAX_HELD_BYTES = 2**29  # of one value: two of them and their result stay within 1.5 GiB
+WORD_BYTES = 8
+
+Indices = NDArray[np.int64]
+
+
+class TooLarge(Exception):
+    """Not to be evaluated within the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """data[K, size]: the different values; row[N]: which of them each rank holds."""
+
+    data: Array
+    row: Indices
+
+    def on(self, rank: int) -> Array:
+        """[size]: the value of one rank."""
+        return self.data[self.row[rank]]  # type: ignore[no-any-return]
+
+    def on_all(self) -> Array:
+        """[N, size]: the values of all ranks."""
+        return self.data[self.row]
+
+
+def evaluate(
+    outputs: Outputs, inputs: Mapping[Port, Array], field: Field, ranks: int
+) -> tuple[dict[Port, Held], int]:
+    """(port -> what the ranks hold, largest bytes alive at once).
+
+    inputs: port -> [K, size] in the field's dtype, with K = ranks, or 1 if all hold the same. A value is
+    freed after its last use. Raises TooLarge before a value of more than MAX_HELD_BYTES is allocated.
+    """
+    order = topological(outputs.values())
+    last = {y: i for i, x in enumerate(order) for y in x.operands}
+    kept = set(outputs.values())
+    held: dict[Node, Held] = {}
+    live = peak = 0
+    for i, x in enumerate(order):
+        held[x] = _apply(x, [held[y] for y in x.operands], inputs, field, ranks)
+        live += held[x].data.nbytes
+        peak = max(peak, live)
+        for y in dict.fromkeys(x.operands):
+            if last[y] == i and y not in kept:
+                live -= held.pop(y).data.nbytes
+    return {port: held[x] for port, x in outputs.items()}, peak
+
+
+def guard(elements: int) -> None:
+    """Raise TooLarge if so many words would be allocated for one value."""
+    if elements * WORD_BYTES > MAX_HELD_BYTES:
+        raise TooLarge(
+            f"a value of {elements * WORD_BYTES / 2**20:.0f} MiB on all ranks"
+            f" (limit {MAX_HELD_BYTES / 2**20:.0f} MiB)"
+        )
+
+
+def _apply(
+    x: Node,
+    operands: list[Held],
+    inputs: Mapping[Port, Array],
+    field: Field,
+    ranks: int,
+) -> Held:
+    match x.kind:
+        case Kind.INPUT:
+            data = inputs[x.port]
+            return Held(
+                data,
+                np.arange(ranks) if len(data) == ranks else np.zeros(ranks, np.int64),
+            )
+        case Kind.VIEW:
+            return _view(x, operands, field, ranks)
+        case Kind.SCALE:
+            return Held(field.scale(operands[0].data, x), operands[0].row)
+        case Kind.SUM:
+            return Held(field.add_blocks(operands[0].data, x), operands[0].row)
+        case Kind.CAST:
+            return Held(field.cast(operands[0].data, x), operands[0].row)
+        case Kind.COLLECTIVE_PERMUTE:
+            return _permute(x, operands[0])
+        case _:
+            return _grouped(x, operands[0], field, ranks)
+
+
+def _view(x: Node, operands: list[Held], field: Field, ranks: int) -> Held:
+    if not operands:
+        return Held(np.zeros((1, x.size), field.dtype(x.dtype)), np.zeros(ranks, np.int64))
+    if x.map.rows == 1:
+        row, holder = _combined([a.row for a in operands])
+    else:
+        row, holder = np.arange(ranks), np.arange(ranks)
+    width = sum(a.data.shape[1] for a in operands) if len(operands) > 1 else 0
+    guard(len(holder) * (x.size + width))
+    table = x.map.table()
+    if len(operands) == 1:
+        joined, pick = operands[0].data, operands[0].row[holder]
+    else:
+        joined, pick = (
+            np.concatenate([a.data[a.row[holder]] for a in operands], 1),
+            np.arange(len(holder)),
+        )
+    data = joined[pick[:, None], np.maximum(table, 0)]
+    if x.map.has_zeros():
+        data = np.where(table < 0, data.dtype.type(0), data)
+    return Held(data, row)
+
+
+def _combined(rows: list[Indices]) -> tuple[Indices, Indices]:
+    """Classes of ranks that agree in all rows: (class of each rank [N], a rank of each class)."""
+    _, first, row = np.unique(np.stack(rows), axis=1, return_index=True, return_inverse=True)
+    return row.ravel(), first
+
+
+def _permute(x: Node, a: Held) -> Held:
+    source = np.array(x.sources)
+    if (source >= 0).all():
+        return Held(a.data, a.row[source])
+    zero = np.zeros((1, a.data.shape[1]), a.data.dtype)
+    return Held(np.concatenate([a.data, zero]), np.where(source < 0, len(a.data), a.row[source]))
+
+
+def _grouped(x: Node, a: Held, field: Field, ranks: int) -> Held:
+    """Groups whose members hold the same values are evaluated once."""
+    groups = x.groups
+    g = groups.size
+    members, group_class = np.unique(a.row[groups.array], axis=0, return_inverse=True)
+    of_rank = group_class.ravel()[groups.group]
+    each_rank = of_rank * g + groups.place
+    guard(len(members) * x.size * (1 if x.kind in (Kind.ALL_GATHER, Kind.ALL_REDUCE) else g))
+    match x.kind:
+        case Kind.ALL_GATHER:
+            return Held(a.data[members].reshape(len(members), -1), of_rank)
+        case Kind.ALL_TO_ALL:
+            blocks = a.data[members].reshape(len(members), g, g, -1).swapaxes(1, 2)
+            return Held(blocks.reshape(len(members) * g, -1), each_rank)
+        case Kind.REDUCE_SCATTER:
+            return Held(
+                field.combine(a.data, members, x).reshape(len(members) * g, -1),
+                each_rank,
+            )
+        case _:
+            return Held(field.combine(a.data, members, x), of_rank)

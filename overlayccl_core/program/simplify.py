@@ -1,0 +1,85 @@
+"""Simplification by equal copies: members that provably hold the same value need not talk.
+
+On values equal within each group, all_reduce is a scale by g, reduce_scatter a scale of my slice, all_gather
+and all_to_all are layouts. With the normal forms of `sum` this takes every collective out of a backward that
+needs none.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from overlayccl_core.program import map_algebra, maps
+from overlayccl_core.program.facts import equal_in_groups
+from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.maps import Map
+from overlayccl_core.program.nodes import (
+    Node,
+    Outputs,
+    make_scale,
+    make_view,
+    rebuild,
+    substitute,
+    topological,
+)
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.schedule import schedule
+
+
+def simplify(program: Program) -> Program:
+    """The Program without collectives of equal copies, rescheduled; itself if there are none.
+
+    Labels of the collectives that stay are kept.
+    """
+    outputs = simplified(program.outputs)
+    if all(outputs[port] is x for port, x in program.outputs.items()):
+        return program
+    return schedule(program.problem, outputs)
+
+
+def simplified(outputs: Outputs) -> Outputs:
+    """The outputs without collectives of equal copies; one pass, operands first."""
+    sites = [
+        x for x in topological(outputs.values()) if x.is_collective and x.kind is not Kind.COLLECTIVE_PERMUTE
+    ]
+    return substitute(outputs, {x: _replacement(x) for x in sites})
+
+
+def _replacement(x: Node) -> Callable[[Callable[[Node], Node]], Node]:
+    def replace(go: Callable[[Node], Node]) -> Node:
+        operand = go(x.operands[0])
+        try:
+            return without_talk(x, operand) or rebuild(x, [operand])
+        except Rejected:  # the layout that would take its place is too ragged
+            return rebuild(x, [operand])
+
+    return replace
+
+
+def without_talk(x: Node, operand: Node) -> Node | None:
+    """The collective x on `operand` as local work, if all that it moves is equal within its groups."""
+    if equal_in_groups(operand, x.groups):
+        return _local(x, [operand], maps.identity(operand.size))
+    ratio, core = (operand.ratio, operand.operands[0]) if operand.kind is Kind.SCALE else (1, operand)
+    gathers = x.kind in (Kind.ALL_GATHER, Kind.ALL_TO_ALL)
+    if gathers and core.kind is Kind.VIEW and all(equal_in_groups(y, x.groups) for y in core.operands):
+        return make_scale(_local(x, list(core.operands), core.map), ratio)
+    return None
+
+
+def _local(x: Node, operands: list[Node], map_: Map) -> Node:
+    """The collective x of view(operands, map_), where the operands are equal within each group."""
+    groups, g = x.groups, x.groups.size
+    times = 1 if is_max(x) else g
+    if x.kind is Kind.ALL_REDUCE:
+        return make_scale(make_view(operands, map_, x.dtype), times)
+    if x.kind is Kind.REDUCE_SCATTER:
+        mine = maps.window(groups.place * x.size, x.size)
+        return make_scale(make_view(operands, map_algebra.compose(mine, map_), x.dtype), times)
+    parts = [map_algebra.take_rows(map_, groups.member(j)) for j in range(g)]
+    if x.kind is Kind.ALL_TO_ALL:
+        mine = maps.window(groups.place * (x.size // g), x.size // g)
+        parts = [map_algebra.compose(mine, part) for part in parts]
+    maps.check_runs(int(np.sum([p.runs for p in parts])))
+    return make_view(operands, maps.side_by_side(parts), x.dtype)

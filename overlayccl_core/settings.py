@@ -1,0 +1,183 @@
+"""The configuration, typed: what is measured and computed (machines are profiles, clusters are deployments)."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import jsonschema
+import yaml
+
+FILE = "config/config.yaml"
+SCHEMA = Path(__file__).resolve().parents[1] / "config" / "config.schema.yaml"
+OVERRIDES = ("deployment", "preset", "problems", "heldout_seed")
+WITHOUT_MEANING = {
+    "search": "there is no search yet",
+    "proposer": "there is no search yet",
+    "command": "there is no search yet",
+    "max_usd": "nothing here costs money",
+    "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Budgets of time and floors of rounds. Below a floor, a run says so.
+
+    Structured, mixed and held-out Programs are timed in one launch of probe_seconds + heldout_seconds;
+    bench_seconds is for each Problem.
+    """
+
+    probe_seconds: float
+    heldout_seconds: float
+    bench_seconds: float
+    probe_rounds: int
+    heldout_rounds: int
+    bench_rounds: int
+    mixed_programs: int
+    heldout_programs: int
+    min_sample_ms: float
+    max_repeats: int
+    cold_rounds: int
+    foreign_cpu_limit: float
+    program_timeout_s: float
+    start_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """bootstraps: of theta's intervals. ridge: of the scaled problem. seed: of the mixed Programs and draws."""
+
+    bootstraps: int
+    ridge: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All of the configuration, its preset applied.
+
+    cases: Problem -> entries as they stand in the file; the Problem reads and checks their fields.
+    A job gets the part that its rule declares (`part`, `from_part`): any other field raises, so that no job
+    depends on a value whose change would not run it again.
+    """
+
+    deployment: str
+    preset: str
+    problems: tuple[str, ...]
+    heldout_seed: int
+    cases: Mapping[str, tuple[Mapping[str, Any], ...]]
+    measure: Measure
+    fit: Fit
+
+    def part(self, *names: str) -> str:
+        """Some fields as JSON with sorted keys: equal values, equal text."""
+        whole = asdict(self)
+        return json.dumps({name: whole[name] for name in names}, sort_keys=True)
+
+    @classmethod
+    def from_part(cls, text: str) -> "Settings":
+        """Settings with the fields of `part` only."""
+        given = _typed(json.loads(text))
+        partial = object.__new__(cls)
+        for name, value in given.items():
+            object.__setattr__(partial, name, value)
+        return partial
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in {field.name for field in fields(self)}:
+                raise AttributeError(f"settings.{name} is not among the fields that this rule declares: add it")
+            raise AttributeError(f"settings have no field {name!r}")
+
+
+def load(
+    config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str = FILE, schema: Path = SCHEMA
+) -> Settings:
+    """Settings from the configuration as read (`overrides`: keys that came from --config).
+
+    ValueError: file, field and mend.
+    """
+    check_overrides(overrides)
+    data = {**config, "problems": _list(config.get("problems"))}
+    _validate(data, yaml.safe_load(schema.read_text()), file)
+    preset, presets = data["preset"], data.pop("presets")
+    if preset not in presets:
+        raise ValueError(f"{file}: preset: there is no {preset!r}: {_hint(preset, presets)}")
+    for section, values in presets[preset].items():
+        data[section] = {**data[section], **values}
+    for problem in data["problems"]:
+        if problem not in data["cases"]:
+            raise ValueError(
+                f"{file}: problems: {problem!r} has no Cases: {_hint(problem, data['cases'])}, or add it to cases"
+            )
+    return Settings(**_typed(data))
+
+
+def read(file: str | Path = FILE, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Settings from a file, as the pipeline reads them, with the keys of --config."""
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file: run from the repository's root")
+    try:
+        config = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: must be a mapping of fields (got {type(config).__name__})")
+    return load({**config, **(overrides or {})}, overrides=overrides or (), file=str(path))
+
+
+def check_overrides(keys: Iterable[str]) -> None:
+    """ValueError for a key that --config may not set."""
+    for key in keys:
+        if key in WITHOUT_MEANING:
+            raise ValueError(f"--config {key}: has no meaning in this release: {WITHOUT_MEANING[key]}")
+        if key not in OVERRIDES:
+            raise ValueError(
+                f"--config {key}: is no override key: {_hint(key, OVERRIDES)}; "
+                "anything else goes into a file given as --configfile"
+            )
+
+
+def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields as read from JSON or YAML, with the types of Settings."""
+    typed = dict(data)
+    if "problems" in typed:
+        typed["problems"] = tuple(typed["problems"])
+    if "cases" in typed:
+        typed["cases"] = {problem: tuple(entries) for problem, entries in typed["cases"].items()}
+    if "measure" in typed:
+        typed["measure"] = Measure(**typed["measure"])
+    if "fit" in typed:
+        typed["fit"] = Fit(**typed["fit"])
+    return typed
+
+
+def _list(value: object) -> object:
+    """`tp_mlp,grad_ar`, as the command line gives it, is a list too."""
+    return [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+
+
+def _validate(data: object, schema: dict[str, Any], file: str) -> None:
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(data)
+    first = min(errors, key=lambda error: [str(part) for part in error.absolute_path], default=None)
+    if first is None:
+        return
+    where = ".".join(str(part) for part in first.absolute_path)
+    if first.validator == "additionalProperties" and isinstance(first.instance, dict):
+        allowed = list(first.schema["properties"])
+        unknown = next(key for key in first.instance if key not in allowed)
+        field = f"{where}.{unknown}" if where else str(unknown)
+        raise ValueError(f"{file}: {field}: there is no such field: {_hint(str(unknown), allowed)}")
+    mend = first.schema.get("description")
+    raise ValueError(f"{file}: {where or 'top level'}: {first.message}" + (f" ({mend})" if mend else ""))
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose among {', '.join(names)}"

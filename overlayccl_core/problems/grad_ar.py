@@ -1,7 +1,7 @@
 """grad_ar: the gradients of replicated parameters, different on every rank; each must become its mean.
 
-Data parallelism. The gradients are there after the backward pass, or (`overlap`) one after another in it, the last
-tensor's first; the optimizer needs all means. Tensors are given flat: only their sizes matter here.
+Data parallelism. The gradients are there after the backward pass, or (`overlap`) one after another in it, the
+last tensor's first; the optimizer needs all means. Tensors are given flat: only their sizes matter here.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def case(
     strided: bool = False,
     dtype: str = "float32",
 ) -> Case:
-    """{sizes: elements of each tensor} or {tensors: {count, smallest, largest}}, with overlap: true | false."""
+    """{sizes: elements of each tensor} or {tensors: {count, smallest, largest}}; overlap: true | false."""
     fields = Entry(NAME, entry, known=("sizes", "tensors", "overlap"))
     item = DType(dtype).bytes
     sizes = fields.counts("sizes") if "sizes" in fields else _spread(fields, item)

@@ -1,12 +1,12 @@
 """tp_mlp: sums of partial activations over ranks, for M microbatches and L layers, in the middle of a model.
 
-A row-parallel layer leaves on each rank a partial activation (B, S, D); everyone needs the sum over ranks before
-the next layer of that microbatch can run. L counts sums: a transformer block has two (attention and MLP).
+A row-parallel layer leaves on each rank a partial activation (B, S, D); everyone needs the sum over ranks
+before the next layer of that microbatch can run. L counts sums: a transformer block has two (attention and MLP).
 
 Two sites have this shape (Megatron-LM, Shoeybi et al. 2019, section 3):
   exit   of a block (Megatron's g): the sum runs in the forward pass; its backward is the identity.
-  entry  of a block (Megatron's f): the identity in the forward pass; the sum of the partial input gradients runs
-         in the backward pass, layers reversed. This Case IS that sum, so it has no backward of its own.
+  entry  of a block (Megatron's f): the identity in the forward pass; the sum of the partial input gradients
+         runs in the backward pass, layers reversed. This Case IS that sum, so it has no backward of its own.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""uniform_a2a: every rank has N equal chunks, one for each rank; chunk j of rank i must become chunk i of rank j.
+"""uniform_a2a: every rank has N equal chunks, one for each rank; chunk j of rank i becomes chunk i of rank j.
 
-The exchange of a mixture of experts with padded capacity, or of sequence parallelism. Its backward is the same
-exchange of the gradients.
+The exchange of a mixture of experts with padded capacity, or of sequence parallelism. Its backward is the
+same exchange of the gradients.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ def case(
     strided: bool = False,
     dtype: str = "float32",
 ) -> Case:
-    """{chunk: rows for one rank, width: elements of a row}, or {payload: bytes of a rank, width (default: one row
-    a chunk)}, which must divide over the ranks."""
+    """{chunk: rows for one rank, width: elements of a row}, or {payload: bytes of a rank, width (default: one
+    row a chunk)}, which must divide over the ranks."""
     fields = Entry(NAME, entry, known=("chunk", "width", "payload"))
     item = DType(dtype).bytes
     if "payload" in fields:

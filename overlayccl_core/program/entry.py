@@ -1,4 +1,4 @@
-"""Reading one configuration entry of a Case: every field is checked, every message names the field and the mend."""
+"""Reading one configuration entry of a Case: every field is checked, every message names it and the mend."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 class Entry:
-    """The fields that a Problem's Case is made of. Errors are ValueErrors that begin with the Problem's name."""
+    """The fields that a Case is made of. Errors are ValueErrors that begin with the Problem's name."""
 
     def __init__(self, problem: str, fields: Mapping[str, Any], *, known: Iterable[str]) -> None:
         self.problem = problem

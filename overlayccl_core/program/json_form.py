@@ -1,4 +1,4 @@
-"""A Program as JSON: what travels to other machines. Reading rebuilds it with the constructors and checks digests."""
+"""A Program as JSON, which travels. Reading rebuilds it with the constructors and compares the digests."""
 
 import json
 from fractions import Fraction
@@ -60,8 +60,8 @@ def to_json(program: Program) -> dict[str, Any]:
 def from_json(data: Any) -> Program:
     """The Program that `to_json` wrote.
 
-    Raises InvalidProgram, naming the place, if the data do not fit the schema, do not make a legal Program, or
-    make one with other digests.
+    Raises InvalidProgram, naming the place, if the data do not fit the schema, do not make a Program, or make
+    one with other digests.
     """
     problems = sorted(_validator().iter_errors(data), key=lambda e: [str(p) for p in e.absolute_path])
     if problems:

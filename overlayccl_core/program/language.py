@@ -76,7 +76,8 @@ def slice_axis(x: Value, dim: int, start: PerRank, length: int) -> Value:
         raise Rejected(
             f"slice_axis [{first.min()}, {first.max() + length}) of an axis of {extent}: must lie inside it"
         )
-    return _along(x, dim, maps.window(first, length), outer, extent, inner)
+    moved = maps.sliced(tuple(first.tolist()), length, outer, extent, inner)
+    return _along(x, dim, length, moved)
 
 
 def pad(x: Value, dim: int, before: PerRank, total: int) -> Value:
@@ -85,10 +86,7 @@ def pad(x: Value, dim: int, before: PerRank, total: int) -> Value:
     first = _per_rank(before, "pad before")
     if first.min() < 0 or first.max() + extent > total:
         raise Rejected(f"pad {extent} elements to {total} after {first.max()}: does not fit")
-    rows = len(first)
-    keys = np.arange(rows) * total + first
-    axis = maps.from_pieces(rows, total, keys, np.zeros(rows, np.int64), np.full(rows, extent))
-    return _along(x, dim, axis, outer, extent, inner)
+    return _along(x, dim, total, maps.padded(tuple(first.tolist()), total, outer, extent, inner))
 
 
 def index_select(x: Value, table: Sequence[int] | Sequence[Sequence[int]], dim: int = 0) -> Value:
@@ -98,7 +96,7 @@ def index_select(x: Value, table: Sequence[int] | Sequence[Sequence[int]], dim: 
     _check_rows(len(full), "index_select table")
     if full.size == 0 or full.min() < -1 or full.max() >= extent:
         raise Rejected(f"index_select: entries must lie in -1..{extent - 1} (got {_extremes(full)})")
-    return _along(x, dim, maps.from_table(full), outer, extent, inner)
+    return _along(x, dim, full.shape[1], maps.along_axis(maps.from_table(full), outer, extent, inner))
 
 
 def concat(values: Sequence[Value], dim: int = 0) -> Value:
@@ -254,9 +252,8 @@ def _split_at(x: Value, dim: int) -> tuple[int, int, int]:
     return prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
 
 
-def _along(x: Value, dim: int, axis_map: maps.Map, outer: int, extent: int, inner: int) -> Value:
-    node = nodes.make_view([x.node], maps.along_axis(axis_map, outer, extent, inner))
-    return Value(node, (*x.shape[:dim], axis_map.size, *x.shape[dim + 1 :]))
+def _along(x: Value, dim: int, extent: int, moved: maps.Map) -> Value:
+    return Value(nodes.make_view([x.node], moved), (*x.shape[:dim], extent, *x.shape[dim + 1 :]))
 
 
 def _blocks_first(x: Value, dim: int, g: int) -> Value:

@@ -41,7 +41,7 @@ def functions_of(source: str) -> tuple[str, ...]:
 
 
 def read_library(source: str) -> SeedLibrary:
-    """The LIBRARY of a source; Rejected with the line if it is missing, no literal, or names what is not there."""
+    """The LIBRARY of a source; Rejected with the line if it is missing, computed, or names nothing."""
     tree = check_tree(source)
     functions = _functions(tree)
     last = tree.body[-1] if tree.body else None

@@ -218,6 +218,21 @@ def along_axis(axis_map: Map, outer: int, extent: int, inner: int) -> Map:
     return Map(axis_map.rows, outer * axis_map.size * inner, keys[order], sources[order])
 
 
+@lru_cache(maxsize=1024)
+def sliced(starts: tuple[int, ...], length: int, outer: int, extent: int, inner: int) -> Map:
+    """`length` elements of the axis of a tensor (outer, extent, inner), from starts[r] on."""
+    return along_axis(window(starts, length), outer, extent, inner)
+
+
+@lru_cache(maxsize=1024)
+def padded(before: tuple[int, ...], total: int, outer: int, extent: int, inner: int) -> Map:
+    """Zeros around the axis of a tensor (outer, extent, inner): before[r] in front, `total` in all."""
+    rows, first = len(before), np.array(before, np.int64)
+    keys = np.arange(rows) * total + first
+    axis = from_pieces(rows, total, keys, np.zeros(rows, np.int64), np.full(rows, extent))
+    return along_axis(axis, outer, extent, inner)
+
+
 @lru_cache(maxsize=256)
 def permuted(shape: tuple[int, ...], order: tuple[int, ...]) -> Map:
     """The axes of a tensor in another order; trailing axes that stay form the runs."""

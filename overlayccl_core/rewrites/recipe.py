@@ -30,7 +30,7 @@ class TransposeOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """base: a seed's name, `source:<sha256>:<function>`, or a TransposeOf. steps: (rule, class, knob) in order."""
+    """base: a seed's name, `source:<sha256>:<function>` or a TransposeOf. steps: (rule, class, knob)."""
 
     base: str | TransposeOf
     steps: tuple[tuple[str, str, str], ...] = ()
@@ -53,8 +53,8 @@ class Recipe:
                 "base": {"transpose_of": recipe, "simplified": bool() as simplified},
                 "steps": list() as steps,
             }:
-                base = TransposeOf(recipe=cls.from_json(recipe), simplified=simplified)
-                return cls(base=base, steps=_steps(steps))
+                transposed = TransposeOf(recipe=cls.from_json(recipe), simplified=simplified)
+                return cls(base=transposed, steps=_steps(steps))
             case _:
                 raise ValueError(f"a recipe has a base and steps (got {json.dumps(data)[:200]})")
 

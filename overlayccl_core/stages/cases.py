@@ -1,4 +1,4 @@
-"""cases: the Cases of one Problem at one deployment, from the configuration. Needs no ranks and no tracing."""
+"""cases: the Cases of one Problem at one deployment, from the configuration. Needs no ranks, no tracing."""
 
 import json
 from collections.abc import Callable, Mapping

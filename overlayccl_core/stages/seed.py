@@ -1,4 +1,4 @@
-"""seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven. No ranks."""
+"""seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def seed_rows(
 
 
 def seeds_of(problem: Problem) -> Iterable[Seed]:
-    """What is listed: the library; for a backward, the transposes of it and the library of an equal Problem."""
+    """The library; for a backward, the transposes of it and the library of an equal Problem."""
     library = read_library(catalog.library_source(problem.case.problem)).seeds
     if problem.direction is Direction.FORWARD:
         return [Seed(name=name, role=role, recipe=Recipe(base=name)) for name, role in library]

@@ -35,17 +35,17 @@ def flat(io, p):
     _write(io, p, p.tensor_order, scale(total, 1, p.world_size))
 
 
-def buckets_25MiB(io, p):
+def buckets_25_mib(io, p):
     """Buckets of at most 25 MiB, as torch's DistributedDataParallel by default."""
     _bucketed(io, p, 25 * MIB)
 
 
-def buckets_32MiB(io, p):
+def buckets_32_mib(io, p):
     """Buckets of at most 32 MiB."""
     _bucketed(io, p, 32 * MIB)
 
 
-def buckets_64MiB(io, p):
+def buckets_64_mib(io, p):
     """Buckets of at most 64 MiB."""
     _bucketed(io, p, 64 * MIB)
 
@@ -54,9 +54,9 @@ def hierarchical(io, p):
     """Scatter the sums over the ranks of a node, sum the shares across nodes, gather within the node."""
     if p.ranks_per_node == p.world_size:
         not_applicable("one tier")
-    size, ranks = p.ranks_per_node, range(p.world_size)
-    within = [[r for r in ranks if r // size == node] for node in range(p.world_size // size)]
-    across = [[r for r in ranks if r % size == place] for place in range(size)]
+    size, n = p.ranks_per_node, p.world_size
+    within = [range(first, first + size) for first in range(0, n, size)]
+    across = [range(place, n, size) for place in range(size)]
     gradients = _padded(_read(io, p.tensor_order), size)
     share = all_reduce(reduce_scatter(gradients, 0, within), "sum", across)
     _write(io, p, p.tensor_order, all_gather(scale(share, 1, p.world_size), 0, within))
@@ -77,7 +77,7 @@ def _bucketed(io, p, limit):
 
 
 def _greedy(p, limit):
-    """The tensors in order, cut where the next one would exceed `limit` bytes; a larger tensor is a bucket."""
+    """The tensors in order, cut where the next one would exceed `limit` bytes; a larger one is alone."""
     buckets, filled = [], 0
     for i in p.tensor_order:
         size = p.sizes[i] * p.element_bytes
@@ -113,9 +113,9 @@ LIBRARY = Library(
     hand_bundled="flat",
     others=(
         "reduce_back_to_back",
-        "buckets_25MiB",
-        "buckets_32MiB",
-        "buckets_64MiB",
+        "buckets_25_mib",
+        "buckets_32_mib",
+        "buckets_64_mib",
         "hierarchical",
         "reduce_scatter_all_gather",
     ),

@@ -51,7 +51,7 @@ def reduce_scatter_all_gather(io, p):
 
 
 def all_to_all_sum(io, p):
-    """Each rank gets its share of everybody's partial sums, adds them up itself, and all gather the shares."""
+    """Each rank gets its share of everybody's partial sums and adds them up; then all gather the shares."""
     for layer in p.layer_order:
         partials = _padded(_read(io, p, layer), p.world_size)
         of_each_rank = reshape(all_to_all(partials), (p.world_size, -1))
@@ -59,7 +59,7 @@ def all_to_all_sum(io, p):
 
 
 def all_to_all_of_copies(io, p):
-    """Everybody sends all of its partial sums to everybody, who adds them up: one exchange, N times the bytes."""
+    """Everybody sends all its partial sums to everybody, who adds them up: one exchange, N times the bytes."""
     for layer in p.layer_order:
         copies = broadcast(_read(io, p, layer), 0, p.world_size)
         _write(io, p, layer, reduce_sum(all_to_all(copies), 0))
@@ -105,9 +105,9 @@ def _padded(x, parts):
 
 def _tiers(p):
     """Replica groups: the ranks of each node, and the ranks with the same place in their nodes."""
-    size, ranks = p.ranks_per_node, range(p.world_size)
-    within = [[r for r in ranks if r // size == node] for node in range(p.world_size // size)]
-    across = [[r for r in ranks if r % size == place] for place in range(size)]
+    size, n = p.ranks_per_node, p.world_size
+    within = [range(first, first + size) for first in range(0, n, size)]
+    across = [range(place, n, size) for place in range(size)]
     return within, across
 
 

@@ -17,7 +17,7 @@ from overlayccl_core.program.language import (
 
 
 def developer(io, p):
-    """Gather everything, order it by destination, and let a reduce_scatter hand it out: N equal copies summed,
+    """Gather everything, order it by destination, let a reduce_scatter hand it out: N equal copies summed,
     divided by N. What is left where a library has neither all_to_all nor gathers of parts."""
     n = p.world_size
     by_source = reshape(all_gather(io.read("send")), (n, n, p.chunk, p.width))
@@ -53,19 +53,18 @@ def permute_ring(io, p):
 
 
 def two_step_hierarchical(io, p):
-    """Within each node, bring the chunks to the rank with the destination's place; then exchange across nodes."""
+    """Within a node, bring chunks to the rank with the place of their destination; then exchange across nodes."""
     if p.ranks_per_node == p.world_size:
         not_applicable("one tier")
-    size, ranks = p.ranks_per_node, range(p.world_size)
-    nodes = p.world_size // size
-    within = [[r for r in ranks if r // size == node] for node in range(nodes)]
-    across = [[r for r in ranks if r % size == place] for place in range(size)]
-    chunks = reshape(io.read("send"), (nodes, size, p.chunk, p.width))
+    size, n = p.ranks_per_node, p.world_size
+    within = [range(first, first + size) for first in range(0, n, size)]
+    across = [range(place, n, size) for place in range(size)]
+    chunks = reshape(io.read("send"), (n // size, size, p.chunk, p.width))
     by_place = permute_dims(chunks, (1, 0, 2, 3))
     of_my_place = all_to_all(by_place, 0, within)
     by_node = permute_dims(of_my_place, (1, 0, 2, 3))
     by_source = all_to_all(by_node, 0, across)
-    io.write("received", reshape(by_source, (p.world_size * p.chunk, p.width)))
+    io.write("received", reshape(by_source, (n * p.chunk, p.width)))
 
 
 LIBRARY = Library(

@@ -8,8 +8,8 @@ def parameter_sizes(
 ) -> tuple[tuple[str, Shape], ...]:
     """(name, shape) of every parameter, in the order of the forward pass.
 
-    Touvron et al. 2023: RMSNorm before each half of a block, rotary attention without biases (as many key heads as
-    query heads), SwiGLU of `hidden` channels, a final norm, and a head that shares nothing with the embedding.
+    Touvron et al. 2023: RMSNorm before each half of a block, rotary attention without biases (as many key
+    heads as query heads), SwiGLU of `hidden` channels, a final norm, a head that is not the embedding.
     """
     for name, value in (("width", width), ("hidden", hidden), ("layers", layers), ("vocabulary", vocabulary)):
         if value < 1:

@@ -11,6 +11,8 @@ from typing import Any
 import jsonschema
 import yaml
 
+from overlayccl_core import loader
+
 DEFAULT_LIBRARY = "gloo"
 UNITS = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
 
@@ -111,8 +113,7 @@ def _tiers(ranks: int, ranks_per_node: int) -> tuple[Tier, ...]:
 
 @cache
 def _schema() -> dict[str, Any]:
-    text = Path(__file__).with_name("deployment.schema.json").read_text()
-    return json.loads(text)  # type: ignore[no-any-return]
+    return json.loads(loader.data("deployments/deployment.schema.json"))  # type: ignore[no-any-return]
 
 
 def _validate(file: Path, data: object) -> None:

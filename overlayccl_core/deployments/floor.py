@@ -58,7 +58,7 @@ class Floor:
 
 
 def floor_from_probes(probes: Iterable[tuple[Program, float]]) -> Floor:
-    """The floor from (probe, measured us). Probes whose collectives are all alike give times of one of them."""
+    """The floor from (probe, measured us). Probes whose collectives are all alike give times of one."""
     best = 0.0
     fastest: dict[tuple[Kind, int, int], float] = {}
     for program, us in probes:

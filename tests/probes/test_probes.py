@@ -1,4 +1,4 @@
-"""What the probes exercise: every kind, alone and together, at sizes apart from those of the mixed Programs."""
+"""What the probes exercise: every kind, alone and together, at sizes that the mixed Programs do not have."""
 
 from collections import Counter
 from dataclasses import replace

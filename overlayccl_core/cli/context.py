@@ -1,0 +1,55 @@
+"""What every command needs: the configuration, the deployment, and the tables that a run left behind."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.deployments.deployment import load as load_deployment
+from overlayccl_core.settings import Settings
+from overlayccl_core.settings import read as read_settings
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.table import Table
+from overlayccl_core.tables.table import read as read_table
+from overlayccl_core.tables.theta import THETA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A deployment as the repository configures it."""
+
+    root: Path
+    settings: Settings
+    deployment: Deployment
+
+    @property
+    def results(self) -> Path:
+        """The folder of the deployment's tables."""
+        return self.root / "results" / self.deployment.name
+
+    def table(self, table: Table, name: str) -> pl.DataFrame | None:
+        """A table of the deployment, None where no run has made it; ValueError for a damaged one."""
+        path = self.results / f"{name}.parquet"
+        return read_table(table, path) if path.exists() else None
+
+    def capabilities(self) -> Capabilities | None:
+        """What the selftest found, None before it ran."""
+        found = self.table(CAPABILITIES, "capabilities")
+        return None if found is None else Capabilities.from_rows(found.iter_rows(named=True))
+
+    def theta_tables(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+        """(theta, fidelity), None before the fit."""
+        theta, fidelity = self.table(THETA, "theta"), self.table(FIDELITY, "fidelity")
+        return None if theta is None or fidelity is None else (theta, fidelity)
+
+
+def context(root: Path, deployment: str | None) -> Context:
+    """The configuration of the repository at `root`. ValueError names file, field and mend."""
+    settings = read_settings(
+        root / "config" / "config.yaml", {"deployment": deployment} if deployment else None
+    )
+    file = root / "config" / "deployments" / f"{settings.deployment}.yaml"
+    return Context(root=root, settings=settings, deployment=load_deployment(file))

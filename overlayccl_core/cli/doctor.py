@@ -1,0 +1,56 @@
+"""`overlayccl doctor`: what this machine can run, what is missing, and what to do about it."""
+
+import argparse
+import platform
+from typing import Any
+
+import psutil
+from rich.table import Table
+
+from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.render import console
+from overlayccl_core.program.case import bytes_text
+
+TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("doctor", help="what this machine can run, and what is missing")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 if nothing that is needed is missing."""
+    where = context(arguments.root, arguments.deployment)
+    rows = [
+        {"check": "python", "ok": True, "detail": platform.python_version()},
+        *backend_of(where.deployment).doctor(where.deployment),
+        _memory(where),
+    ]
+    table = Table(title=f"deployment {where.deployment.name}", title_justify="left")
+    for header in ("check", "", "detail"):
+        table.add_column(header)
+    for row in rows:
+        table.add_row(row["check"], "ok" if row["ok"] else "missing", row["detail"])
+    console().print(table)
+    console().print(_results(where), highlight=False)
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _memory(where: Context) -> dict[str, Any]:
+    on_this_machine = min(where.deployment.ranks, where.deployment.ranks_per_node)
+    needed = on_this_machine * where.deployment.memory_budget_bytes
+    free = psutil.virtual_memory().available
+    detail = f"{bytes_text(free)} free, {bytes_text(needed)} may be used by {on_this_machine} ranks"
+    if free < needed:
+        detail += ": free some, or lower memory_budget in the deployment's file"
+    return {"check": "memory", "ok": free >= needed, "detail": detail}
+
+
+def _results(where: Context) -> str:
+    missing = [name for name in TABLES if not (where.results / f"{name}.parquet").exists()]
+    if not missing:
+        return f"{where.results}: complete"
+    return f"{where.results}: no {', '.join(missing)} yet. Run: snakemake --profile local all"

@@ -1,0 +1,44 @@
+"""The `overlayccl` command: one file per sub-command; errors are one message, never a traceback."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from overlayccl_core.cli import doctor, prove, summary, try_strategy
+from overlayccl_core.program.kinds import NotApplicable, Rejected
+
+NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, 1 (the answer is no), 2 (wrong input) or 130 (interrupted)."""
+    parser = argparse.ArgumentParser(
+        prog="overlayccl",
+        description="Prove, price and time ways of calling a closed collective library.",
+    )
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (default: here)")
+    parser.add_argument("--deployment", help="a file in config/deployments (default: the configured one)")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in (try_strategy, prove, doctor, summary):
+        command.add(commands)
+    chosen = parser.parse_args(arguments)
+    try:
+        return int(chosen.run(chosen))
+    except Rejected as error:
+        return _say(f"not a legal Program: {error}", NOT_PROVEN)
+    except NotApplicable as reason:
+        return _say(f"not applicable at this Case: {reason}", NOT_PROVEN)
+    except (ValueError, OSError) as error:
+        return _say(f"error: {error}", WRONG_INPUT)
+    except KeyboardInterrupt:
+        return _say("interrupted; finished rounds are kept, the same command goes on from there", INTERRUPTED)
+
+
+def _say(message: str, code: int) -> int:
+    print(f"overlayccl: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

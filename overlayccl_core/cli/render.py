@@ -1,0 +1,149 @@
+"""Tables as people read them."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import polars as pl
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from overlayccl_core.costmodel.features import Term
+from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.stages.try_strategy import Contender
+
+WIDE = 150  # columns where the output is no terminal
+NOTHING = "-"
+
+
+@cache
+def console() -> Console:
+    """Where results go."""
+    return Console(width=None if sys.stdout.isatty() else WIDE)
+
+
+def say(line: str) -> None:
+    """Progress, beside the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def ms(us: float | None) -> str:
+    """A time in ms with three figures."""
+    return NOTHING if us is None else f"{us / 1e3:.3g}" if us < 1e5 else f"{us / 1e3:.0f}"
+
+
+def between(us: float | None, low: float | None, high: float | None) -> str:
+    """`4.2 (3.9..4.6)`, in ms."""
+    return NOTHING if us is None else f"{ms(us)} ({ms(low)}..{ms(high)})"
+
+
+def percent(part: float | None) -> str:
+    """A part as per cent."""
+    return NOTHING if part is None else f"{100 * part:.1f}%"
+
+
+def summary_parts(
+    summary: pl.DataFrame, fidelity: pl.DataFrame, probes: pl.DataFrame | None
+) -> Iterator[RenderableType]:
+    """A table for each Case, then how right the model was, then what the machine does to the figures.
+
+    fidelity: the rows of the deployment's table and of those of the Problems.
+    """
+    for case in summary["case"].unique(maintain_order=True):
+        yield _case_table(case, summary.filter(pl.col("case") == case))
+    yield _fidelity_table(fidelity)
+    if probes is not None:
+        if probes["oversubscribed"].any():
+            yield (
+                "Oversubscribed: there are more ranks than cores, so the time of every collective contains the "
+                "operating system's scheduler. Read the figures as a test of the method, not of a cluster."
+            )
+        if probes["disturbed"].any():
+            yield "Disturbed: other processes took CPU time while probes ran; measure again on a quiet machine."
+
+
+def _case_table(case: str, rows: pl.DataFrame) -> Table:
+    table = Table(title=case, title_justify="left", title_style="bold")
+    table.add_column("strategy")
+    table.add_column("role")
+    table.add_column("proof")
+    for header in ("predicted ms", "measured ms", "x developer", "repeat", "algbw GB/s", "busbw GB/s"):
+        table.add_column(header, justify="right")
+    table.add_column("validity")
+    for row in rows.iter_rows(named=True):
+        table.add_row(
+            row["strategy"],
+            row["role"],
+            f"proven, {row['numerics']}" if row["proof"] == "pass" else row["proof"],
+            between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
+            between(row["measured_us"], row["measured_low_us"], row["measured_high_us"]),
+            _times(row["speedup"], row["speedup_low"], row["speedup_high"]),
+            percent(row["repeat_rel_error"]),
+            _bandwidth(row["algbw_gbps"]),
+            _bandwidth(row["busbw_gbps"]),
+            row["validity"] if row["status"] == "program" else row["status"],
+        )
+    return table
+
+
+def _times(ratio: float | None, low: float | None, high: float | None) -> str:
+    return NOTHING if ratio is None or low is None or high is None else f"{ratio:.2f} ({low:.2f}..{high:.2f})"
+
+
+def _bandwidth(gbps: float | None) -> str:
+    return NOTHING if gbps is None else f"{gbps:.3g}"
+
+
+def _fidelity_table(rows: pl.DataFrame) -> Table:
+    table = Table(title="How right the model was", title_justify="left", title_style="bold")
+    table.add_column("Programs of")
+    for header in (
+        *("n", "rounds", "median error", "repeat error", "Spearman", "repeat", "pairs in order"),
+        "first choice above best",
+    ):
+        table.add_column(header, justify="right")
+    for row in rows.iter_rows(named=True):
+        noise = " (noise)" if row["top1_within_noise"] and row["top1_regret"] else ""
+        table.add_row(
+            row["case"] or "held-out mixed Programs",
+            str(row["n"]),
+            str(row["rounds"]),
+            percent(row["median_rel_error"]),
+            percent(row["repeat_rel_error"]),
+            _correlation(row["spearman"]),
+            _correlation(row["repeat_spearman"]),
+            f"{percent(row['pair_accuracy'])} of {row['pairs']}",
+            percent(row["top1_regret"]) + noise,
+        )
+    return table
+
+
+def _correlation(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def trial_table(found: Sequence[Contender], floor: Floor | None) -> Table:
+    """A strategy beside the seeds: price by term, measured time, ratio to the developer."""
+    terms = [t for t in Term if any(one.price and t in one.price.terms for one in found)]
+    table = Table()
+    table.add_column("strategy")
+    table.add_column("role")
+    for header in ("predicted ms", *(term.value for term in terms), "measured ms", "x developer"):
+        table.add_column(header, justify="right")
+    developer = next((one.timed for one in found if one.role == "developer"), None)
+    for one in found:
+        price, timed = one.price, one.timed
+        ratio = timed.speedup_over(developer) if timed and developer else None
+        measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
+        if timed and floor and timed.estimate.value < floor.us(one.program):
+            measured, ratio = f"{measured} below the physical floor: invalid", None
+        table.add_row(
+            one.strategy,
+            one.role,
+            between(price.us, price.low_us, price.high_us) if price else NOTHING,
+            *(ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms),
+            measured,
+            _times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING,
+            style="bold" if one.role == "yours" else None,
+        )
+    return table

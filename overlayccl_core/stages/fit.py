@@ -1,0 +1,85 @@
+"""fit: theta from the structured and mixed probes, judged on the held-out ones. Needs no ranks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.costmodel.ablate import errors_without_terms
+from overlayccl_core.costmodel.features import features
+from overlayccl_core.costmodel.fidelity import Scored, fidelity
+from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, fit
+from overlayccl_core.costmodel.price import price_features
+from overlayccl_core.costmodel.theta import Status
+from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.probes.probe import Role
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.settings import Settings
+from overlayccl_core.tables.fingerprints import one_fingerprint
+
+Row = dict[str, Any]
+
+
+def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], None]) -> dict[str, list[Row]]:
+    """The rows of `theta` and of the deployment's `fidelity` (the held-out Programs)."""
+    fingerprint = one_fingerprint({"probes": probes}, "snakemake --profile local --forcerun probe") or ""
+    measured = measurements(probes.iter_rows(named=True))
+    programs = _programs(probes, measured)
+    fitted = [
+        Observation(features=found, time_us=timed.estimate.value, judges=role is Role.MIXED)
+        for role, found, timed in programs
+        if role is not Role.HELD_OUT
+    ]
+    fit_settings = FitSettings(
+        ridge=settings.fit.ridge, bootstraps=settings.fit.bootstraps, seed=settings.fit.seed
+    )
+    result = fit(fitted, fit_settings, fingerprint=fingerprint)
+    _tell(result, fitted, fit_settings, progress)
+    heldout = [(found, timed) for role, found, timed in programs if role is Role.HELD_OUT]
+    judged = _heldout_row(result, heldout, progress)
+    return {"theta": result.theta.to_rows(), "fidelity": [{**judged, "fingerprint": fingerprint}]}
+
+
+def _programs(probes: pl.DataFrame, measured: dict[str, Measurement]) -> list[tuple[Role, Any, Measurement]]:
+    """(role, features, samples) of every Program, once."""
+    once = probes.unique("program", keep="first", maintain_order=True)
+    return [
+        (Role(row["role"]), features(loads(row["program_json"])), measured[row["program"]])
+        for row in once.iter_rows(named=True)
+        if row["program"] in measured
+    ]
+
+
+def _heldout_row(result: Fit, heldout: list[tuple[Any, Measurement]], progress: Callable[[str], None]) -> Row:
+    scored = []
+    for found, timed in heldout:
+        us = price_features(found, result.theta).us
+        if us is not None:
+            scored.append(Scored(predicted_us=us, samples_us=timed.samples_us))
+    figures = fidelity(scored)
+    progress(
+        f"held-out: {figures.n} Programs, {figures.rounds} rounds: median error "
+        f"{figures.median_rel_error:.1%} (repeat {figures.repeat_rel_error:.1%})"
+    )
+    return {
+        **figures.to_row(),
+        "problem": None,
+        "case": None,
+        "top1_regret": None,
+        "top1_within_noise": None,
+        "residual_low": result.theta.residual_low,
+        "residual_high": result.theta.residual_high,
+    }
+
+
+def _tell(
+    result: Fit, observations: list[Observation], settings: FitSettings, progress: Callable[[str], None]
+) -> None:
+    """What the fit found, in a few lines: statuses, increments, and what each term is good for."""
+    by_status = {s: sum(c.status is s for c in result.theta.coefficients) for s in Status}
+    progress("coefficients: " + ", ".join(f"{n} {s.value}" for s, n in by_status.items() if n))
+    progress("increments kept: " + (", ".join(result.increments) or "none"))
+    errors = errors_without_terms(observations, settings)
+    whole = errors.pop(None)
+    without = ", ".join(f"{term}: {error:.1%}" for term, error in sorted(errors.items(), key=str))
+    progress(f"cross-validated error {whole:.1%}; without the term {without}")

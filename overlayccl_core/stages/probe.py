@@ -1,0 +1,89 @@
+"""probe: time structured, mixed and held-out Programs on the ranks, all in one launch."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
+from overlayccl_core.deployments.capabilities import Capabilities, operation_name
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.probes.mixed import FITTED_SEED, mixed_probes
+from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.structured import structured_probes
+from overlayccl_core.program.payload import group_size, payload_bytes
+from overlayccl_core.settings import Settings
+
+Row = dict[str, Any]
+
+
+def run(
+    deployment: Deployment,
+    settings: Settings,
+    capabilities: pl.DataFrame,
+    partial_dir: Path,
+    *,
+    progress: Callable[[str], None],
+    code: str = "",
+) -> dict[str, list[Row]]:
+    """The rows of `probes`. `code`: digest of the code that they depend on; launches of another are not reused."""
+    can = Capabilities.from_rows(capabilities.iter_rows(named=True))
+    probes = [probe for probe in probes_of(deployment, settings) if _supported(probe, can, progress)]
+    backend, measure = backend_of(deployment), settings.measure
+    progress(f"{deployment.name}: emitting {len(probes)} probes")
+    jobs = [
+        Job(
+            key=probe.name,
+            program=probe.program,
+            source=backend.emit(probe.program),
+            rounds=None if probe.role is Role.HELD_OUT else measure.probe_rounds,
+        )
+        for probe in probes
+    ]
+    timing = TimingSettings(
+        seconds=measure.probe_seconds + measure.heldout_seconds,
+        minimum_rounds=measure.heldout_rounds,
+        min_sample_ms=measure.min_sample_ms,
+        max_repeats=measure.max_repeats,
+        cold_rounds=measure.cold_rounds,
+        program_timeout_s=measure.program_timeout_s,
+        start_timeout_s=measure.start_timeout_s,
+        foreign_cpu_limit=measure.foreign_cpu_limit,
+    )
+    timed = time_programs(jobs, deployment, timing, partial_dir, "probe", code, progress)
+    by_name = {probe.name: probe for probe in probes}
+    rows = [
+        {
+            "probe": one.key,
+            "role": by_name[one.key].role.value,
+            **one.columns(by_name[one.key].program),
+        }
+        for one in timed
+    ]
+    return {"probes": rows}
+
+
+def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
+    """All probes of a run. ValueError if the held-out ones are to be drawn from the seed of the fitted ones."""
+    heldout, measure = settings.heldout_seed, settings.measure
+    if heldout == FITTED_SEED:
+        raise ValueError(
+            f"heldout_seed must differ from the seed of the fitted mixed Programs (got {heldout} for both): "
+            f"choose another, --config heldout_seed={heldout + 1}"
+        )
+    return [
+        *structured_probes(deployment),
+        *mixed_probes(deployment, seed=FITTED_SEED, count=measure.mixed_programs, role=Role.MIXED),
+        *mixed_probes(deployment, seed=heldout, count=measure.heldout_programs, role=Role.HELD_OUT),
+    ]
+
+
+def _supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
+    """Whether the library can run a probe; says so if not."""
+    for x in probe.program.collectives:
+        found = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
+        if not found.supported:
+            progress(f"left out {probe.name}: {operation_name(x)} {found.evidence}")
+            return False
+    return True

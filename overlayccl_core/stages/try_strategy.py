@@ -1,0 +1,112 @@
+"""What `overlayccl try` and `overlayccl prove` do with one strategy: trace, prove, price, and time it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
+from overlayccl_core.costmodel.price import Price, price
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.gates import equivalence, legality
+from overlayccl_core.gates.verdict import Verdict
+from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+
+Row = dict[str, Any]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A traced strategy and what the gates say of it; `equivalence` is None where it is not legal."""
+
+    program: Program
+    legality: Verdict
+    equivalence: Verdict | None
+
+    @property
+    def passed(self) -> bool:
+        """Legal and equal to the reference."""
+        return self.equivalence is not None and self.equivalence.passed
+
+    @property
+    def deciding(self) -> Verdict:
+        """The verdict that decides."""
+        return self.equivalence or self.legality
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One line of the comparison: a proven Program with its price and its samples, where there are any."""
+
+    strategy: str
+    role: str
+    program: Program
+    price: Price | None
+    timed: Measurement | None
+
+
+def prove(
+    source: str,
+    function: str,
+    case: Case,
+    capabilities: Capabilities | None,
+    memory_budget_bytes: int | None,
+) -> Proof:
+    """Trace a strategy at a Case and pass it through both gates. Rejected, NotApplicable: as when tracing."""
+    problem = catalog.build(case)
+    program = trace_source(source, function, problem)
+    legal = legality.check(program, capabilities, memory_budget_bytes)
+    proof = equivalence.prove(program, catalog.reference_program(problem)) if legal.passed else None
+    return Proof(program=program, legality=legal, equivalence=proof)
+
+
+def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | None) -> list[Contender]:
+    """The strategy and the proven seeds of the same Case, priced where there is a theta."""
+    listed = [(name, "yours", proof.program)] if proof.passed else []
+    listed += [
+        (seed["strategy"], seed["role"], loads(seed["program_json"]))
+        for seed in seeds
+        if seed["legality"] == seed["equivalence"] == "pass"
+    ]
+    return [
+        Contender(
+            strategy=strategy,
+            role=role,
+            program=program,
+            price=price(program, theta) if theta else None,
+            timed=None,
+        )
+        for strategy, role, program in listed
+    ]
+
+
+def measure(
+    found: Sequence[Contender], deployment: Deployment, seconds: float, partial_dir: Path, progress: Progress
+) -> list[Contender]:
+    """The same with samples, all taken in one launch; equal Programs are timed once."""
+    backend = backend_of(deployment)
+    programs = {one.program.digest: one for one in reversed(found)}
+    jobs = [
+        Job(key=one.strategy, program=one.program, source=backend.emit(one.program))
+        for one in programs.values()
+    ]
+    timed = time_programs(jobs, deployment, TimingSettings(seconds=seconds), partial_dir, "try", "", progress)
+    samples = measurements(one.columns(programs[one.program].program) for one in timed)
+    return [
+        Contender(
+            strategy=one.strategy,
+            role=one.role,
+            program=one.program,
+            price=one.price,
+            timed=samples.get(one.program.digest),
+        )
+        for one in found
+    ]

@@ -1,9 +1,9 @@
 """Statistics of repeated timings: estimates, their errors, and ratios of paired samples.
 
-The estimate of a time is the 25% trimmed mean over rounds, its error a bootstrap over rounds. Of what was tried
-on repeated batches (mean, median, minimum, trimmed mean) it repeats best: timings have a long upper tail, which
-the mean follows, and the minimum is the luck of one round. Ratios are of medians of PAIRED samples, taken in
-the same rounds of the same launch, because what disturbs a launch disturbs all that runs in it.
+The estimate of a time is the 25% trimmed mean over rounds, its error a bootstrap over rounds. Of what was
+tried on repeated batches (mean, median, minimum, trimmed mean) it repeats best: timings have a long upper
+tail, which the mean follows, and the minimum is the luck of one round. Ratios are of medians of PAIRED
+samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -100,8 +100,8 @@ def relative_difference(a: float, b: float) -> float:
 def repeat_error(batch: Iterable[ArrayLike]) -> float:
     """Median over Programs of the relative difference between even and odd rounds: [rounds] of each Program.
 
-    Programs of a single round say nothing and are left out; not a number if all are. No model of the times can
-    be asked to be closer than this.
+    Programs of a single round say nothing and are left out; not a number if all are. No model of the times
+    can be asked to be closer than this.
     """
     found = [relative_difference(*halves(s)) for s in map(np.asarray, batch) if len(s) >= 2]
     return float(np.median(found)) if found else float("nan")

@@ -63,7 +63,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedProgram:
-    """The samples of one Program in one launch: (us) the slowest rank's time of `repeats` calls over `repeats`.
+    """The samples of one Program in one launch: the slowest rank's time (us) of `repeats` calls, each.
 
     slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by
     itself, not by an interruption.

@@ -104,7 +104,7 @@ class LaunchStore:
 def missing(jobs: Sequence[Job], launches: Sequence[Sequence[TimedProgram]]) -> dict[str, int | None]:
     """key -> rounds that are still to be taken (None: as many as the budget gives); empty when all is there.
 
-    A launch that ended by itself is all there is to be had. After cut-off ones, what the first planned counts.
+    A launch that ended by itself is all there is to be had. After cut-off ones the first one's plan counts.
     """
     if any(timed.complete for launch in launches for timed in launch):
         return {}

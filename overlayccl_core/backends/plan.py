@@ -50,6 +50,13 @@ class PlannedJob:
     inputs: tuple[PlannedPort, ...]
     rounds: int | None
 
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "PlannedJob":
+        """The job that `asdict` made plain."""
+        inputs = tuple(PlannedPort(**{**p, "port": tuple(p["port"])}) for p in data["inputs"])
+        members = tuple(tuple(m) for m in data["members"])
+        return cls(**{**data, "inputs": inputs, "members": members})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
@@ -84,7 +91,7 @@ class LaunchPlan:
     def read(cls, folder: Path) -> "LaunchPlan":
         """The plan of a folder."""
         data = json.loads((folder / PLAN_FILE).read_text())
-        jobs = tuple(_job_from_json(job) for job in data.pop("jobs"))
+        jobs = tuple(PlannedJob.from_json(job) for job in data.pop("jobs"))
         return cls(**{**data, "settings": TimingSettings(**data["settings"]), "jobs": jobs})
 
 
@@ -132,9 +139,3 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text)
     temporary.replace(path)
-
-
-def _job_from_json(data: dict[str, Any]) -> PlannedJob:
-    inputs = tuple(PlannedPort(**{**p, "port": tuple(p["port"])}) for p in data["inputs"])
-    members = tuple(tuple(m) for m in data["members"])
-    return PlannedJob(**{**data, "inputs": inputs, "members": members})

@@ -24,7 +24,7 @@ def die_with_parent() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
-    """What /proc says of a process: one letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks."""
+    """What /proc says of a process: a letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks."""
 
     letter: str
     parent: int

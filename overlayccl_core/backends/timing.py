@@ -1,9 +1,9 @@
 """Time a batch of Programs on a deployment's ranks: one launch, rounds in random order, raw samples kept.
 
-Why so (the noise of repeated batches was measured): start-up is dear, so a launch times a whole batch; a call
-alone after a pause costs a fraction of one in a busy stream, and a training step is a busy stream, so a sample
-is several back-to-back calls; what disturbs a machine comes in bursts, so every round visits every Program
-once, in an order of its own. Estimates are the readers' business (`overlayccl_core.statistics`).
+Why so (the noise of repeated batches was measured): start-up is dear, so a launch times a whole batch; a
+call alone after a pause costs a fraction of one in a busy stream, and a training step is a busy stream, so a
+sample is several back-to-back calls; what disturbs a machine comes in bursts, so every round visits every
+Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.statistics`).
 """
 
 import hashlib
@@ -193,7 +193,8 @@ def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:
     complete = [launch for launch in launches if launch[0].complete]
     if len(complete) <= 1:
         return [timed for launch in launches for timed in launch]
-    return list(min(complete, key=lambda launch: launch[0].foreign_cpu_share))
+    shares = [launch[0].foreign_cpu_share for launch in complete]
+    return list(complete[shares.index(min(shares))])
 
 
 def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress: Progress) -> None:
@@ -215,6 +216,6 @@ def _check(jobs: Sequence[Job], deployment: Deployment) -> None:
         case = job.program.problem.case
         if case.ranks * case.groups != deployment.ranks:
             raise ValueError(
-                f"{job.key}: {case.groups} groups of {case.ranks} ranks do not make the {deployment.ranks} ranks "
-                f"of deployment {deployment.name}: choose ranks and groups whose product is {deployment.ranks}"
+                f"{job.key}: {case.groups} groups of {case.ranks} ranks do not make the {deployment.ranks} "
+                f"ranks of deployment {deployment.name}: choose ranks and groups whose product is that"
             )

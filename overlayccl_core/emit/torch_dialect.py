@@ -1,8 +1,8 @@
-"""Program to the source of a standalone torch.distributed module: one statement per step, in lowering's order.
+"""Program to the source of a standalone torch.distributed module: one statement a step, in lowering's order.
 
-The module has `forward()` and / or `backward()`: generators that yield `Read(port)` and `Write(port, value)`, all
-values flat. `connect(members, new_group, device)` makes process groups and this rank's tables once. Collectives
-start asynchronously and are waited for where lowering says so. It imports torch and math only.
+The module has `forward()` and / or `backward()`: generators that yield `Read(port)` and `Write(port, value)`,
+all values flat. `connect(members, new_group, on)` makes process groups and this rank's tables once.
+Collectives start asynchronously and are waited for where lowering says so. It imports torch only.
 """
 
 import keyword
@@ -120,8 +120,8 @@ class _Store(TableStore):
             'def connect(members=None, new_group=make_group, on="cpu"):',
             '    """Make the process groups and this rank\'s tables.',
             "",
-            "    members: the global ranks of every group that runs this problem at the same time; new_group: makes",
-            "    (or keeps) the process group of some global ranks; on: the device of tables and zeros.",
+            "    members: global ranks of every group that runs this problem at the same time; new_group:",
+            "    makes (or keeps) the process group of some global ranks; on: device of tables and zeros.",
             '    """',
             *(f"    global {', '.join(names[i : i + 8])}" for i in range(0, len(names), 8)),
             "    members = members or (tuple(range(RANKS)),)",

@@ -1,4 +1,4 @@
-"""What every emitted torch module starts with: its two events, its helpers, each printed only where it is used."""
+"""What every emitted torch module starts with: its two events, and those helpers that it uses."""
 
 HEAD = '''\
 """{title}
@@ -36,7 +36,7 @@ class Write:
 
 CONNECT_HELPERS = '''
 def my_group(replica_groups, members, new_group):
-    """This rank's process group; every rank makes all groups of all concurrent problems, in the same order."""
+    """This rank's process group; every rank makes all groups of all concurrent problems, in one order."""
     mine, me = None, dist.get_rank()
     for ranks in members:
         for group in replica_groups:
@@ -107,7 +107,7 @@ def collective_permute(x, peers, tag):
 
 
 def peers_of(sources, rank, ranks):
-    """(to, source) of this rank; sources[r]: who sends to r, -1 for nobody; `ranks`: its group's global ranks."""
+    """(to, source) of this rank; sources[r]: who sends to r, -1 for nobody; `ranks`: the global ones."""
     if sources[rank] == rank:
         return None, -1
     to = next((ranks[r] for r, source in enumerate(sources) if source == rank), None)

@@ -1,4 +1,4 @@
-"""The driver of timed modules: answers every Read at once with a prepared tensor, keeps nothing of a Write."""
+"""The driver of timed modules: answers every Read at once with a prepared tensor, keeps no Write."""
 
 import importlib.util
 import sys
@@ -45,7 +45,7 @@ class Emitted:
     """One function of an emitted module that is connected: its generator function and its Read event."""
 
     function: Function
-    read: type
+    read: Any
 
     @classmethod
     def load(cls, path: Path, name: str, function: str, members: Members, device: str) -> "Emitted":

@@ -1,4 +1,4 @@
-"""What every worker does around its work: join the others, say what it is doing, report errors, leave cleanly."""
+"""What every worker does around its work: join the others, say what it does, report errors, leave cleanly."""
 
 import os
 import time
@@ -36,7 +36,7 @@ class Rank:
         return [float(x) for x in tensor.tolist()]
 
     def meet(self) -> None:
-        """Return on all ranks at the same instant: agreed ahead of time, then slept for, so that nobody spins."""
+        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
         instant = torch.tensor([time.monotonic_ns() + LEAD_NS], device=self.device)
         dist.all_reduce(instant, op=dist.ReduceOp.MAX)
         left_ns = int(instant.item()) - time.monotonic_ns()

@@ -1,0 +1,140 @@
+"""Emitted modules on real ranks do what their Programs mean, bit for bit."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import Role
+from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.library import read_library
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.simplify import simplify
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.program.transpose import transpose
+from tests.on_ranks import differences
+from tests.small_problems import exchange, strategy
+
+pytestmark = pytest.mark.ranks
+
+MakeCase = Callable[..., Case]
+ENTRIES: list[tuple[MakeCase, Mapping[str, Any]]] = [
+    (tp_mlp.case, {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": "exit"}),
+    (tp_mlp.case, {"microbatches": 2, "layers": 2, "shape": [1, 2, 5], "site": "entry"}),
+    (uniform_a2a.case, {"chunk": 3, "width": 4}),
+    (grad_ar.case, {"sizes": [5, 16, 1, 7]}),
+    (grad_ar.case, {"sizes": [5, 16, 1, 7], "overlap": True}),
+]
+
+
+def seeds_of(case: Case) -> dict[str, Program]:
+    """Every seed of a Case's library that applies, and its backward, simplified and as transposed."""
+    source = catalog.library_source(case.problem)
+    backward = catalog.backward(case)
+    found = {}
+    for name, _ in read_library(source).seeds:
+        try:
+            program = trace_source(source, name, catalog.build(case))
+        except NotApplicable:
+            continue
+        found[f"{case.id} {name}"] = program
+        if backward is not None:
+            back = transpose(program, backward)
+            found[f"{case.id} {name} transposed"] = back
+            found[f"{case.id} {name} backward"] = simplify(back)
+    return found
+
+
+def all_seeds(**size: Any) -> dict[str, Program]:
+    return {k: v for make, entry in ENTRIES for k, v in seeds_of(make(entry, **size)).items()}
+
+
+def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_path: Path) -> None:
+    programs = all_seeds(ranks=4, ranks_per_node=4)
+    two_tiers = all_seeds(ranks=4, ranks_per_node=2)
+    programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
+    deployment = Deployment(
+        name="here", backend="torchdist", ranks=4, ranks_per_node=4, tiers=(Tier(name="node", ranks=4),),
+        memory_budget_bytes=2**30,
+    )  # fmt: skip
+    mixed = mixed_probes(deployment, seed=11, count=25, role=Role.MIXED)
+    programs |= {probe.name: probe.program for probe in mixed}
+    assert len(programs) > 60
+    found = differences(programs, tmp_path)
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_two_groups_of_two_at_once_each_compute_their_own(tmp_path: Path, strided: bool) -> None:
+    programs = all_seeds(ranks=2, ranks_per_node=2, groups=2, strided=strided)
+    members = next(iter(programs.values())).problem.case.members()
+    assert members == (((0, 2), (1, 3)) if strided else ((0, 1), (2, 3)))
+    found = differences(programs, tmp_path, members=members)
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+BODIES = {
+    "rows of each rank's own, some zero": """
+        x = io.read("x")
+        table = [[3, -1, 0, 11, 5, 5], [2, 2, -1, -1, 7, 0], [1, 3, 5, 7, 9, 11], [-1, -1, -1, -1, -1, 4]]
+        io.write("y", all_reduce(index_select(x, table)))
+    """,
+    "select, pad, slice by rank": """
+        x = io.read("x")
+        mine = slice_axis(x, 0, [0, 3, 6, 6], 6)
+        io.write("y", all_reduce(select(pad(slice_axis(mine, 0, 1, 3), 0, [0, 1, 2, 3], 6), [1, 0, 1, 1])))
+    """,
+    "permute with a gap and a rank that keeps its own": """
+        x = io.read("x")
+        io.write("y", slice_axis(collective_permute(x, [(0, 2), (1, 1), (2, 3)]), 0, 2, 6))
+    """,
+    "permutes in flight together": """
+        x = io.read("x")
+        a = collective_permute(slice_axis(x, 0, 0, 6), [(0, 1), (1, 2), (2, 3), (3, 0)])
+        b = collective_permute(slice_axis(x, 0, 6, 6), [(0, 1), (1, 2), (2, 3), (3, 0)])
+        io.write("y", add(a, scale(b, 3)))
+    """,
+    "maximum": """
+        io.write("y", all_reduce(slice_axis(io.read("x"), 0, 0, 6), "max"))
+    """,
+    "groups whose members are out of order": """
+        x = slice_axis(io.read("x"), 0, 0, 6)
+        groups = [[2, 0], [1, 3]]
+        parts = reduce_scatter(all_to_all(all_gather(x, 0, groups), 0, groups), 0, groups)
+        io.write("y", sub(parts, collective_permute(x, [(0, 3), (3, 0), (1, 2), (2, 1)])))
+    """,
+    "a value that is still being gathered is not overwritten": """
+        x = io.read("x")
+        y = add(slice_axis(x, 0, 0, 6), slice_axis(x, 0, 6, 6))
+        gathered = all_gather(y)
+        total = all_reduce(y)
+        io.write("y", add(total, slice_axis(gathered, 0, 6, 6)))
+    """,
+    "written twice over, scaled, cast": """
+        x = slice_axis(io.read("x"), 0, 0, 6)
+        total = all_reduce(cast(x, "bfloat16"))
+        boundary()
+        io.write("y", scale(cast(total, "float32"), 3, 4))
+    """,
+}
+WORDS = (
+    "add, all_gather, all_reduce, all_to_all, boundary, cast, collective_permute, index_select, pad, "
+    "reduce_scatter, scale, select, slice_axis, sub"
+)
+
+
+def test_layouts_permutes_and_groups_of_every_sort(tmp_path: Path) -> None:
+    programs = {}
+    for name, body in BODIES.items():
+        linear = "max" not in name
+        problem = exchange(4, {"x": (12,)}, {"y": (6,)}, linear=linear)
+        lines = "\n".join(line[8:] for line in body.strip("\n").split("\n"))
+        programs[name] = trace_source(strategy(lines, WORDS), "tried", problem)
+    found = differences(programs, tmp_path)
+    assert {name: what for name, what in found.items() if what} == {}

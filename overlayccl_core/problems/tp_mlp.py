@@ -1,7 +1,7 @@
 """tp_mlp: sums of partial activations over ranks, for M microbatches and L layers, in the middle of a model.
 
 A row-parallel layer leaves on each rank a partial activation (B, S, D); everyone needs the sum over ranks
-before the next layer of that microbatch can run. L counts sums: a transformer block has two (attention and MLP).
+before the next layer of that microbatch can run. L counts sums: a transformer block has two.
 
 Two sites have this shape (Megatron-LM, Shoeybi et al. 2019, section 3):
   exit   of a block (Megatron's g): the sum runs in the forward pass; its backward is the identity.

@@ -78,16 +78,15 @@ def _bucketed(io, p, limit):
 
 def _greedy(p, limit):
     """The tensors in order, cut where the next one would exceed `limit` bytes; a larger one is alone."""
-    buckets, filled = [], 0
+    number, filled, bucket = 0, 0, []
     for i in p.tensor_order:
         size = p.sizes[i] * p.element_bytes
-        if buckets and filled + size <= limit:
-            buckets = buckets[:-1] + [buckets[-1] + [i]]
-            filled += size
-        else:
-            buckets = buckets + [[i]]
-            filled = size
-    return buckets
+        if filled and filled + size > limit:
+            number += 1
+            filled = 0
+        bucket += [number]
+        filled += size
+    return [[i for i, b in zip(p.tensor_order, bucket, strict=True) if b == k] for k in range(number + 1)]
 
 
 def _read(io, tensors):

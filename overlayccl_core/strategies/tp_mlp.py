@@ -59,7 +59,7 @@ def all_to_all_sum(io, p):
 
 
 def all_to_all_of_copies(io, p):
-    """Everybody sends all its partial sums to everybody, who adds them up: one exchange, N times the bytes."""
+    """Everybody sends its partial sums to everybody, who adds them up: one exchange, N times the bytes."""
     for layer in p.layer_order:
         copies = broadcast(_read(io, p, layer), 0, p.world_size)
         _write(io, p, layer, reduce_sum(all_to_all(copies), 0))

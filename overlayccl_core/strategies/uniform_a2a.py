@@ -53,7 +53,7 @@ def permute_ring(io, p):
 
 
 def two_step_hierarchical(io, p):
-    """Within a node, bring chunks to the rank with the place of their destination; then exchange across nodes."""
+    """Within a node, bring chunks to the rank with their destination's place; then exchange across nodes."""
     if p.ranks_per_node == p.world_size:
         not_applicable("one tier")
     size, n = p.ranks_per_node, p.world_size

@@ -1,4 +1,4 @@
-"""The configuration, typed: what is measured and computed (machines are profiles, clusters are deployments)."""
+"""The configuration, typed: what is measured and computed (machines are profiles, clusters deployments)."""
 
 import difflib
 import json
@@ -23,36 +23,41 @@ WITHOUT_MEANING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """Budgets of time and floors of rounds. Below a floor, a run says so.
+class Probe:
+    """One launch that times structured, mixed (`mixed` of seed `mixed_seed`) and `heldout` Programs.
 
-    Structured, mixed and held-out Programs are timed in one launch of probe_seconds + heldout_seconds;
-    bench_seconds is for each Problem.
+    Rounds follow from `seconds`, at most `maximum_rounds`; with fewer than `minimum_rounds` the run says so.
+    What is fitted gets `rounds_of_fitted`: there the number of Programs matters more.
     """
 
-    probe_seconds: float
-    heldout_seconds: float
-    bench_seconds: float
-    probe_rounds: int
-    heldout_rounds: int
-    bench_rounds: int
-    mixed_programs: int
-    heldout_programs: int
-    min_sample_ms: float
-    max_repeats: int
-    cold_rounds: int
-    foreign_cpu_limit: float
-    program_timeout_s: float
-    start_timeout_s: float
+    seconds: float
+    minimum_rounds: int
+    maximum_rounds: int
+    rounds_of_fitted: int
+    mixed: int
+    mixed_seed: int
+    heldout: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One launch for each Problem; rounds as in Probe."""
+
+    seconds: float
+    minimum_rounds: int
+    maximum_rounds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """bootstraps: of theta's intervals. ridge: of the scaled problem. seed: of the mixed Programs and draws."""
+    """bootstraps: of theta's intervals. ridge: of the scaled problem. seed: of the draws."""
 
     bootstraps: int
     ridge: float
     seed: int
+
+
+SECTIONS = {"probe": Probe, "bench": Bench, "fit": Fit}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +74,8 @@ class Settings:
     problems: tuple[str, ...]
     heldout_seed: int
     cases: Mapping[str, tuple[Mapping[str, Any], ...]]
-    measure: Measure
+    probe: Probe
+    bench: Bench
     fit: Fit
 
     def part(self, *names: str) -> str:
@@ -90,7 +96,9 @@ class Settings:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in {field.name for field in fields(self)}:
-                raise AttributeError(f"settings.{name} is not among the fields that this rule declares: add it")
+                raise AttributeError(
+                    f"settings.{name} is not among the fields that this rule declares: add it"
+                )
             raise AttributeError(f"settings have no field {name!r}")
 
 
@@ -112,9 +120,25 @@ def load(
     for problem in data["problems"]:
         if problem not in data["cases"]:
             raise ValueError(
-                f"{file}: problems: {problem!r} has no Cases: {_hint(problem, data['cases'])}, or add it to cases"
+                f"{file}: problems: there are no cases of {problem!r}: add some, or: "
+                f"{_hint(problem, data['cases'])}"
             )
+    _check_across(data, file)
     return Settings(**_typed(data))
+
+
+def _check_across(data: Mapping[str, Any], file: str) -> None:
+    if data["heldout_seed"] == data["probe"]["mixed_seed"]:
+        raise ValueError(
+            f"{file}: heldout_seed must differ from probe.mixed_seed (both are {data['heldout_seed']}): "
+            "the model would be judged on the Programs that it was fitted on"
+        )
+    for section in ("probe", "bench"):
+        low, high = data[section]["minimum_rounds"], data[section]["maximum_rounds"]
+        if low > high:
+            raise ValueError(
+                f"{file}: {section}.minimum_rounds must be at most maximum_rounds (got {low} and {high})"
+            )
 
 
 def read(file: str | Path = FILE, overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -150,10 +174,9 @@ def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
         typed["problems"] = tuple(typed["problems"])
     if "cases" in typed:
         typed["cases"] = {problem: tuple(entries) for problem, entries in typed["cases"].items()}
-    if "measure" in typed:
-        typed["measure"] = Measure(**typed["measure"])
-    if "fit" in typed:
-        typed["fit"] = Fit(**typed["fit"])
+    for name, section in SECTIONS.items():
+        if name in typed:
+            typed[name] = section(**typed[name])
     return typed
 
 

@@ -16,7 +16,9 @@ FIDELITY = Table(
         Column(name="spearman", dtype=pl.Float64(), nullable=True, doc="null: too few Programs"),
         Column(name="kendall", dtype=pl.Float64(), nullable=True, doc="null: too few Programs"),
         Column(name="median_rel_error", dtype=pl.Float64(), doc="median of |predicted / measured - 1|"),
-        Column(name="pair_accuracy", dtype=pl.Float64(), nullable=True, doc="of `pairs`; null: there are none"),
+        Column(
+            name="pair_accuracy", dtype=pl.Float64(), nullable=True, doc="of `pairs`; null: there are none"
+        ),
         Column(name="pairs", dtype=pl.Int64(), doc="pairs further apart than two standard errors"),
         Column(name="top1_regret", dtype=pl.Float64(), nullable=True, doc="first choice over best, minus 1"),
         Column(name="top1_within_noise", dtype=pl.Boolean(), nullable=True, doc="within two standard errors"),

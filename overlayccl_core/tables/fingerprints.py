@@ -11,8 +11,8 @@ from overlayccl_core.tables.rows import TableError
 def one_fingerprint(frames: Mapping[str | Path, pl.DataFrame], measure_again: str) -> str | None:
     """The fingerprint that all rows of all `frames` (by path) share; None where no row has one.
 
-    TableError when there are two: it names both, the files that hold them, and `measure_again`, the command that
-    brings them to one machine.
+    TableError when there are two: it names both, the files that hold them, and `measure_again`, the command
+    that brings them to one machine.
     """
     holders: dict[str, str] = {}
     for path, frame in frames.items():

@@ -17,7 +17,7 @@ def frame_of(
 ) -> pl.DataFrame:
     """`rows` (dicts, columns or a frame) as a frame with exactly the columns of `schema`, in its order.
 
-    Integers are taken where floats are due; nothing else is converted. TableError names row, column and value.
+    Integers are taken where floats are due; nothing else is converted. TableError: row, column and value.
     """
     if isinstance(rows, pl.DataFrame):
         return _same_columns(rows, schema, where)
@@ -34,9 +34,7 @@ def frame_of(
         columns = {name: [row[name] for row in rows] for name in schema}
     series = []
     for name, dtype in schema.items():
-        values = [
-            _value(v, dtype, f"{where}, row {n}, column {name}") for n, v in enumerate(columns[name])
-        ]
+        values = [_value(v, dtype, f"{where}, row {n}, column {name}") for n, v in enumerate(columns[name])]
         series.append(pl.Series(name, values, dtype=dtype, strict=True))
     return pl.DataFrame(series)
 
@@ -58,7 +56,9 @@ def _check_names(names: Mapping[str, Any], schema: Schema, where: str) -> None:
     missing = [name for name in schema if name not in names]
     unknown = [name for name in names if name not in schema]
     if missing or unknown:
-        raise TableError(f"{where}: columns missing: {missing or 'none'}; columns unknown: {unknown or 'none'}")
+        raise TableError(
+            f"{where}: columns missing: {missing or 'none'}; columns unknown: {unknown or 'none'}"
+        )
 
 
 def _value(value: Any, dtype: pl.DataType, where: str) -> Any:

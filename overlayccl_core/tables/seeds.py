@@ -1,4 +1,4 @@
-"""Every strategy of a Problem's library at every Case: its Program, or why there is none, and its verdicts."""
+"""Every strategy of a Problem's library at every Case: its Program or why there is none, its verdicts."""
 
 import polars as pl
 
@@ -21,7 +21,9 @@ SEEDS = Table(
         Column(name="program_json", dtype=pl.String(), nullable=True),
         Column(name="collectives", dtype=pl.Int64(), nullable=True, doc="issued per call"),
         Column(name="wire_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="sent by one rank"),
-        Column(name="peak_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="live at once on a rank"),
+        Column(
+            name="peak_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="live at once on a rank"
+        ),
         Column(name="numerics", dtype=pl.String(), nullable=True, values=("exact", "reordered", "lossy")),
         Column(name="legality", dtype=pl.String(), values=OUTCOMES),
         Column(name="equivalence", dtype=pl.String(), nullable=True, values=OUTCOMES),

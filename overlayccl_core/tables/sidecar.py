@@ -44,7 +44,7 @@ def write_sidecar(
     started: datetime,
     ended: datetime,
 ) -> None:
-    """Write the sidecar of a table that has just been written, from the `inputs` that it was computed from."""
+    """Write the sidecar of a table that has just been written; `inputs`: what it was computed from."""
     record = Sidecar(
         table=str(table_path),
         sha256=_sha256(Path(table_path)),

@@ -20,7 +20,7 @@ Rows = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its type, its unit, whether it may be null, and (closed sets) the values that it may take."""
+    """One column: its type, its unit, whether it may be null, and (closed sets) its possible values."""
 
     name: str
     dtype: pl.DataType
@@ -61,7 +61,7 @@ class Table:
 
 
 def write(table: Table, rows: Rows, path: str | Path) -> pl.DataFrame:
-    """Check `rows` against the schema and put them at `path`, whole or not at all; gives back what was written.
+    """Check `rows` against the schema and put them at `path`, whole or not at all; returns what was written.
 
     The bytes depend on the content alone: the file's metadata holds the schema's name and version and nothing
     that varies. TableError (a ValueError) names table, column and row.

@@ -1,0 +1,115 @@
+"""Identity of a rule's code: what a change of reruns the rule, and nothing else does.
+
+A rule runs one script of `workflow_scripts/`. Its code is that script, all that it imports from here, the
+plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings and
+formatting do not count: the syntax tree is hashed. (Another minor version of Python writes a syntax tree
+differently: moving to one reruns everything.)
+
+What the closure follows, read from the source without running it:
+  imports                                      of modules of ours, with the packages above them
+  "overlayccl_core.backends.torchdist.worker"  a module's dotted name in a string: it is run as `python -m`
+  "deployment.schema.json"                     a data file's name in a string: beside the module or from the package
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "overlayccl_core"
+SCRIPTS = "workflow_scripts"
+ROOT = Path(__file__).resolve().parents[1]
+DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def digest(script: str, *plugins: str, root: Path = ROOT) -> str:
+    """16 hexadecimal digits for the code of `workflow_scripts/<script>.py` with some plug-ins.
+
+    plugins: files under overlayccl_core/ (`problems/tp_mlp.py`). ValueError if one is not there.
+    """
+    h = hashlib.sha256()
+    for file in closure(script, *plugins, root=root):
+        h.update(f"{file.relative_to(root).as_posix()} {_identity(file, root)}\n".encode())
+    return h.hexdigest()[:16]
+
+
+def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
+    """The files that `digest` hashes, sorted."""
+    todo = [root / SCRIPTS / f"{script}.py", *(root / PACKAGE / plugin for plugin in plugins)]
+    for file in todo:
+        if not file.is_file():
+            raise ValueError(f"{file}: there is no such file to take a digest of")
+    seen: set[Path] = set()
+    while todo:
+        file = todo.pop()
+        if file not in seen:
+            seen.add(file)
+            todo.extend(_follow(file, root))
+    return tuple(sorted(seen))
+
+
+def _follow(file: Path, root: Path) -> Iterator[Path]:
+    if file.suffix != ".py":
+        return
+    yield from _packages_above(file, root)
+    _, imported, strings = _parsed(file.read_text(), _dotted(file, root))
+    for name in (*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))):
+        for found in _module_files(name, root):
+            yield found
+            yield from _packages_above(found, root)
+    for name in strings:
+        if name.endswith(DATA_SUFFIXES):
+            yield from (p for p in (file.parent / name, root / PACKAGE / name) if p.is_file())
+
+
+def _dotted(file: Path, root: Path) -> str:
+    """`a/b/c.py` is `a.b.c` (and `a/b/__init__.py` is `a.b.__init__`: what is above it is `a.b`)."""
+    return ".".join(file.relative_to(root).with_suffix("").parts)
+
+
+def _packages_above(file: Path, root: Path) -> Iterator[Path]:
+    for folder in file.parents:
+        if folder == root:
+            return
+        if (folder / "__init__.py").is_file():
+            yield folder / "__init__.py"
+
+
+def _module_files(name: str, root: Path) -> list[Path]:
+    base = root.joinpath(*name.split("."))
+    return [p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
+
+
+def _identity(file: Path, root: Path) -> str:
+    if file.suffix != ".py":
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    return _parsed(file.read_text(), _dotted(file, root))[0]
+
+
+@cache
+def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """(hash of the tree, names imported, strings) of a source: a function of its text, so never stale."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    names = tuple(name for name in _imports(tree, module) if name.split(".")[0] in (PACKAGE, SCRIPTS))
+    strings = tuple(
+        n.value
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) < 200
+    )
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), names, strings
+
+
+def _imports(tree: ast.Module, module: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: -node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)

@@ -209,9 +209,9 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
             x, y = a.on(rank), b.on(rank)
             if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
                 raise _Wrong(
-                    Reason.CANCELLATION,
-                    f"{port_text(port)} on rank {rank}: terms cancel, the coefficients add up to {x.max():g}"
-                    f" instead of {y.max():g}: leave out what cancels",
+                    Reason.GAIN,
+                    f"{port_text(port)} on rank {rank}: absolute coefficients add up to {x.max():g} instead of"
+                    f" {y.max():g}: leave out terms that cancel",
                 )
             largest = max(largest, float(x.max() + y.max()))
     high = RANGE_HIGH * problem.ranks

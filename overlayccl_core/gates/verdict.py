@@ -35,7 +35,7 @@ class Reason(StrEnum):
     MEMORY = "memory"
     OTHER_PROBLEM = "other_problem"  # Program and reference are of different Cases or ports
     WRONG_VALUE = "wrong_value"
-    CANCELLATION = "cancellation"  # right in exact arithmetic by terms that cancel
+    GAIN = "gain"  # right by terms that cancel, or that vanish modulo the prime
     OUT_OF_RANGE = "out_of_range"  # right through values that no float holds well
     DENOMINATOR = "denominator"  # coefficients too fine for the proof
     INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
@@ -51,12 +51,11 @@ class Check(StrEnum):
     LINEAR = "linear"
     CAPABILITIES = "capabilities"
     MEMORY = "memory"
-    SAME_CASE = "same_case"  # the proof is of this very Case
     VALUES = "values"  # equal modulo a prime
     INDEPENDENT_RANKS = "independent_ranks"  # inputs differ from rank to rank
     INDEPENDENT_PORTS = "independent_ports"  # inputs differ from port to port
     INVALID_INPUTS = "invalid_inputs"  # inputs are arbitrary where they are not valid
-    GAIN = "gain"  # no cancellation
+    GAIN = "gain"  # nothing cancels
     RANGE = "range"  # no value out of the range of floats
     DENOMINATOR = "denominator"  # the prime cannot hide a difference
     NUMERICS = "numerics"  # accurate in its own dtypes

@@ -48,8 +48,7 @@ class Context:
 
 def context(root: Path, deployment: str | None) -> Context:
     """The configuration of the repository at `root`. ValueError names file, field and mend."""
-    settings = read_settings(
-        root / "config" / "config.yaml", {"deployment": deployment} if deployment else None
-    )
+    overrides = {"deployment": deployment} if deployment else None
+    settings = read_settings(root / "config" / "config.yaml", overrides)
     file = root / "config" / "deployments" / f"{settings.deployment}.yaml"
     return Context(root=root, settings=settings, deployment=load_deployment(file))

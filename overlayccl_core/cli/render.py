@@ -55,11 +55,11 @@ def summary_parts(
     if probes is not None:
         if probes["oversubscribed"].any():
             yield (
-                "Oversubscribed: there are more ranks than cores, so the time of every collective contains the "
-                "operating system's scheduler. Read the figures as a test of the method, not of a cluster."
+                "Oversubscribed: there are more ranks than cores, so the time of every collective contains "
+                "the operating system's scheduler. Read the figures as a test of the method, not of a cluster."
             )
         if probes["disturbed"].any():
-            yield "Disturbed: other processes took CPU time while probes ran; measure again on a quiet machine."
+            yield "Disturbed: others took CPU time while probes ran; measure again on a quiet machine."
 
 
 def _case_table(case: str, rows: pl.DataFrame) -> Table:

@@ -53,7 +53,7 @@ class Fidelity:
 
 
 def fidelity(scored: Sequence[Scored]) -> Fidelity:
-    """The figures of some Programs timed in one batch. ValueError without any, or with fewer than 2 rounds."""
+    """The figures of some Programs timed in one batch. ValueError without any, or for fewer than 2 rounds."""
     if not scored:
         raise ValueError("fidelity needs at least one measured Program that has a price (got none)")
     if (fewest := min(len(s.samples_us) for s in scored)) < 2:

@@ -150,8 +150,8 @@ class _System:
 def _increments_that_help(
     observations: Sequence[Observation], settings: FitSettings
 ) -> tuple[Increment, ...]:
-    """Optional columns are taken one set after another, as long as they lower the cross-validated error and the
-    probes can tell them from the others."""
+    """Optional columns are taken one set after another, as long as they lower the cross-validated error and
+    the probes can tell them from the others."""
     kept: tuple[Increment, ...] = ()
     system = _System(observations, kept, settings.ridge)
     best, unidentified = system.error(settings), int((~system.told_apart()).sum())

@@ -27,7 +27,7 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `probes`. `code`: digest of the code that they depend on; launches of another are not reused."""
+    """The rows of `probes`. `code`: digest of the rule's code; launches of another are not reused."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     probes = [probe for probe in probes_of(deployment, settings) if _supported(probe, can, progress)]
     backend, measure = backend_of(deployment), settings.measure
@@ -65,7 +65,7 @@ def run(
 
 
 def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
-    """All probes of a run. ValueError if the held-out ones are to be drawn from the seed of the fitted ones."""
+    """All probes of a run. ValueError if held-out ones are to be drawn from the seed of the fitted ones."""
     heldout, measure = settings.heldout_seed, settings.measure
     if heldout == FITTED_SEED:
         raise ValueError(

@@ -132,6 +132,6 @@ def measured_columns(
 
 
 def _bandwidths(case: Case, us: float) -> Row:
-    """algbw: the Case's payload over the time; busbw: times the factor of its operation. 1 B/us = 1e-3 GB/s."""
+    """algbw: the Case's payload over the time; busbw: times its operation's factor. 1 B/us = 1e-3 GB/s."""
     algbw = catalog.payload_bytes(case) / us / 1e3
     return {"algbw_gbps": algbw, "busbw_gbps": algbw * catalog.bus_factor(case)}

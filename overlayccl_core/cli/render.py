@@ -56,7 +56,7 @@ def summary_parts(
         if probes["oversubscribed"].any():
             yield (
                 "Oversubscribed: there are more ranks than cores, so the time of every collective contains "
-                "the operating system's scheduler. Read the figures as a test of the method, not of a cluster."
+                "the operating system's scheduler. The figures are a test of the method, not of a cluster."
             )
         if probes["disturbed"].any():
             yield "Disturbed: others took CPU time while probes ran; measure again on a quiet machine."

@@ -15,7 +15,7 @@ from overlayccl_core.stages.price import theta_of
 from overlayccl_core.stages.summary import floor_of
 from overlayccl_core.tables.probes import PROBES
 
-DEFAULT_SECONDS = 20.0
+DEFAULT_SECONDS = 30.0
 
 
 def add(commands: Any) -> None:

@@ -19,6 +19,7 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 
+NEVER_REPEATED = 1.0  # somebody waits for the answer: a disturbed launch is not repeated
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 

@@ -29,7 +29,9 @@ class Case:
 
     def __post_init__(self) -> None:
         if self.ranks < 2:
-            raise ValueError(f"a Case needs at least 2 ranks (got {self.ranks}): there is nothing to exchange")
+            raise ValueError(
+                f"a Case needs at least 2 ranks (got {self.ranks}): there is nothing to exchange"
+            )
         if self.groups < 1:
             raise ValueError(f"a Case needs at least 1 group (got {self.groups})")
         if not 1 <= self.ranks_per_node <= self.ranks or self.ranks % self.ranks_per_node:

@@ -33,7 +33,8 @@ class Groups:
 
     def member(self, place: int) -> Ints:
         """int[N]: for each rank, the member of its group at `place`."""
-        return self.array[self.group, place]
+        found: Ints = self.array[self.group, place]
+        return found
 
     @property
     def is_world(self) -> bool:

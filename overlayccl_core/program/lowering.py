@@ -88,7 +88,9 @@ class _Lowering:
     def add(self, action: Action, *, node: Node | None = None, port: Port | None = None) -> None:
         plan = view_plan(node) if node is not None and action is Action.COPY else None
         self.steps.append(
-            Step(action=action, event=self.event, node=node, port=port, plan=plan, in_flight=len(self.pending))
+            Step(
+                action=action, event=self.event, node=node, port=port, plan=plan, in_flight=len(self.pending)
+            )
         )
 
     def wait_for(self, node: Node) -> None:
@@ -118,44 +120,63 @@ class _Lowering:
             self.made.add(x)
 
 
-_TAKES_OVER = (Action.SCALE, Action.START)
 _MAKES = (*_LOCAL.values(), Action.START)
 
 
 def _with_storage(steps: list[Step]) -> tuple[Step, ...]:
     """Fill in `in_place` and `frees`: what each value's storage allows."""
+    last = _last_uses(steps)
+    frees: dict[int, list[Node]] = {}
+    for x, i in last.items():
+        frees.setdefault(i, []).append(x)
+    storage = _Storage(last)
+    return tuple(
+        replace(step, in_place=storage.takes_over(i, step), frees=tuple(frees.get(i, ())))
+        for i, step in enumerate(steps)
+    )
+
+
+def _last_uses(steps: list[Step]) -> dict[Node, int]:
+    """node -> the last step that names it."""
     last: dict[Node, int] = {}
     for i, step in enumerate(steps):
         if step.node is not None:
             last[step.node] = i
-            if step.action not in (Action.WAIT, Action.WRITE, Action.READ):
+            if step.action in _MAKES:
                 last.update(dict.fromkeys(step.node.operands, i))
-    owned: set[Node] = set()  # storage of its own, no alias of it and not written
-    in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads until it is waited for
-    out: list[Step] = []
-    frees: dict[int, list[Node]] = {}
-    for x, i in last.items():
-        frees.setdefault(i, []).append(x)
-    for i, step in enumerate(steps):
+    return last
+
+
+class _Storage:
+    """Which values have a storage of their own that nobody else looks at."""
+
+    def __init__(self, last: dict[Node, int]) -> None:
+        self.last = last
+        self.owned: set[Node] = set()  # no alias of it is made and it is not written
+        self.in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads
+
+    def takes_over(self, index: int, step: Step) -> bool:
+        """Note what a step does; True if its result may live in its operand's storage."""
         x = step.node
+        if x is None:
+            return False
         in_place = False
-        if x is not None and step.action in _TAKES_OVER and (step.action is Action.SCALE or _overwrites(x)):
+        if step.action is Action.SCALE or (step.action is Action.START and _overwrites(x)):
             y = x.operands[0]
-            in_place = y in owned and last[y] == i and y not in in_use.values()
-        if x is not None and step.action is Action.START and not _overwrites(x):
-            in_use[x] = x.operands[0]
-        if x is not None and step.action is Action.WAIT:
-            in_use.pop(x, None)
-        if x is not None and step.action in _MAKES:
-            if step.plan is not None and step.plan.is_alias:
-                owned.difference_update(x.operands)
-            else:
-                owned.add(x)
-        if x is not None and step.action is Action.WRITE:
-            owned.discard(x)
-        out.append(replace(step, in_place=in_place, frees=tuple(frees.get(i, ()))))
-    return tuple(out)
+            in_place = y in self.owned and self.last[y] == index and y not in self.in_use.values()
+        elif step.action is Action.START:
+            self.in_use[x] = x.operands[0]
+        elif step.action is Action.WAIT:
+            self.in_use.pop(x, None)
+        elif step.action is Action.WRITE:
+            self.owned.discard(x)
+        if step.plan is not None and step.plan.is_alias:
+            self.owned.difference_update(x.operands)
+        elif step.action in _MAKES:
+            self.owned.add(x)
+        return in_place
 
 
 def _overwrites(x: Node) -> bool:
+    """True if the library leaves the result where the operand was."""
     return x.kind is Kind.ALL_REDUCE

@@ -16,6 +16,7 @@ This file: the Map and the ways to build one. `map_algebra.py`: what is done wit
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -86,11 +87,11 @@ class Map:
     def row_digests(self) -> list[bytes]:
         """One digest per row: equal digests, the same map on those ranks."""
         if self._row_digests is None:
-            first = np.searchsorted(self.keys, np.arange(self.rows + 1) * self.size)
+            first = np.searchsorted(self.keys, np.arange(self.rows + 1) * self.size).tolist()
             local = self.keys % max(self.size, 1)
             self._row_digests = [
                 hashlib.blake2b(local[a:b].tobytes() + self.sources[a:b].tobytes(), digest_size=12).digest()
-                for a, b in zip(first[:-1], first[1:], strict=True)
+                for a, b in pairwise(first)
             ]
         return self._row_digests
 
@@ -121,7 +122,8 @@ class Map:
         offset = np.repeat(np.where(self.sources < 0, 0, self.sources - self.keys), self.lengths)
         index = np.arange(self.rows * self.size) + offset
         index[np.repeat(self.sources < 0, self.lengths)] = ZERO
-        return index.reshape(self.rows, self.size)
+        table: Ints = index.reshape(self.rows, self.size)
+        return table
 
 
 def run_lengths(keys: Ints, end: int) -> Ints:

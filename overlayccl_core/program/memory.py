@@ -42,7 +42,7 @@ def peak_bytes(program: Program) -> int:
     return peak
 
 
-_USES_OPERANDS = (Action.COPY, Action.SUM, Action.SCALE, Action.CAST, Action.START)
+_USES_OPERANDS = (Action.COPY, Action.SUM, Action.SCALE, Action.CAST, Action.START, Action.WAIT)
 
 
 def _storage(steps: tuple[Step, ...]) -> dict[Node, Node]:

@@ -393,4 +393,8 @@ def substitute(outputs: Outputs, replacements: Mapping[Node, Replacement]) -> Ou
 def without_labels(outputs: Outputs) -> Outputs:
     """The outputs with every collective unlabelled; equal collectives of different graphs become one."""
     labelled = [x for x in topological(outputs.values()) if x.is_collective and x.label != NO_LABEL]
-    return substitute(outputs, {x: lambda go, x=x: relabel(x, go(x.operands[0]), NO_LABEL) for x in labelled})
+
+    def unlabelled(x: Node) -> Replacement:
+        return lambda go: relabel(x, go(x.operands[0]), NO_LABEL)
+
+    return substitute(outputs, {x: unlabelled(x) for x in labelled})

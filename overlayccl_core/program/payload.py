@@ -29,7 +29,7 @@ def wire_bytes(node: Node) -> float:
         return float(node.bytes) if moves.any() else 0.0
     g = node.groups.size
     steps = 2 * (g - 1) if node.kind is Kind.ALL_REDUCE else g - 1
-    return steps / g * payload_bytes(node)
+    return float(steps / g * payload_bytes(node))
 
 
 def crosses_nodes(node: Node, ranks_per_node: int) -> bool:

@@ -74,13 +74,17 @@ class Problem:
         for segment in self.segments:
             for port in segment.needs:
                 if port not in self.outputs:
-                    raise ValueError(f"{self.case.id}: segment {segment.name} needs {port}, which is no output")
+                    raise ValueError(
+                        f"{self.case.id}: segment {segment.name} needs {port}, which is no output"
+                    )
             for port in segment.gives:
                 if port not in self.inputs or port in self._giver:
                     raise ValueError(f"{self.case.id}: {port} must be an input that one segment gives")
                 self._giver[port] = segment
             if unknown := set(segment.after) - set(names):
-                raise ValueError(f"{self.case.id}: segment {segment.name} comes after unknown {sorted(unknown)}")
+                raise ValueError(
+                    f"{self.case.id}: segment {segment.name} comes after unknown {sorted(unknown)}"
+                )
 
     @property
     def name(self) -> str:

@@ -129,7 +129,9 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
                 outputs[port] = node
     missing = [port_text(p) for p in problem.outputs if p not in outputs]
     if missing:
-        raise Rejected(f"output {missing[0]} is never written ({len(missing)} in all): write every output once")
+        raise Rejected(
+            f"output {missing[0]} is never written ({len(missing)} in all): write every output once"
+        )
     return {port: outputs[port] for port in problem.outputs}
 
 
@@ -149,5 +151,6 @@ def _check_written(problem: Problem, port: Port, node: Node, outputs: Outputs) -
     spec = problem.outputs[port]
     if node.size != spec.size or node.dtype is not spec.dtype:
         raise Rejected(
-            f"{port_text(port)}: wrote {node.size} elements of {node.dtype.value}, declared {spec.size} of {spec.dtype.value}"
+            f"{port_text(port)}: wrote {node.size} elements of {node.dtype.value},"
+            f" declared {spec.size} of {spec.dtype.value}"
         )

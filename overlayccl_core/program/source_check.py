@@ -37,7 +37,9 @@ _ALLOWED: tuple[type[ast.AST], ...] = (
 def check_tree(source: str) -> ast.Module:
     """The parsed source; Rejected with the line of the first thing that is not in the language."""
     if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
-        raise Rejected(f"a source of more than {MAX_SOURCE_BYTES} bytes: keep one Problem's strategies in a file")
+        raise Rejected(
+            f"a source of more than {MAX_SOURCE_BYTES} bytes: keep one Problem's strategies in a file"
+        )
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
@@ -88,7 +90,9 @@ def _check(node: ast.AST, line: int) -> None:
             raise Rejected("integers must stay below 2^63").at(line)
         case ast.FunctionDef() if node.decorator_list or getattr(node, "type_params", None):
             raise Rejected("functions of a strategy have no decorators and no type parameters").at(line)
-        case ast.arguments() if node.vararg or node.kwarg or node.kwonlyargs or node.posonlyargs or node.defaults:
+        case ast.arguments() if (
+            node.vararg or node.kwarg or node.kwonlyargs or node.posonlyargs or node.defaults
+        ):
             raise Rejected("functions of a strategy take plain arguments without defaults").at(line)
         case ast.For() if node.orelse:
             raise Rejected("for ... else is not in the language").at(line)

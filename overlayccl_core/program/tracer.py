@@ -37,16 +37,16 @@ class IO:
     def read(self, name: str, *index: int) -> Value:
         """The value of an input, which may be read once."""
         problem = self._tracer.problem
-        port = (name, *index)
+        port: Port = (name, *index)
         node = problem.input_node(port)
         self._tracer.record_read(port)
         return Value(node, problem.inputs[port].shape)
 
     def write(self, name: str, *index_and_value: int | Value) -> None:
         """Give an output its value, which must be done once."""
-        *index, value = index_and_value
-        port: Port = (name, *index)  # type: ignore[assignment]
-        if not isinstance(value, Value):
+        value = index_and_value[-1] if index_and_value else None
+        port: Port = (name, *(i for i in index_and_value[:-1] if not isinstance(i, Value)))
+        if not isinstance(value, Value) or len(port) != len(index_and_value):
             raise Rejected(f"write {port_text(port)}: the last argument must be a value (got {value!r})")
         spec = self._tracer.problem.outputs.get(port)
         if spec is not None and value.shape != spec.shape:

@@ -6,7 +6,7 @@ from typing import Any
 from overlayccl_core.program import restricted
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.restricted import Parameters
+from overlayccl_core.program.runtime import Parameters
 from overlayccl_core.program.tracer import IO, tracing
 
 

@@ -73,11 +73,11 @@ class ViewPlan:
 
 def view_plan(node: Node) -> ViewPlan:
     """The plan of a view node."""
-    found = node.facts.get("view_plan")
+    found: ViewPlan | None = node.facts.get("view_plan")
     if found is None:
         key = _Key(node.map, tuple(x.size for x in node.operands))
         found = node.facts["view_plan"] = _plan(key)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class _Key:
@@ -126,7 +126,9 @@ def _pieces(m: Map, sizes: tuple[int, ...]) -> tuple[tuple[Piece, ...], ...]:
     found = []
     for rank in range(m.rows):
         _, source, length = m.row(rank)
-        row = [p for s, n in zip(source.tolist(), length.tolist(), strict=True) for p in _cut(s, n, ends, sizes)]
+        row = [
+            p for s, n in zip(source.tolist(), length.tolist(), strict=True) for p in _cut(s, n, ends, sizes)
+        ]
         if len(row) > limit:
             return ()
         found.append(tuple(row))
@@ -162,7 +164,7 @@ def _rows(m: Map, total: int, joins: bool) -> ViewPlan:
 
 def _radix(m: Map, total: int, joins: bool) -> ViewPlan | None:
     """Nested arithmetic progressions: the same extents and strides on every rank, a start of its own."""
-    found = []
+    found: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
     for rank in range(m.rows):
         one = _progressions(m, rank)
         if one is None or (found and one[1:] != found[0][1:]):

@@ -19,8 +19,14 @@ CASE = Case(
 def test_ids_name_size_groups_tiers_and_dtype() -> None:
     assert CASE.id == "tp_mlp/n4-m8-l8-32KiB-f32"
     assert replace(CASE, ranks=32, ranks_per_node=32, groups=7).id == "tp_mlp/n32x7-m8-l8-32KiB-f32"
-    assert replace(CASE, ranks=32, ranks_per_node=32, groups=7, strided=True).id == "tp_mlp/n32s7-m8-l8-32KiB-f32"
-    assert replace(CASE, ranks=224, ranks_per_node=32, dtype=DType.BFLOAT16).id == "tp_mlp/n224-r32-m8-l8-32KiB-bf16"
+    assert (
+        replace(CASE, ranks=32, ranks_per_node=32, groups=7, strided=True).id
+        == "tp_mlp/n32s7-m8-l8-32KiB-f32"
+    )
+    assert (
+        replace(CASE, ranks=224, ranks_per_node=32, dtype=DType.BFLOAT16).id
+        == "tp_mlp/n224-r32-m8-l8-32KiB-bf16"
+    )
 
 
 def test_members_are_contiguous_or_strided() -> None:
@@ -49,4 +55,10 @@ def test_a_case_that_means_nothing_is_refused(change: dict, message: str) -> Non
 
 
 def test_sizes_read_in_binary_units() -> None:
-    assert [bytes_text(n) for n in (100, 32768, 1536, 25 * 2**20, 2**31)] == ["100B", "32KiB", "1.5KiB", "25MiB", "2GiB"]
+    assert [bytes_text(n) for n in (100, 32768, 1536, 25 * 2**20, 2**31)] == [
+        "100B",
+        "32KiB",
+        "1.5KiB",
+        "25MiB",
+        "2GiB",
+    ]

@@ -22,10 +22,7 @@ def layout(build: Callable[[Value], Value], shape: tuple[int, ...]) -> np.ndarra
     with tracing(problem) as tracer:
         value = build(IO(tracer).read("x"))
     node: Node = value.node
-    if node.kind is Kind.INPUT:
-        table = np.arange(node.size)[None]
-    else:
-        table = node.map.table()
+    table = np.arange(node.size)[None] if node.kind is Kind.INPUT else node.map.table()
     return np.broadcast_to(table, (RANKS, node.size)).reshape(RANKS, *value.shape)
 
 

@@ -38,7 +38,11 @@ def test_a_collective_nobody_reads_is_issued_and_waited_for() -> None:
 
 def test_in_flight_counts_what_is_outstanding() -> None:
     body = 'x = all_reduce(io.read("a"))\nz = all_reduce(io.read("b"))\nio.write("y", add(x, z))'
-    starts = [s.in_flight for s in lower(trace_source(strategy(body, WORDS), "tried", TWO)) if s.action is Action.START]
+    starts = [
+        s.in_flight
+        for s in lower(trace_source(strategy(body, WORDS), "tried", TWO))
+        if s.action is Action.START
+    ]
     assert starts == [0, 1]
 
 
@@ -47,7 +51,9 @@ def test_only_an_owned_value_that_nobody_needs_again_is_overwritten() -> None:
     kept = 'x = add(io.read("a"), io.read("b"))\nio.write("y", add(all_reduce(x), x))'
 
     def start(body: str):
-        return next(s for s in lower(trace_source(strategy(body, WORDS), "tried", TWO)) if s.action is Action.START)
+        return next(
+            s for s in lower(trace_source(strategy(body, WORDS), "tried", TWO)) if s.action is Action.START
+        )
 
     assert start(owned).in_place and not start(kept).in_place
 
@@ -72,7 +78,10 @@ for l in range(p.layers):
     assert len(freed) == len(set(freed)) == len({s.node for s in steps if s.node})
     for i, step in enumerate(steps):
         for later in steps[i + 1 :]:
-            used = {later.node, *(later.node.operands if later.action is not Action.WRITE and later.node else ())}
+            used = {
+                later.node,
+                *(later.node.operands if later.action is not Action.WRITE and later.node else ()),
+            }
             assert later.action is Action.WAIT or not used & set(step.frees)
 
 
@@ -84,6 +93,8 @@ for l in range(p.layers):
         ('io.write("y", scale(all_reduce(io.read("a")), 1, 4))', 4),  # scaled in place
         ('io.write("y", slice_axis(all_gather(io.read("a")), 0, 0, 4))', 16),  # the slice keeps the whole
         ('io.write("y", add(io.read("a"), io.read("b")))', 12),  # joined, then added
+        # two inputs added (joined 8, sums 4), gathered (16): an operand in flight lives until it is waited for
+        ('io.write("y", slice_axis(all_gather(add(io.read("a"), io.read("b"))), 0, 0, 4))', 20),
     ],
 )
 def test_peak_memory_is_counted_exactly(body: str, elements: int) -> None:

@@ -28,7 +28,10 @@ def test_events_that_are_a_program() -> None:
         ([READ, WRITE, WRITE], "y is written twice"),
         ([Read(("b",)), WRITE], "no such input"),
         ([READ, Write(("z",), A)], "no such output"),
-        ([READ, Write(("y",), make_cast(A, DType.BFLOAT16))], "4 elements of bfloat16, declared 4 of float32"),
+        (
+            [READ, Write(("y",), make_cast(A, DType.BFLOAT16))],
+            "4 elements of bfloat16, declared 4 of float32",
+        ),
     ],
 )
 def test_events_that_are_no_program(events: list, message: str) -> None:

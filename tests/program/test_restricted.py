@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlayccl_core.program import restricted
+from overlayccl_core.program import restricted, runtime
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.tracing import trace_source
 from tests.small_problems import exchange, strategy
 
+SHARED = "{0} = [0] * 1000\nfor i in range(4):\n    {0} = [{0}] * 1000\n"  # 10^15 items below 4000 references
 PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)}, chunk=2)
 
 
@@ -60,7 +61,8 @@ def test_integer_arithmetic_is_pythons(a: int, b: int, op: str) -> None:
 
 
 def test_local_functions_close_over_names_and_comprehensions_do_not_leak() -> None:
-    source = "def f(a):\n    b = 2\n    def g(c):\n        return b * c\n    d = [g(i) for i in range(3)]\n    return d\n"
+    inner = "    def g(c):\n        return b * c\n"
+    source = f"def f(a):\n    b = 2\n{inner}    d = [g(i) for i in range(3)]\n    return d\n"
     scope = restricted.load(source)
     assert scope.names["f"].call([0], {}, scope) == [0, 2, 4]
     with pytest.raises(Rejected, match="unknown name 'i'"):
@@ -108,7 +110,10 @@ def test_what_is_not_in_the_language_is_refused_with_its_line(body: str, message
     [
         ("def f(io, p:\n  pass", "line 1: does not parse"),
         ("from os import path", "line 1: the only import is"),
-        ("from overlayccl_core.program.language import everything", "line 1: the language has no 'everything'"),
+        (
+            "from overlayccl_core.program.language import everything",
+            "line 1: the language has no 'everything'",
+        ),
         ("from overlayccl_core.program.language import *", r"line 1: the language has no '\*'"),
         ("print(1)", "line 1: a file of strategies holds"),
         ("@staticmethod\ndef f(io, p):\n    pass", "no decorators"),
@@ -139,6 +144,9 @@ def test_a_file_that_is_no_file_of_strategies_is_refused(source: str, message: s
         ("y = sum(range(10 ** 15))", "list items"),
         ("def f(n):\n    return f(n)\ny = f(1)", "deeper than"),
         ("def f(n):\n    return [f(n - 1), f(n - 1)] if n else 0\ny = f(60)", "does not end within"),
+        (SHARED.format("a") + SHARED.format("b") + "y = a == b", "does not end within"),
+        (SHARED.format("a") + "y = index_select(io.read('x'), a)", "does not end within"),
+        ("y = sum([[1]] * 10)", "sum adds integers"),
         ("y = zeros((2 ** 40, 2 ** 40))", "make it smaller"),
         ("y = broadcast(io.read('x'), 0, 2 ** 40)", "separate runs"),
         ("x = io.read('x')\nfor i in range(100):\n    x = concat([x, x])", "make it smaller|separate runs"),
@@ -146,7 +154,7 @@ def test_a_file_that_is_no_file_of_strategies_is_refused(source: str, message: s
 )
 def test_endless_loops_and_bombs_end_by_fuel(body: str, message: str) -> None:
     with pytest.raises(Rejected, match=message):
-        run(body, "all_reduce, broadcast, concat, zeros")
+        run(body, "all_reduce, broadcast, concat, index_select, zeros")
 
 
 def test_a_strategy_can_say_that_it_is_not_applicable() -> None:
@@ -157,10 +165,8 @@ def test_a_strategy_can_say_that_it_is_not_applicable() -> None:
 def test_fuel_is_spent_alike_on_every_run() -> None:
     spent = []
     for _ in range(2):
-        fuel = restricted.Fuel()
-        scope = restricted.load(
-            "def f(a):\n    return sum([i * i for i in range(100)])\n", fuel
-        )
+        fuel = runtime.Fuel()
+        scope = restricted.load("def f(a):\n    return sum([i * i for i in range(100)])\n", fuel)
         scope.names["f"].call([0], {}, scope)
         spent.append((fuel.steps, fuel.items))
-    assert spent[0] == spent[1] and spent[0][0] < restricted.MAX_STEPS
+    assert spent[0] == spent[1] and spent[0][0] < runtime.MAX_STEPS

@@ -25,7 +25,10 @@ def run(plan: ViewPlan, operands: list[np.ndarray], rank: int, size: int) -> np.
             return np.tile(joined, plan.repeat)
         case Layout.ALIAS | Layout.PIECES:
             pieces = plan.pieces[rank if len(plan.pieces) > 1 else 0]
-            parts = [np.zeros(p.length) if p.operand < 0 else operands[p.operand][p.start :][: p.length] for p in pieces]
+            parts = [
+                np.zeros(p.length) if p.operand < 0 else operands[p.operand][p.start :][: p.length]
+                for p in pieces
+            ]
             return np.concatenate(parts)
         case Layout.RADIX:
             x = joined.reshape(plan.shape)
@@ -35,7 +38,10 @@ def run(plan: ViewPlan, operands: list[np.ndarray], rank: int, size: int) -> np.
             return x.transpose(plan.order).ravel()
         case Layout.ROWS:
             table = np.concatenate(
-                [np.arange(s, s + n) if s >= 0 else np.full(n, -1) for s, n in plan.rows[rank if len(plan.rows) > 1 else 0]]
+                [
+                    np.arange(s, s + n) if s >= 0 else np.full(n, -1)
+                    for s, n in plan.rows[rank if len(plan.rows) > 1 else 0]
+                ]
             )
             rows = joined.reshape(-1, plan.width)
             return np.where(table[:, None] < 0, 0, rows[np.maximum(table, 0)]).ravel()
@@ -62,7 +68,9 @@ def test_a_plan_gives_what_its_map_says(data: st.DataObject) -> None:
     total, rows = sum(sizes), data.draw(st.sampled_from([1, RANKS]))
     size = data.draw(st.integers(1, 24))
     table = data.draw(
-        st.lists(st.lists(st.integers(-1, total - 1), min_size=size, max_size=size), min_size=rows, max_size=rows)
+        st.lists(
+            st.lists(st.integers(-1, total - 1), min_size=size, max_size=size), min_size=rows, max_size=rows
+        )
     )
     node = make_view(inputs(*sizes), maps.from_table(table))
     if node.kind == "view":

@@ -1,0 +1,257 @@
+"""Expressions of the strategy language, compiled to closures over scopes."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.runtime import (
+    MAX_INTEGER,
+    RUNS_PER_STEP,
+    STEPS_PER_CALL,
+    Builtin,
+    Compiled,
+    Function,
+    Parameters,
+    Scope,
+    items_of,
+    iterable,
+    sequence,
+)
+from overlayccl_core.program.source_check import OPERATIONS
+from overlayccl_core.program.tracer import IO, Value
+
+
+def expression(node: ast.expr) -> Compiled:
+    """A checked expression as a closure over scopes."""
+    match node:
+        case ast.Constant(value=value):
+            return lambda scope: value
+        case ast.Name(id=name):
+            return _located(lambda scope: scope.find(name), node)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            parts, kind = [expression(e) for e in elements], tuple if isinstance(node, ast.Tuple) else list
+            return lambda scope: kind(part(scope) for part in parts)
+        case ast.ListComp() | ast.GeneratorExp():
+            return _comprehension(node)
+        case ast.Call():
+            return _call(node)
+        case ast.BinOp():
+            return binary(node.op, expression(node.left), expression(node.right), node)
+        case ast.UnaryOp(op=ast.Not()):
+            operand = expression(node.operand)
+            return lambda scope: not operand(scope)
+        case ast.UnaryOp():
+            zero = expression(ast.copy_location(ast.Constant(0), node))
+            return binary(ast.Sub(), zero, expression(node.operand), node)
+        case ast.BoolOp():
+            return _boolean(node)
+        case ast.Compare():
+            return _compare(node)
+        case ast.IfExp():
+            test, then, other = expression(node.test), expression(node.body), expression(node.orelse)
+            return lambda scope: then(scope) if test(scope) else other(scope)
+        case ast.Subscript():
+            return _subscript(node)
+        case ast.Attribute():
+            base, name = expression(node.value), node.attr
+            return _located(lambda scope: _attribute(base(scope), name), node)
+        case _:
+            assert isinstance(node, ast.Lambda)
+            names, body = [a.arg for a in node.args.args], expression(node.body)
+            return lambda scope: Function(names, body, scope, True)
+
+
+def _located(run: Compiled, node: ast.expr | ast.stmt) -> Compiled:
+    """Give errors below the line they came from, and turn Python's own into Rejected."""
+
+    def guarded(scope: Scope) -> Any:
+        try:
+            return run(scope)
+        except Rejected as error:
+            raise error.at(node.lineno) from None
+        except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, AttributeError) as error:
+            raise Rejected(str(error)).at(node.lineno) from error
+
+    return guarded
+
+
+def _attribute(base: Any, name: str) -> Any:
+    if isinstance(base, Parameters):
+        return base.get(name)
+    if isinstance(base, IO) and name in ("read", "write"):
+        return getattr(base, name)
+    if isinstance(base, Value) and name in ("shape", "dtype"):
+        return getattr(base, name)
+    raise Rejected(f"no attribute .{name} here: there are p.<name>, io.read, io.write, .shape and .dtype")
+
+
+def _comprehension(node: ast.ListComp | ast.GeneratorExp) -> Compiled:
+    levels = [
+        (expression(g.iter), target(g.target), [expression(i) for i in g.ifs], g.iter)
+        for g in node.generators
+    ]
+    element = expression(node.elt)
+
+    def collect(scope: Scope, level: int, found: list[Any]) -> None:
+        items, bind, tests, where = levels[level]
+        for item in iterable(items(scope), where):
+            scope.fuel.spend()
+            bind(scope, item)
+            if all(test(scope) for test in tests):
+                if level + 1 < len(levels):
+                    collect(scope, level + 1, found)
+                else:
+                    scope.fuel.make(1)
+                    found.append(element(scope))
+
+    def run(scope: Scope) -> list[Any]:
+        found: list[Any] = []
+        collect(Scope(scope.fuel, scope, scope.depth), 0, found)
+        return found
+
+    return _located(run, node)
+
+
+def _call(node: ast.Call) -> Compiled:
+    function = expression(node.func)
+    parts = [expression(a) for a in node.args]
+    named = {str(k.arg): expression(k.value) for k in node.keywords}
+
+    def run(scope: Scope) -> Any:
+        scope.fuel.spend()
+        called = function(scope)
+        arguments = [part(scope) for part in parts]
+        keywords = {name: part(scope) for name, part in named.items()}
+        if isinstance(called, Function):
+            scope.fuel.spend(STEPS_PER_CALL)
+            return called.call(arguments, keywords, scope)
+        if isinstance(called, Builtin):
+            return called.run(scope.fuel, *arguments, **keywords)
+        if not callable(called):
+            raise Rejected(f"{type(called).__name__} cannot be called")
+        for argument in (*arguments, *keywords.values()):
+            scope.fuel.weigh(argument)
+        result = called(*arguments, **keywords)
+        if isinstance(result, Value) and result.node.kind is Kind.VIEW:
+            scope.fuel.spend(result.node.map.runs // RUNS_PER_STEP)
+        return result
+
+    return _located(run, node)
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+def binary(op: ast.operator, left: Compiled, right: Compiled, node: ast.expr | ast.stmt) -> Compiled:
+    """An operation on integers, or joining and repeating of sequences."""
+    apply, symbol = _ARITHMETIC[type(op)], OPERATIONS[type(op)]
+
+    def run(scope: Scope) -> Any:
+        scope.fuel.spend()
+        a, b = left(scope), right(scope)
+        if isinstance(a, int) and isinstance(b, int):
+            if symbol == "**" and (b < 0 or b * (abs(a).bit_length() - 1) >= 63):
+                raise Rejected(f"{a} ** {b}: integers must stay below 2^63")
+            found = apply(a, b)
+            if not -MAX_INTEGER < found < MAX_INTEGER:
+                raise Rejected(f"{symbol} gives {found.bit_length()} bits: integers must stay below 2^63")
+            return found
+        joins = symbol == "+" and type(a) is type(b) and isinstance(a, list | tuple | str)
+        repeats = symbol == "*" and isinstance(a, list | tuple | str) and isinstance(b, int)
+        if not joins and not repeats:
+            raise Rejected(
+                f"{type(a).__name__} {symbol} {type(b).__name__}: integers only (add() adds values)"
+            )
+        scope.fuel.make(len(a) + len(b) if joins else len(a) * max(b, 0))
+        return apply(a, b)
+
+    return _located(run, node)
+
+
+def _boolean(node: ast.BoolOp) -> Compiled:
+    parts, stop = [expression(v) for v in node.values], isinstance(node.op, ast.Or)
+
+    def run(scope: Scope) -> Any:
+        found = None
+        for part in parts:
+            found = part(scope)
+            if bool(found) is stop:
+                break
+        return found
+
+    return run
+
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def _compare(node: ast.Compare) -> Compiled:
+    parts = [expression(e) for e in (node.left, *node.comparators)]
+    tests = [_COMPARE[type(op)] for op in node.ops]
+
+    def run(scope: Scope) -> bool:
+        scope.fuel.spend()
+        left = parts[0](scope)
+        for test, part in zip(tests, parts[1:], strict=True):
+            right = part(scope)
+            scope.fuel.weigh(left)
+            scope.fuel.weigh(right)
+            if not test(left, right):
+                return False
+            left = right
+        return True
+
+    return _located(run, node)
+
+
+def _subscript(node: ast.Subscript) -> Compiled:
+    base = expression(node.value)
+    if isinstance(node.slice, ast.Slice):
+        ends = [expression(e) if e else None for e in (node.slice.lower, node.slice.upper, node.slice.step)]
+
+        def cut(scope: Scope) -> Any:
+            found = sequence(base(scope))[slice(*(e(scope) if e else None for e in ends))]
+            scope.fuel.make(len(found))
+            return found
+
+        return _located(cut, node)
+    index = expression(node.slice)
+    return _located(lambda scope: sequence(base(scope))[index(scope)], node)
+
+
+def target(node: ast.expr) -> Callable[[Scope, Any], None]:
+    """Bind a name, or the names of a tuple."""
+    if isinstance(node, ast.Name):
+        name = node.id
+        return lambda scope, value: scope.names.__setitem__(name, value)
+    assert isinstance(node, ast.Tuple | ast.List)
+    parts = [target(t) for t in node.elts]
+
+    def unpack(scope: Scope, value: Any) -> None:
+        items = items_of(scope, value)
+        if len(items) != len(parts):
+            raise Rejected(f"cannot unpack {len(items)} values into {len(parts)} names").at(node.lineno)
+        for part, item in zip(parts, items, strict=True):
+            part(scope, item)
+
+    return unpack

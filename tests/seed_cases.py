@@ -1,0 +1,64 @@
+"""Cases of the three Problems: small ones for tests, and the shapes of large training runs."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from overlayccl_core import catalog
+from overlayccl_core.gates import equivalence
+from overlayccl_core.gates.verdict import Verdict
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.library import Role
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.recipe import replay
+from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.workloads.llama import parameter_sizes
+
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    "tp_mlp": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
+    "uniform_a2a": {"chunk": 3, "width": 5},
+    "grad_ar": {"sizes": [7, 64, 1, 33]},
+}
+
+TRAIN_RANKS, TRAIN_RANKS_PER_NODE = 224, 32
+LLAMA = parameter_sizes(width=2048, hidden=5376, layers=4, vocabulary=32256)
+TRAIN: Mapping[str, Mapping[str, Any]] = {
+    "tp_mlp": {"microbatches": 4, "layers": 32, "shape": [1, 2048, 4096]},
+    "uniform_a2a": {"chunk": 10, "width": 2048},
+    "grad_ar": {"sizes": [prod(shape) for _, shape in LLAMA]},
+}
+
+
+def case(
+    problem: str,
+    entry: Mapping[str, Any] | None = None,
+    *,
+    ranks: int = 4,
+    ranks_per_node: int = 0,
+    **more: Any,
+) -> Case:
+    """A Case of a Problem; by default the small one, on 4 ranks and one tier."""
+    fields = SMALL[problem] if entry is None else entry
+    return catalog.plug_in(problem).case(fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
+
+
+def train_case(problem: str, dtype: str = "bfloat16") -> Case:
+    """The Case of a large training run: 7 nodes of 32 ranks."""
+    return case(
+        problem,
+        TRAIN[problem],
+        ranks=TRAIN_RANKS,
+        ranks_per_node=TRAIN_RANKS_PER_NODE,
+        dtype=dtype,
+    )
+
+
+def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:
+    """Replay one seed at a Problem and prove it, with the developer's own error as the bound of lossy ones."""
+    seeds = {s.name: s for s in seeds_of(problem)}
+    reference = catalog.reference_program(problem)
+    developer = next(s for s in seeds.values() if s.role is Role.DEVELOPER)
+    bound = equivalence.own_error(replay(developer.recipe, problem), reference)
+    program = replay(seeds[strategy].recipe, problem)
+    return program, equivalence.prove(program, reference, lossy_bound=max(equivalence.LOSSY_BOUND, bound))

@@ -1,0 +1,62 @@
+"""Every listed seed is proven, at small world sizes and at the one of a large cluster."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.gates import legality
+from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.stages.seed import seeds_of
+from tests.seed_cases import SMALL, case, proof_of, train_case
+
+SMALL_SIZES = ((2, 2), (3, 3), (4, 4), (4, 2), (8, 8), (8, 2), (8, 4))
+
+
+def _problem(
+    name: str, direction: Direction, ranks: int, ranks_per_node: int, dtype: str = "float32"
+) -> Problem:
+    at = train_case(name, dtype) if ranks == 224 else case(name, ranks=ranks, ranks_per_node=ranks_per_node)
+    found = {p.direction: p for p in catalog.directions(at)}
+    return found[direction]
+
+
+def _cells() -> Iterator[tuple[str, Direction, str]]:
+    for name in SMALL:
+        for problem in catalog.directions(case(name)):
+            for seed in seeds_of(problem):
+                yield name, problem.direction, seed.name
+
+
+def _check(problem: Problem, strategy: str) -> None:
+    try:
+        program, proof = proof_of(problem, strategy)
+    except NotApplicable as reason:
+        assert str(reason) in ("one tier", "the activations are bfloat16 already")
+        assert "tier" not in str(reason) or problem.case.ranks_per_node == problem.ranks
+        return
+    assert legality.check(program).outcome is Outcome.PASS, legality.check(program).message
+    assert proof.outcome is Outcome.PASS, proof.message
+
+
+@pytest.mark.parametrize(("name", "direction", "strategy"), list(_cells()))
+def test_a_seed_is_proven_at_small_world_sizes(name: str, direction: Direction, strategy: str) -> None:
+    for ranks, ranks_per_node in SMALL_SIZES:
+        _check(_problem(name, direction, ranks, ranks_per_node), strategy)
+
+
+@pytest.mark.parametrize(("name", "direction", "strategy"), list(_cells()))
+def test_a_seed_is_proven_on_seven_nodes_of_32_ranks_at_training_shapes(
+    name: str, direction: Direction, strategy: str
+) -> None:
+    _check(_problem(name, direction, 224, 32), strategy)
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_seeds_of_two_tiers_are_listed_with_the_reason_where_there_is_one(name: str) -> None:
+    problem = catalog.build(case(name))
+    strategy = next(s.name for s in seeds_of(problem) if "hierarchical" in s.name)
+    with pytest.raises(NotApplicable, match="one tier"):
+        proof_of(problem, strategy)

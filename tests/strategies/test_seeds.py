@@ -1,5 +1,7 @@
 """What the seeds are: collectives, order and bytes as their descriptions say."""
 
+from itertools import pairwise
+
 import pytest
 
 from overlayccl_core import catalog
@@ -117,7 +119,7 @@ def test_buckets_are_filled_greedily_up_to_their_limit(limit: int) -> None:
         if x.operands[0].operands
     )
     assert max(merged) > 1
-    ends = zip(sizes, sizes[1:], strict=False)
+    ends = pairwise(sizes)
     first_of = {x: _first_tensor_bytes(x) for x in program.collectives}
     for (bucket, _), following in zip(ends, program.collectives[1:], strict=True):
         assert bucket + first_of[following] > limit * 2**20

@@ -1,0 +1,92 @@
+"""Recipes: JSON form, replay at any Case, and what is refused."""
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay, source_base
+from tests.seed_cases import case
+
+OWN = """
+from overlayccl_core.program.language import all_reduce, scale
+
+def in_halves(io, p):
+    for i in p.tensor_order:
+        io.write("mean", i, scale(all_reduce(scale(io.read("gradient", i), 1, 2), "sum"), 2, p.world_size))
+"""
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(base="developer"),
+        Recipe(base="developer", steps=(("merge", "all_reduce/0", "0"),)),
+        Recipe(base=TransposeOf(recipe=Recipe(base="native"), simplified=False)),
+        Recipe(base=source_base(OWN, "in_halves")),
+    ],
+)
+def test_json_form_round_trips(recipe: Recipe) -> None:
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"base": 3, "steps": []},
+        {"base": "developer"},
+        {"base": "developer", "steps": [["merge"]]},
+        {"base": {"transpose_of": {"base": "x", "steps": []}}, "steps": []},
+    ],
+)
+def test_what_is_no_recipe_is_refused(data: object) -> None:
+    with pytest.raises(ValueError, match="recipe"):
+        Recipe.from_json(data)
+
+
+def test_a_seed_replays_at_any_case() -> None:
+    for ranks in (2, 5):
+        problem = catalog.build(case("grad_ar", ranks=ranks))
+        program = replay(Recipe(base="flat"), problem)
+        assert program.digest == trace_source(catalog.library_source("grad_ar"), "flat", problem).digest
+
+
+def test_a_seed_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(Rejected, match=r"no strategy 'flatt'.*flat"):
+        replay(Recipe(base="flatt"), catalog.build(case("grad_ar")))
+
+
+def test_a_source_replays_from_its_digest_and_only_from_its_own_content() -> None:
+    problem, recipe = catalog.build(case("grad_ar")), Recipe(base=source_base(OWN, "in_halves"))
+    assert len(replay(recipe, problem, lambda digest: OWN).collectives) == 4
+    with pytest.raises(ValueError, match="other content"):
+        replay(recipe, problem, lambda digest: OWN + "\n")
+    with pytest.raises(ValueError, match="say where it is"):
+        replay(recipe, problem)
+
+
+def test_steps_are_refused_by_the_name_of_their_rule() -> None:
+    with pytest.raises(ValueError, match="'merge'"):
+        replay(Recipe(base="developer", steps=(("merge", "", ""),)), catalog.build(case("grad_ar")))
+
+
+def test_a_transpose_replays_at_the_backward_only() -> None:
+    recipe = Recipe(base=TransposeOf(recipe=Recipe(base="native")))
+    forward, backward = catalog.directions(case("uniform_a2a"))
+    assert replay(recipe, backward).problem.direction is Direction.BACKWARD
+    with pytest.raises(ValueError, match="replay it at the backward"):
+        replay(recipe, forward)
+
+
+def test_a_seed_at_a_backward_is_of_the_library_of_the_equal_problem() -> None:
+    forward, backward = catalog.directions(case("uniform_a2a"))
+    there = replay(Recipe(base="permute_ring"), backward)
+    here = replay(Recipe(base="permute_ring"), forward)
+    assert [x.kind for x in there.nodes] == [x.kind for x in here.nodes]
+    assert list(there.outputs) == [("d_send",)]
+    identity = catalog.backward(case("tp_mlp"))
+    assert identity is not None
+    with pytest.raises(ValueError, match="equals no Problem"):
+        replay(Recipe(base="developer"), identity)

@@ -1,0 +1,92 @@
+"""The Cases of a configuration."""
+
+import json
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog, settings
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.settings import Settings
+from overlayccl_core.stages import cases
+from overlayccl_core.tables.cases import CASES
+
+
+def _deployment(ranks: int = 8, ranks_per_node: int = 8) -> Deployment:
+    return Deployment(
+        name="some",
+        backend="torchdist",
+        ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        tiers=(Tier(name="all", ranks=ranks),),
+        memory_budget_bytes=2**30,
+    )
+
+
+def _settings(problem: str, *entries: dict[str, Any]) -> Settings:
+    return Settings.from_part(json.dumps({"cases": {problem: entries}}))
+
+
+TP = {"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}
+
+
+def test_the_shipped_configuration_gives_the_cases_of_this_release() -> None:
+    found = settings.read()
+    ids = [c.id for p in found.problems for c in cases.cases_of(found, _deployment(4, 4), p)]
+    assert ids[:4] == [
+        "tp_mlp/n4-m8-l8-32KiB-f32",
+        "tp_mlp/n4-m8-l8-256KiB-f32",
+        "uniform_a2a/n4-64KiB-f32",
+        "uniform_a2a/n4-512KiB-f32",
+    ]
+    assert [i.split("-")[1] for i in ids[4:]] == ["t40", "t39"]
+
+
+def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
+    entry = {"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 32}
+    (case,) = cases.cases_of(_settings("grad_ar", entry), _deployment(), "grad_ar")
+    assert case["sizes"][:3] == (32 * 8, 8, 8 * 8)
+    with pytest.raises(ValueError, match="grad_ar, entry 1: .*a model needs width, hidden, layers"):
+        cases.cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "strided", "size"),
+    [(8, False, "n8-r4"), (4, False, "n4x2"), (4, True, "n4s2-r2"), (2, True, "n2s4-r1"), (2, False, "n2x4")],
+)
+def test_groups_know_how_many_of_their_ranks_share_a_node(ranks: int, strided: bool, size: str) -> None:
+    entry = {**TP, "ranks": ranks, "strided": strided}
+    (case,) = cases.cases_of(_settings("tp_mlp", entry), _deployment(8, 4), "tp_mlp")
+    assert case.id == f"tp_mlp/{size}-m2-l2-128B-f32"
+    assert case.ranks * case.groups == 8
+
+
+def test_a_world_size_that_does_not_divide_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match="divide the world size \\(got 3 and 8\\): choose among 2, 4, 8"):
+        cases.cases_of(_settings("tp_mlp", {**TP, "ranks": 3}), _deployment(), "tp_mlp")
+
+
+def test_two_entries_of_one_case_are_refused() -> None:
+    with pytest.raises(ValueError, match="entry 2: tp_mlp/n8-m2-l2-128B-f32 is there already"):
+        cases.cases_of(_settings("tp_mlp", TP, TP), _deployment(), "tp_mlp")
+
+
+def test_an_unknown_problem_is_named_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="tp_mpl.*did you mean 'tp_mlp'"):
+        cases.cases_of(_settings("tp_mlp", TP), _deployment(), "tp_mpl")
+    with pytest.raises(ValueError, match="none are configured"):
+        cases.cases_of(_settings("tp_mlp", TP), _deployment(), "grad_ar")
+
+
+def test_rows_fit_the_table_and_give_the_cases_back() -> None:
+    found, said = _settings("tp_mlp", TP, {**TP, "site": "entry"}), list[str]()
+    rows = cases.run(found, _deployment(), "tp_mlp", said.append)["cases"]
+    assert [set(row) for row in rows] == [{c.name for c in CASES.columns}] * 2
+    assert [catalog.case_from_row(row) for row in rows] == cases.cases_of(found, _deployment(), "tp_mlp")
+    assert "2 Cases" in said[0]
+
+
+def test_a_row_whose_id_belongs_to_another_case_is_refused() -> None:
+    (row,) = cases.run(_settings("tp_mlp", TP), _deployment(), "tp_mlp", lambda line: None)["cases"]
+    with pytest.raises(ValueError, match="does not belong"):
+        catalog.case_from_row({**row, "ranks": 4, "ranks_per_node": 4})

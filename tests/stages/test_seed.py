@@ -1,0 +1,96 @@
+"""The seeds table: every strategy forward and backward, with verdicts; the same every time."""
+
+import json
+
+import polars as pl
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.program import json_form
+from overlayccl_core.program.kinds import DType
+from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.stages.seed import Row, seed_rows
+from overlayccl_core.tables.seeds import SEEDS
+from tests.seed_cases import SMALL, case
+
+
+def _rows(name: str, capabilities: Capabilities | None = None, budget: int | None = None) -> list[Row]:
+    return [
+        row for problem in catalog.directions(case(name)) for row in seed_rows(problem, capabilities, budget)
+    ]
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_rows_fit_the_table_and_are_the_same_every_time(name: str) -> None:
+    rows = _rows(name)
+    assert {tuple(row) for row in map(sorted, rows)} == {tuple(sorted(c.name for c in SEEDS.columns))}
+    assert rows == _rows(name)
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    assert frame.group_by("case", "direction", "strategy").len()["len"].max() == 1
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_every_direction_has_one_developer_and_all_that_is_applicable_is_proven(name: str) -> None:
+    for direction in {row["direction"] for row in _rows(name)}:
+        rows = [row for row in _rows(name) if row["direction"] == direction]
+        assert [row["role"] for row in rows].count("developer") == 1
+        assert [row["role"] for row in rows].count("hand_bundled") == 1
+        for row in rows:
+            if row["status"] == "program":
+                assert (row["legality"], row["equivalence"], row["reason"]) == ("pass", "pass", "ok")
+            else:
+                assert (row["status"], row["message"]) == ("not_applicable", "one tier")
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_a_row_holds_the_program_that_its_recipe_replays(name: str) -> None:
+    directions = {p.direction.value: p for p in catalog.directions(case(name))}
+    for row in _rows(name):
+        if row["status"] == "program":
+            stored = json_form.loads(row["program_json"])
+            recipe = Recipe.from_json(json.loads(row["recipe"]))
+            again = replay(recipe, directions[row["direction"]])
+            assert stored.digest == row["program"] == again.digest
+            assert stored.value_digest == row["value_digest"]
+            assert len(stored.collectives) == row["collectives"]
+
+
+def test_the_developers_backward_is_what_autograd_gives_where_nothing_is_demanded_at_the_entry() -> None:
+    def developer(name: str) -> Row:
+        return next(r for r in _rows(name) if r["direction"] == "backward" and r["role"] == "developer")
+
+    assert developer("uniform_a2a")["strategy"] == "transpose_of_developer"
+    assert developer("uniform_a2a")["collectives"] == 2
+    assert developer("tp_mlp")["strategy"] == "simplified_transpose_of_developer"
+    assert developer("tp_mlp")["collectives"] == 0
+
+
+def test_what_the_library_cannot_do_is_listed_with_the_reason_and_not_proven() -> None:
+    only = Capabilities(
+        [
+            Capability(
+                operation=operation,
+                group_size=4,
+                dtype=DType.FLOAT32,
+                payload_bytes=4,
+                supported=True,
+                evidence="tried",
+            )
+            for operation in ("all_reduce", "all_gather", "reduce_scatter")
+        ]
+    )
+    rows = {row["strategy"]: row for row in _rows("uniform_a2a", only) if row["direction"] == "forward"}
+    assert rows["native"]["reason"] == "unsupported"
+    assert rows["native"]["equivalence"] is None
+    assert rows["developer"]["reason"] == "ok"
+
+
+def test_what_does_not_fit_in_memory_is_listed_with_its_peak() -> None:
+    rows = {row["strategy"]: row for row in _rows("tp_mlp", None, 2000) if row["direction"] == "forward"}
+    assert (rows["all_to_all_of_copies"]["reason"], rows["all_to_all_of_copies"]["legality"]) == (
+        "memory",
+        "fail",
+    )
+    assert rows["all_to_all_of_copies"]["peak_bytes"] > 2000
+    assert rows["developer"]["legality"] == "pass"

@@ -12,7 +12,6 @@ from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
 
-FITTED_SEED = 1  # of the Programs that are fitted; those that are held out have another
 MOST_OPERATIONS = 8
 SMALLEST_LOG2, LARGEST_LOG2 = 8.0, 19.0  # elements of a collective's larger side
 REUSE_CHANCE, LOCAL_CHANCE, WAIT_CHANCE, BOUNDARY_CHANCE = 0.4, 0.4, 0.4, 0.1

@@ -9,7 +9,7 @@ import polars as pl
 from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
 from overlayccl_core.deployments.capabilities import Capabilities, operation_name
 from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.probes.mixed import FITTED_SEED, mixed_probes
+from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.payload import group_size, payload_bytes
@@ -30,26 +30,21 @@ def run(
     """The rows of `probes`. `code`: digest of the rule's code; launches of another are not reused."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     probes = [probe for probe in probes_of(deployment, settings) if _supported(probe, can, progress)]
-    backend, measure = backend_of(deployment), settings.measure
+    backend = backend_of(deployment)
     progress(f"{deployment.name}: emitting {len(probes)} probes")
     jobs = [
         Job(
             key=probe.name,
             program=probe.program,
             source=backend.emit(probe.program),
-            rounds=None if probe.role is Role.HELD_OUT else measure.probe_rounds,
+            rounds=None if probe.role is Role.HELD_OUT else settings.probe.rounds_of_fitted,
         )
         for probe in probes
     ]
     timing = TimingSettings(
-        seconds=measure.probe_seconds + measure.heldout_seconds,
-        minimum_rounds=measure.heldout_rounds,
-        min_sample_ms=measure.min_sample_ms,
-        max_repeats=measure.max_repeats,
-        cold_rounds=measure.cold_rounds,
-        program_timeout_s=measure.program_timeout_s,
-        start_timeout_s=measure.start_timeout_s,
-        foreign_cpu_limit=measure.foreign_cpu_limit,
+        seconds=settings.probe.seconds,
+        minimum_rounds=settings.probe.minimum_rounds,
+        maximum_rounds=settings.probe.maximum_rounds,
     )
     timed = time_programs(jobs, deployment, timing, partial_dir, "probe", code, progress)
     by_name = {probe.name: probe for probe in probes}
@@ -66,16 +61,16 @@ def run(
 
 def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
     """All probes of a run. ValueError if held-out ones are to be drawn from the seed of the fitted ones."""
-    heldout, measure = settings.heldout_seed, settings.measure
-    if heldout == FITTED_SEED:
+    fitted, heldout = settings.probe.mixed_seed, settings.heldout_seed
+    if heldout == fitted:
         raise ValueError(
             f"heldout_seed must differ from the seed of the fitted mixed Programs (got {heldout} for both): "
             f"choose another, --config heldout_seed={heldout + 1}"
         )
     return [
         *structured_probes(deployment),
-        *mixed_probes(deployment, seed=FITTED_SEED, count=measure.mixed_programs, role=Role.MIXED),
-        *mixed_probes(deployment, seed=heldout, count=measure.heldout_programs, role=Role.HELD_OUT),
+        *mixed_probes(deployment, seed=fitted, count=settings.probe.mixed, role=Role.MIXED),
+        *mixed_probes(deployment, seed=heldout, count=settings.probe.heldout, role=Role.HELD_OUT),
     ]
 
 

@@ -99,7 +99,8 @@ def measure(
         Job(key=one.strategy, program=one.program, source=backend.emit(one.program))
         for one in programs.values()
     ]
-    timed = time_programs(jobs, deployment, TimingSettings(seconds=seconds), partial_dir, "try", "", progress)
+    timing = TimingSettings(seconds=seconds, foreign_cpu_limit=NEVER_REPEATED)
+    timed = time_programs(jobs, deployment, timing, partial_dir, "try", "", progress)
     samples = measurements(one.columns(programs[one.program].program) for one in timed)
     return [
         Contender(

@@ -28,9 +28,9 @@ class Phase(IntEnum):
 
 
 class Status:
-    """int64[ranks, 5] in a file: process id, phase, job, steps taken, round. Each rank writes its own row."""
+    """int64[ranks, 6] in a file, a row each: process id, phase, job, steps taken, round, when it failed (ns)."""
 
-    PID, PHASE, JOB, STEPS, ROUND = range(5)
+    PID, PHASE, JOB, STEPS, ROUND, FAILED_NS = range(6)
 
     def __init__(self, array: NDArray[np.int64]) -> None:
         self.array = array
@@ -38,14 +38,14 @@ class Status:
     @classmethod
     def create(cls, path: Path, ranks: int) -> "Status":
         """A new file with no rank started."""
-        array = np.memmap(path, np.int64, "w+", shape=(ranks, 5))
+        array = np.memmap(path, np.int64, "w+", shape=(ranks, 6))
         array[:, cls.JOB] = NO_JOB
         return cls(array)
 
     @classmethod
     def open(cls, path: Path, ranks: int) -> "Status":
         """The file that the launcher created."""
-        return cls(np.memmap(path, np.int64, "r+", shape=(ranks, 5)))
+        return cls(np.memmap(path, np.int64, "r+", shape=(ranks, 6)))
 
     def row(self, rank: int) -> "RankStatus":
         """The row that a rank writes."""
@@ -72,6 +72,11 @@ class RankStatus:
         """A new phase begins."""
         self._row[Status.PHASE] = phase
         self._row[Status.STEPS] += 1
+
+    def fail(self, now_ns: int) -> None:
+        """It raised, at a time of CLOCK_MONOTONIC."""
+        self._row[Status.FAILED_NS] = now_ns
+        self._row[Status.PHASE] = Phase.FAILED
 
     def work_on(self, job: int) -> None:
         """One more step, on a job (or on none)."""

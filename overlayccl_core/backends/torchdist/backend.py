@@ -18,6 +18,7 @@ from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 
+REQUIRES = ("torch",)
 WORKER = "overlayccl_core.backends.torchdist.worker"
 
 

@@ -62,7 +62,7 @@ def _no_watch(_rows: NDArray[np.int64]) -> None:
 
 
 def launch(plan: Launch, watch: Watch = _no_watch) -> Outcome:
-    """Run the ranks to their end. `watch` sees the status rows [ranks, 4] ten times a second.
+    """Run the ranks to their end. `watch` sees the status rows [ranks, 6] ten times a second.
 
     LaunchError if a rank dies, raises, or hangs; on every way out, KeyboardInterrupt included, all processes
     of the launch have ended.
@@ -75,7 +75,7 @@ def launch(plan: Launch, watch: Watch = _no_watch) -> Outcome:
         )  # fmt: skip
         watcher = _Watcher(plan, status, process)
         try:
-            while process.poll() is None:
+            while process.poll() is None and not watcher.all_done():
                 watch(status.snapshot())
                 watcher.look()
                 time.sleep(POLL_S)
@@ -126,11 +126,15 @@ class _Watcher:
         elif now - self._moved_at > self.plan.step_timeout_s:
             raise self._error(rows, self._behind(rows), f"took no step for {self.plan.step_timeout_s:.0f} s")
 
+    def all_done(self) -> bool:
+        """True once every rank has said so: how it leaves the process group does not matter any more."""
+        return bool((self.status.snapshot()[:, Status.PHASE] == Phase.DONE).all())
+
     def check_end(self) -> None:
-        """Raise LaunchError unless torchrun ended well and every rank says that it is done."""
+        """Raise LaunchError unless every rank says that it is done."""
         rows = self.status.snapshot()
         self._check_alive(rows)
-        if self.process.returncode or (rows[:, Status.PHASE] != Phase.DONE).any():
+        if not self.all_done():
             unfinished = np.flatnonzero(rows[:, Status.PHASE] != Phase.DONE)
             raise self._error(
                 rows, unfinished, f"ended without a result; torchrun gave {self.process.returncode}"
@@ -146,15 +150,40 @@ class _Watcher:
         return {int(pid) for pid in self.status.snapshot()[:, Status.PID] if pid > 0}
 
     def _check_alive(self, rows: NDArray[np.int64]) -> None:
-        failed = np.flatnonzero(rows[:, Status.PHASE] == Phase.FAILED)
-        if len(failed):
-            raise self._error(rows, failed[:1], f"raised {self._raised(int(failed[0]))}")
+        if (rows[:, Status.PHASE] == Phase.FAILED).any() or self._dead(rows):
+            raise self._blame(rows)
+
+    def _dead(self, rows: NDArray[np.int64]) -> list[int]:
+        """Ranks whose process has ended before they were done and without a word."""
+        found = []
         for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
-            if pid and phase != Phase.DONE and not ((s := processes.state(pid)) and s.alive):
-                fresh = self.status.snapshot()  # it may have said so after the look at its row
-                if fresh[rank, Status.PHASE] in (Phase.DONE, Phase.FAILED):
-                    return
-                raise self._error(rows, np.array([rank]), f"died{self._exit_text(pid)}")
+            state = processes.state(pid) if pid else None
+            if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
+                found.append(rank)
+        still = self.status.snapshot()[found, Status.PHASE]  # it may have said so after the look at its row
+        return [r for r, phase in zip(found, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
+
+    def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
+        """Which rank began it: the others break off, or are ended by torchrun, because of it.
+
+        A rank that died by itself comes before those that raised (a lost peer makes them raise), and of those
+        the first to raise comes before the others.
+        """
+        end = time.monotonic() + REPORT_PATIENCE_S
+        while self.process.poll() is None and time.monotonic() < end:
+            time.sleep(POLL_S)
+        now = self.status.snapshot()
+        codes = {rank: self._exit_code(int(rows[rank, Status.PID])) for rank in self._dead(now)}
+        died = [rank for rank, code in codes.items() if code not in (None, -signal.SIGTERM)]
+        if died:
+            code = codes[died[0]] or 0
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            return self._error(rows, np.array(died[:1]), f"died ({how})")
+        failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
+        if len(failed):
+            first = failed[np.argmin(now[failed, Status.FAILED_NS])]
+            return self._error(now, np.array([first]), f"raised {self._raised(int(first))}")
+        return self._error(rows, np.array(list(codes)[:1] or [0]), "died")
 
     def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The ranks that hold up the others: stopped ones, else those that took the fewest steps."""
@@ -189,16 +218,11 @@ class _Watcher:
             path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
         )
 
-    def _exit_text(self, pid: int) -> str:
-        """` (SIGKILL)`, once torchrun has reported how the process ended."""
-        end = time.monotonic() + REPORT_PATIENCE_S
-        while time.monotonic() < end:
-            text = (self.plan.folder / LOG_FILE).read_text(errors="replace")
-            if found := re.search(rf"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*{pid}\)", text):
-                code = int(found[1])
-                return f" ({signal.Signals(-code).name})" if code < 0 else f" (exit code {code})"
-            time.sleep(POLL_S)
-        return ""
+    def _exit_code(self, pid: int) -> int | None:
+        """How a process ended, as torchrun reports it."""
+        text = (self.plan.folder / LOG_FILE).read_text(errors="replace")
+        found = re.search(rf"exitcode\s*:\s*(-?\d+)\)?[^\n]*\(pid:\s*{pid}\)", text)
+        return int(found[1]) if found else None
 
     def _log_tail(self, phase: Phase) -> str:
         """What was printed last, where ranks ended before they could say anything themselves."""

@@ -16,6 +16,7 @@ from overlayccl_core.backends.status import Phase, RankStatus, Status
 from overlayccl_core.backends.torchdist.launch import STATUS_FILE
 
 LEAD_NS = 2_000_000  # an all_reduce of 8 bytes is usually over within 2 ms
+STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
 NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
 
 
@@ -50,7 +51,7 @@ class Rank:
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
-    """Join the process group, do the work, leave. An exception goes to rank-<r>.error and ends the launch."""
+    """Join the process group, do the work, say so. An exception goes to rank-<r>.error and ends the launch."""
     processes.die_with_parent()
     index, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     status = Status.open(folder / STATUS_FILE, ranks).row(index)
@@ -61,13 +62,14 @@ def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
         device = _device(library)
         dist.init_process_group(library, timeout=NEVER)
         work(Rank(index=index, ranks=ranks, device=device, status=status, folder=folder))
-        dist.barrier()
         status.enter(Phase.DONE)
-        dist.destroy_process_group()  # a rank that exits without it may abort in the library's threads
+        time.sleep(STAY_S)
     except Exception:
+        failed_ns = time.monotonic_ns()
         (folder / f"rank-{index}.error").write_text(traceback.format_exc())
-        status.enter(Phase.FAILED)
+        status.fail(failed_ns)
         os._exit(1)  # the group cannot be left in order: the others may be inside a collective
+    os._exit(0)
 
 
 def _device(library: str) -> str:

@@ -1,0 +1,54 @@
+"""Batches of small Programs for tests of timing."""
+
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.program.tracing import trace_source
+from tests.small_problems import exchange, strategy
+
+BODIES = {
+    "reduce": 'io.write("y", all_reduce(io.read("x")))',
+    "gather and slice": 'io.write("y", slice_axis(all_gather(io.read("x")), 0, 8, 64))',
+    "twice": 'io.write("y", all_reduce(scale(all_reduce(io.read("x")), 1, 2)))',
+}
+
+
+def deployment(ranks: int = 2) -> Deployment:
+    return Deployment(
+        name="here", backend="torchdist", ranks=ranks, ranks_per_node=ranks,
+        tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30,
+    )  # fmt: skip
+
+
+def jobs(ranks: int = 2, names: tuple[str, ...] = tuple(BODIES)) -> list[Job]:
+    problem = exchange(ranks, {"x": (64,)}, {"y": (64,)})
+    words = "all_gather, all_reduce, scale, slice_axis"
+    programs = {name: trace_source(strategy(BODIES[name], words), "tried", problem) for name in names}
+    return [Job(key=name, program=program, source=emit(program)) for name, program in programs.items()]
+
+
+def broken_job(statement: str, ranks: int = 2) -> Job:
+    """A Program whose module misbehaves on rank 1: `statement` runs there before anything else."""
+    [job] = jobs(ranks, ("reduce",))
+    spoiled = job.source.replace(
+        "def forward():\n", f"def forward():\n    if dist.get_rank() == 1:\n        {statement}\n"
+    )
+    assert spoiled != job.source
+    return Job(key="the broken one", program=job.program, source=spoiled)
+
+
+def settings(**changes: Any) -> TimingSettings:
+    """Quick and indifferent to what else runs on the machine."""
+    quick = {
+        "seconds": 30.0, "minimum_rounds": 2, "maximum_rounds": 4, "min_sample_ms": 1.0, "max_repeats": 3,
+        "foreign_cpu_limit": 1.0, "program_timeout_s": 6.0,
+    }  # fmt: skip
+    return TimingSettings(**{**quick, **changes})
+
+
+def leftovers(folder: Path) -> list[str]:
+    """What a batch left that is neither a finished launch nor a folder of launches."""
+    return [str(p) for p in folder.rglob("*") if p.is_file() and p.suffix != ".parquet"]

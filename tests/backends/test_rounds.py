@@ -1,0 +1,45 @@
+"""How often and in which order Programs are called."""
+
+import pytest
+
+from overlayccl_core.backends.rounds import planned_rounds, repeats_for, visits
+
+
+@pytest.mark.parametrize(
+    ("call_s", "repeats"),
+    [(0.001, 16), (0.0011, 15), (0.005, 4), (0.0159, 2), (0.016, 1), (2.0, 1), (1e-7, 16)],
+)
+def test_a_sample_lasts_at_least_sixteen_ms_with_at_most_sixteen_calls(call_s: float, repeats: int) -> None:
+    assert repeats_for(call_s, min_sample_ms=16.0, max_repeats=16) == repeats
+
+
+def test_rounds_follow_from_the_budget() -> None:
+    rounds = planned_rounds([0.1, 0.3], [None, None], budget_s=8.0, cold_rounds=2, maximum_rounds=60)
+    assert rounds == 18
+    assert planned_rounds([0.1, 0.3], [None, None], budget_s=1e3, cold_rounds=2, maximum_rounds=60) == 60
+
+
+def test_never_fewer_than_two_rounds() -> None:
+    assert planned_rounds([10.0], [None], budget_s=1.0, cold_rounds=2, maximum_rounds=60) == 2
+
+
+def test_programs_with_a_limit_leave_the_budget_to_the_others() -> None:
+    rounds = planned_rounds([0.1, 0.3], [None, 5], budget_s=8.0, cold_rounds=2, maximum_rounds=100)
+    assert rounds == 57
+
+
+def test_one_round_visits_every_program_once_in_an_order_of_its_own() -> None:
+    plan = visits(6, [None] * 8, cold_rounds=2, seed=4)
+    assert len(plan) == 8
+    assert all(sorted(jobs) == list(range(8)) for jobs in plan)
+    assert len({tuple(jobs) for jobs in plan}) > 4
+    assert (
+        plan == visits(6, [None] * 8, cold_rounds=2, seed=4) != visits(6, [None] * 8, cold_rounds=2, seed=5)
+    )
+
+
+def test_a_limited_program_is_visited_all_over_the_batch() -> None:
+    plan = visits(20, [None, 5], cold_rounds=2, seed=0)
+    with_it = [index - 2 for index, jobs in enumerate(plan) if 1 in jobs]
+    assert with_it[:2] == [-2, -1]
+    assert with_it[2:] == [3, 7, 11, 15, 19]

@@ -1,0 +1,162 @@
+"""Timing on real ranks: what a batch gives, keeps and does again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from overlayccl_core.backends import processes
+from overlayccl_core.backends.partial import LAUNCH
+from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.tables.table import read
+from tests.backends.batches import BODIES, broken_job, deployment, jobs, leftovers, settings
+
+pytestmark = pytest.mark.ranks
+
+
+def silent(_line: str) -> None:
+    """No progress."""
+
+
+def ranks_of(folder: Path) -> list[psutil.Process]:
+    """Processes that belong to launches in a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(str(folder) in part for part in process.cmdline()) and process.pid != os.getpid():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path: Path) -> None:
+    said: list[str] = []
+    first = time_programs(jobs(), deployment(), settings(), tmp_path, "bench", "code", said.append)
+    assert [timed.key for timed in first] == list(BODIES)
+    for timed in first:
+        assert timed.complete and timed.launch == 0 and timed.rounds == 4
+        assert len(timed.cold_us) == 2 and min(timed.samples_us) > 0
+        assert set(timed.slowest_rank) <= {0, 1} and 1 <= timed.repeats <= 3
+        assert "torch 2" in timed.fingerprint
+    assert any("2 ranks" in line for line in said)
+    assert leftovers(tmp_path) == []
+    started = time.monotonic()
+    assert time_programs(jobs(), deployment(), settings(), tmp_path, "bench", "code", silent) == first
+    assert time.monotonic() - started < 1.0
+    [kept] = tmp_path.glob("bench-*")
+    again = time_programs(jobs(names=("twice",)), deployment(), settings(), tmp_path, "bench", "code", silent)
+    assert [t.key for t in again] == ["twice"] and len(list(tmp_path.glob("bench-*"))) == 2 and kept.exists()
+
+
+def test_a_budget_below_the_floor_is_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    tight = settings(seconds=1.0, minimum_rounds=4)
+    timed = time_programs(jobs(), deployment(), tight, tmp_path, "bench", "code", said.append)
+    assert timed[0].rounds == 2
+    assert any("below the floor of 4" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("statement", "pattern"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", r"died \(SIGKILL\) while \w+ at Program the broken one"),
+        ("import os; os.kill(os.getpid(), 19)", r"took no step for 6 s while \w+ at Program the broken one"),
+        ("raise RuntimeError('no luck')", r"raised RuntimeError: no luck at Program the broken one"),
+    ],
+    ids=["killed", "stopped", "raising"],
+)
+def test_a_rank_that_fails_ends_the_batch_naming_rank_and_program(
+    tmp_path: Path, statement: str, pattern: str
+) -> None:
+    batch = [*jobs(), broken_job(statement)]
+    started = time.monotonic()
+    with pytest.raises(ValueError, match=f"rank 1 of 2 {pattern}"):
+        time_programs(batch, deployment(), settings(), tmp_path, "bench", "code", silent)
+    assert time.monotonic() - started < 30
+    assert ranks_of(tmp_path) == []
+    assert leftovers(tmp_path) == []
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from overlayccl_core.backends.timing import time_programs
+from tests.backends.batches import deployment, jobs, settings
+many = settings(seconds=600.0, maximum_rounds=100000, min_sample_ms=30.0, max_repeats=200)
+time_programs(jobs(), deployment(), many, Path(sys.argv[1]), "bench", "code", lambda line: print(line, flush=True))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_an_interrupted_batch_leaves_no_process_and_goes_on_where_it_was(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "s of 600 s" in line and "round 0" not in line:
+            break
+    time.sleep(1.0)
+    process.send_signal(how)
+    process.wait(20)
+    process.stdout.close()
+    end = time.monotonic() + 10
+    while ranks_of(tmp_path) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert ranks_of(tmp_path) == []
+
+    [folder] = tmp_path.glob("bench-*")
+    if how is signal.SIGKILL:
+        assert (folder / "launch-0").is_dir()
+    else:
+        assert leftovers(tmp_path) == []
+        assert read(LAUNCH, folder / "launch-0.parquet")["rounds"].min() >= 1
+
+
+def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_timed(tmp_path: Path) -> None:
+    """Rank 1 dies in its ninth call, once: what was finished stays, the next run brings what is missing."""
+    mark = tmp_path / "mark"
+    dies_once = (
+        "import os, pathlib; global calls; calls = globals().get('calls', 0) + 1; mark = pathlib.Path("
+        f"{str(mark)!r}); calls == 9 and not mark.exists() and (mark.touch(), os.kill(os.getpid(), 9))"
+    )
+    batch = [*jobs(), broken_job(dies_once)]
+    rules = settings(max_repeats=1, maximum_rounds=8)
+    with pytest.raises(ValueError, match=r"died \(SIGKILL\) while timing"):
+        time_programs(batch, deployment(), rules, tmp_path, "bench", "code", silent)
+    [folder] = tmp_path.glob("bench-*")
+    cut_off = read(LAUNCH, folder / "launch-0.parquet")
+    finished = cut_off["rounds"][0]
+    assert cut_off["complete"].to_list() == [False] * 4
+    assert cut_off["planned_rounds"].to_list() == [8] * 4 and 3 <= finished <= 5
+
+    said: list[str] = []
+    timed = time_programs(batch, deployment(), rules, tmp_path, "bench", "code", said.append)
+    assert any("continuing" in line for line in said)
+    for job in batch:
+        rounds = {t.launch: t.rounds for t in timed if t.key == job.key}
+        assert rounds == {0: finished, 1: 8 - finished}
+
+
+def test_cpu_time_of_strangers_is_seen_and_one_s_own_is_not() -> None:
+    burn = "import time\nend = time.monotonic() + 2.0\nwhile time.monotonic() < end: pass"
+    stranger = subprocess.Popen([sys.executable, "-c", burn])
+    time.sleep(0.3)
+    before = [processes.read_cpu([os.getpid()]), processes.read_cpu([os.getpid(), stranger.pid])]
+    time.sleep(1.0)
+    after = [processes.read_cpu([os.getpid()]), processes.read_cpu([os.getpid(), stranger.pid])]
+    stranger.wait()
+    foreign, own = (processes.foreign_share(a, b, 1) for a, b in zip(before, after, strict=True))
+    assert foreign > 0.4
+    assert own <= foreign - 0.4

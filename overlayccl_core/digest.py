@@ -1,14 +1,14 @@
 """Identity of a rule's code: what a change of reruns the rule, and nothing else does.
 
 A rule runs one script of `workflow_scripts/`. Its code is that script, all that it imports from here, the
-plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings and
-formatting do not count: the syntax tree is hashed. (Another minor version of Python writes a syntax tree
+plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
+and formatting do not count: the syntax tree is hashed. (Another minor version of Python writes a syntax tree
 differently: moving to one reruns everything.)
 
 What the closure follows, read from the source without running it:
-  imports                                      of modules of ours, with the packages above them
-  "overlayccl_core.backends.torchdist.worker"  a module's dotted name in a string: it is run as `python -m`
-  "deployment.schema.json"                     a data file's name in a string: beside the module or from the package
+  imports of modules of ours, with the packages above them;
+  "overlayccl_core.backends.torchdist.worker": a module's dotted name in a string, as it is run by `python -m`;
+  "deployment.schema.json": a data file's name in a string, beside the module or counted from the package.
 """
 
 import ast

@@ -3,7 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -82,6 +82,10 @@ class Settings:
         """Some fields as JSON with sorted keys: equal values, equal text."""
         whole = asdict(self)
         return json.dumps({name: whole[name] for name in names}, sort_keys=True)
+
+    def of_problem(self, problem: str) -> "Settings":
+        """These settings with the Cases of one Problem only."""
+        return replace(self, problems=(problem,), cases={problem: self.cases[problem]})
 
     @classmethod
     def from_part(cls, text: str) -> "Settings":

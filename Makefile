@@ -1,0 +1,45 @@
+# make run: everything for this machine.   make test, lint, bench: for those who work on it.
+.DEFAULT_GOAL := run
+.PHONY: run env dev test lint bench report clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON := $(shell for v in python3.13 python3.12 python3.11 python3; do \
+	$$v -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$v && break; done)
+
+run: env ## the whole pipeline: results/local, and a table at the end
+	@start=$$(date +%s); $(BIN)/snakemake --profile local all; code=$$?; \
+	echo "make run: $$(( $$(date +%s) - start )) s"; exit $$code
+
+env: $(VENV)/.ready-local ## what running needs
+dev: $(VENV)/.ready-dev ## what tests and linters need on top
+
+$(VENV)/.ready-local: envs/local.txt pyproject.toml
+$(VENV)/.ready-dev: envs/dev.txt envs/local.txt pyproject.toml
+$(VENV)/.ready-%:
+	@test -n "$(PYTHON)" || { echo "OverlayCCL needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) -V) from envs/$*.txt"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet -r envs/$*.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: dev ## the whole suite: without ranks on two workers, then with ranks, alone
+	$(BIN)/python -m pytest -n 2 -m "not ranks" -q
+	$(BIN)/python -m pytest -n 0 -m ranks -q
+
+lint: dev ## formatters and checkers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakemake --profile local --lint
+
+bench: dev ## speed of tracing, proof, price and emitted modules
+	$(BIN)/python -m benchmarks
+
+report: env ## the summary of the last run
+	$(BIN)/overlayccl summary
+
+clean: ## results and caches; the environment stays
+	rm -rf results .snakemake .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,31 @@
+# Everything that OverlayCCL finds out about a deployment:  snakemake --profile local all
+# What is measured is in config/, where it runs in profiles/, one phase per file in rules/.
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+configfile: "config/config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/measure.smk"
+include: "rules/model.smk"
+include: "rules/problems.smk"
+include: "rules/summary.smk"
+
+
+wildcard_constraints:
+    deployment="[a-z][a-z0-9_-]*",
+    problem="[a-z][a-z0-9_]*",
+
+
+localrules:
+    all,
+
+
+rule all:
+    default_target: True
+    input:
+        f"{RESULTS}/summary.parquet",

@@ -1,0 +1,36 @@
+# Preflight, paths and parameters that the rules share.
+#
+# A parameter that no command prints is there to be compared: a rule runs again when one of its parameters differs
+# from the run before. `code` is the digest of all that the rule's command imports or loads.
+
+import sys
+
+from snakemake.exceptions import WorkflowError
+
+if str(workflow.basedir) not in sys.path:
+    sys.path.insert(0, str(workflow.basedir))
+
+from workflow_scripts.pipeline import prefer_this_python, prepare
+
+prefer_this_python()
+try:
+    PIPELINE = prepare(config, overrides=workflow.config_settings.config)
+except ValueError as error:
+    raise WorkflowError(str(error)) from None
+
+RESULTS = f"results/{PIPELINE.deployment.name}"
+PARTIAL = "results/{deployment}/.partial"
+LOGS = "results/{deployment}/logs"
+
+
+def code(rule):
+    """The digest of a rule's code, for the Problem of its wildcards."""
+    return lambda wildcards: PIPELINE.code(rule, wildcards.get("problem"))
+
+
+def of_problems(table):
+    """A table of every configured Problem."""
+    return [
+        f"{RESULTS}/problems/{problem}/{table}.parquet"
+        for problem in PIPELINE.settings.problems
+    ]

@@ -1,0 +1,89 @@
+# Timing rules: they ask for all cores and for the machine, so nothing else runs beside them.
+
+
+rule selftest:
+    """All checks that must hold before anything is timed, and what the library can do."""
+    output:
+        selftest="results/{deployment}/selftest.parquet",
+        selftest_sidecar="results/{deployment}/selftest.sidecar.json",
+        capabilities="results/{deployment}/capabilities.parquet",
+        capabilities_sidecar="results/{deployment}/capabilities.sidecar.json",
+    log:
+        f"{LOGS}/selftest.log",
+    benchmark:
+        f"{LOGS}/selftest.tsv"
+    conda:
+        "overlayccl"
+    threads: workflow.cores
+    resources:
+        machine=1,
+    params:
+        code=code("selftest"),
+        deployment=PIPELINE.deployment_json,
+        file=PIPELINE.deployment_file,
+        partial=PARTIAL,
+    message:
+        "Checking the ranks of {wildcards.deployment} and what their library can do"
+    shell:
+        "python -m workflow_scripts.selftest --deployment {params.file} --partial {params.partial}"
+        " --outputs {output} --log {log}"
+
+
+rule probe:
+    """Raw samples of structured, mixed and held-out Programs."""
+    input:
+        "results/{deployment}/capabilities.parquet",
+    output:
+        probes="results/{deployment}/probes.parquet",
+        sidecar="results/{deployment}/probes.sidecar.json",
+    log:
+        f"{LOGS}/probe.log",
+    benchmark:
+        f"{LOGS}/probe.tsv"
+    conda:
+        "overlayccl"
+    threads: workflow.cores
+    resources:
+        machine=1,
+    params:
+        code=code("probe"),
+        deployment=PIPELINE.deployment_json,
+        file=PIPELINE.deployment_file,
+        partial=PARTIAL,
+        settings=PIPELINE.settings.part("probe", "heldout_seed"),
+    message:
+        "Timing probe Programs on {wildcards.deployment}"
+    shell:
+        "python -m workflow_scripts.probe --deployment {params.file} --settings {params.settings:q}"
+        " --partial {params.partial} --code {params.code}"
+        " --inputs {input} --outputs {output} --log {log}"
+
+
+rule bench:
+    """Raw samples of a Problem's proven seeds."""
+    input:
+        "results/{deployment}/problems/{problem}/seeds.parquet",
+    output:
+        bench="results/{deployment}/problems/{problem}/bench.parquet",
+        sidecar="results/{deployment}/problems/{problem}/bench.sidecar.json",
+    log:
+        f"{LOGS}/bench-{{problem}}.log",
+    benchmark:
+        f"{LOGS}/bench-{{problem}}.tsv"
+    conda:
+        "overlayccl"
+    threads: workflow.cores
+    resources:
+        machine=1,
+    params:
+        code=code("bench"),
+        deployment=PIPELINE.deployment_json,
+        file=PIPELINE.deployment_file,
+        partial=PARTIAL,
+        settings=PIPELINE.settings.part("bench"),
+    message:
+        "Timing the proven strategies of {wildcards.problem}"
+    shell:
+        "python -m workflow_scripts.bench --deployment {params.file} --problem {wildcards.problem}"
+        " --settings {params.settings:q} --partial {params.partial} --code {params.code}"
+        " --inputs {input} --outputs {output} --log {log}"

@@ -1,0 +1,35 @@
+# What people read.
+
+
+rule summary:
+    """Proof, price and measurement of every seed side by side; printed when it is done."""
+    input:
+        of_problems("seeds"),
+        of_problems("prices"),
+        of_problems("bench"),
+        of_problems("fidelity"),
+        "results/{deployment}/probes.parquet",
+        "results/{deployment}/fidelity.parquet",
+    output:
+        summary="results/{deployment}/summary.parquet",
+        sidecar="results/{deployment}/summary.sidecar.json",
+    log:
+        f"{LOGS}/summary.log",
+    benchmark:
+        f"{LOGS}/summary.tsv"
+    conda:
+        "overlayccl"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        code=code("summary"),
+        deployment=PIPELINE.deployment_json,
+        file=PIPELINE.deployment_file,
+        problems=",".join(PIPELINE.settings.problems),
+    message:
+        "Summing up {wildcards.deployment}"
+    shell:
+        "python -m workflow_scripts.summary --deployment {params.file} --problems {params.problems}"
+        " --inputs {input} --outputs {output} --log {log}"
+        " && python -m overlayccl_core.cli.main --deployment {wildcards.deployment} summary"

@@ -1,0 +1,27 @@
+"""Time the proven seeds of one Problem."""
+
+from pathlib import Path
+
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.settings import Settings
+from overlayccl_core.stages import bench
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.seeds import SEEDS
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Table bench of one Problem."""
+    found = bench.run(
+        load(command.option("deployment")),
+        Settings.from_part(command.option("settings")),
+        command.read(SEEDS, command.option("problem")),
+        Path(command.option("partial")),
+        progress=command.say,
+        code=command.option("code"),
+    )
+    command.write({BENCH: found["bench"]})
+
+
+if __name__ == "__main__":
+    run("bench", main, "deployment", "settings", "problem", "partial", "code")

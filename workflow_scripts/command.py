@@ -1,0 +1,96 @@
+"""What the commands of all rules share: arguments, progress, checked tables in and out, one message on failure."""
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from overlayccl_core.tables.sidecar import path_of, write_sidecar
+from overlayccl_core.tables.table import Rows, Table, read, write
+
+SIDECAR = ".sidecar.json"
+
+
+class Command:
+    """One run of a rule's command; the paths are those that the rule declares.
+
+    --inputs and --outputs are tables (a sidecar's path among the outputs goes with its table); --log gets every
+    line that people see. What else a rule passes is an argument of its own, named in `options`.
+    """
+
+    def __init__(self, rule: str, options: tuple[str, ...]) -> None:
+        parser = argparse.ArgumentParser(prog=f"python -m workflow_scripts.{rule}")
+        parser.add_argument("--inputs", nargs="*", type=Path, default=[], metavar="TABLE")
+        parser.add_argument("--outputs", nargs="+", type=Path, required=True, metavar="TABLE")
+        parser.add_argument("--log", type=Path, required=True)
+        for option in options:
+            parser.add_argument(f"--{option}", required=True)
+        self.rule = rule
+        self._arguments = parser.parse_args()
+        self._started = datetime.now(UTC)
+        self._arguments.log.parent.mkdir(parents=True, exist_ok=True)
+        self._arguments.log.write_text("")
+
+    def option(self, name: str) -> str:
+        """The value of one of `options`."""
+        return str(getattr(self._arguments, name))
+
+    def say(self, text: str) -> None:
+        """A line for people: on the terminal and in the log."""
+        line = f"[{datetime.now():%H:%M:%S}] {self.rule}: {text}"
+        print(line, file=sys.stderr, flush=True)
+        with self._arguments.log.open("a") as log:
+            log.write(line + "\n")
+
+    def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
+        """The input that holds `table`: the deployment's, or that of a Problem."""
+        return read(table, _one(self._arguments.inputs, table, problem))
+
+    def write(self, tables: Mapping[Table, Rows]) -> None:
+        """Write tables with their sidecars. All rows are checked and written before the first sidecar."""
+        paths = [p for p in self._arguments.outputs if not p.name.endswith(SIDECAR)]
+        written = []
+        for table, rows in tables.items():
+            path = next(p for p in paths if p.stem == table.name)
+            frame = write(table, rows, path)
+            written.append((path, frame.height))
+        for path, rows_written in written:
+            write_sidecar(
+                path,
+                inputs=self._arguments.inputs,
+                command=["python", "-m", f"workflow_scripts.{self.rule}", *sys.argv[1:]],
+                started=self._started,
+                ended=datetime.now(UTC),
+            )
+            self.say(f"{path}: {rows_written} rows (from what and when: {path_of(path).name})")
+
+
+def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
+    """Run a rule's `main`. Exit code 1 after one message for bad input (ValueError) or a traceback for a bug."""
+    command = Command(rule, options)
+    try:
+        main(command)
+    except ValueError as error:
+        command.say(f"ERROR: {error}")
+        sys.exit(1)
+    except Exception:
+        command.say(f"BUG: {traceback.format_exc()}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        command.say("interrupted: what was measured so far is kept")
+        sys.exit(130)
+
+
+def _one(paths: list[Path], table: Table, problem: str | None) -> Path:
+    owner = f"problems/{problem}/" if problem else ""
+    for path in paths:
+        of_problem = "/problems/" in path.as_posix()
+        if path.stem == table.name and (owner in path.as_posix() if problem else not of_problem):
+            return path
+    raise ValueError(
+        f"no input of this command is the table {owner}{table.name}: add it to the rule's inputs"
+    )

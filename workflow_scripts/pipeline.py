@@ -1,0 +1,109 @@
+"""What the Snakefile knows when it is read: configuration, deployment, Cases, and the code of each rule."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core import catalog, loader
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.deployments.deployment import load as load_deployment
+from overlayccl_core.digest import digest
+from overlayccl_core.program.case import Case
+from overlayccl_core.settings import Settings
+from overlayccl_core.settings import load as load_settings
+from overlayccl_core.stages.cases import cases_of
+
+DEPLOYMENTS = Path("config/deployments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text."""
+
+    settings: Settings
+    deployment: Deployment
+    cases: Mapping[str, tuple[Case, ...]]
+
+    @property
+    def deployment_file(self) -> str:
+        """The file that the commands read the deployment from."""
+        return (DEPLOYMENTS / f"{self.deployment.name}.yaml").as_posix()
+
+    @property
+    def deployment_json(self) -> str:
+        """The deployment's fields: a comment in its file changes nothing."""
+        return json.dumps(asdict(self.deployment), sort_keys=True)
+
+    def cases_json(self, problem: str) -> str:
+        """The Cases of a Problem."""
+        return json.dumps([case.to_json() for case in self.cases[problem]], sort_keys=True)
+
+    def settings_of(self, problem: str) -> str:
+        """The part of the settings that Cases are made from."""
+        return self.settings.of_problem(problem).part("cases")
+
+    def code(self, rule: str, problem: str | None = None) -> str:
+        """Digest of a rule's code, for its Problem if it has one."""
+        return digest(rule, *self.plugins(rule, problem))
+
+    def plugins(self, rule: str, problem: str | None = None) -> tuple[str, ...]:
+        """The plug-ins that a rule loads by name, as paths in the package."""
+        if rule in ("selftest", "probe", "bench"):
+            return (_file("backends", self.deployment.backend),)
+        if rule == "summary":
+            return tuple(_file("problems", name) for name in self.settings.problems)
+        if problem is None or rule not in ("cases", "seed"):
+            return ()
+        involved = self._involved(problem)
+        found = [_file("problems", name) for name in involved]
+        if rule == "seed":
+            found += [_file("strategies", name) for name in involved]
+        else:
+            models = {entry["model"] for entry in self.settings.cases[problem] if "model" in entry}
+            found += [_file("workloads", name) for name in models]
+        return tuple(sorted(found))
+
+    def _involved(self, problem: str) -> set[str]:
+        """The Problem and those whose libraries solve its backward."""
+        equal = (catalog.plug_in(problem).equals_backward(case) for case in self.cases[problem])
+        return {problem, *(case.problem for case in equal if case is not None)}
+
+
+def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
+    """Check all that can be checked before a job starts. ValueError: file, field and mend.
+
+    config: as Snakemake merged it. overrides: the keys that came from --config.
+    """
+    settings = load_settings(config, overrides=overrides)
+    deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
+    cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
+    _check_backend(deployment)
+    return Pipeline(settings=settings, deployment=deployment, cases=cases)
+
+
+def prefer_this_python() -> None:
+    """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
+
+    With --sdm conda a rule runs in an environment called overlayccl, whose `python` then comes first.
+    """
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+
+
+def _check_backend(deployment: Deployment) -> None:
+    """The backend's libraries are installed; none of them is imported here."""
+    backend = loader.load("backends", deployment.backend)
+    missing = [name for name in backend.REQUIRES if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"deployment {deployment.name}: backend {deployment.backend} needs {', '.join(missing)}, which "
+            "this Python does not have: `make env` installs it"
+        )
+
+
+def _file(folder: str, name: str) -> str:
+    return loader.path(folder, name).relative_to(loader.ROOT).as_posix()

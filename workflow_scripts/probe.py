@@ -1,0 +1,27 @@
+"""Time the Programs that the cost model is fitted on and judged by."""
+
+from pathlib import Path
+
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.settings import Settings
+from overlayccl_core.stages import probe
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probes import PROBES
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Table probes."""
+    found = probe.run(
+        load(command.option("deployment")),
+        Settings.from_part(command.option("settings")),
+        command.read(CAPABILITIES),
+        Path(command.option("partial")),
+        progress=command.say,
+        code=command.option("code"),
+    )
+    command.write({PROBES: found["probes"]})
+
+
+if __name__ == "__main__":
+    run("probe", main, "deployment", "settings", "partial", "code")

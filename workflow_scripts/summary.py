@@ -1,0 +1,36 @@
+"""Put proof, price and measurement of every seed side by side."""
+
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.stages import summary
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.summary import SUMMARY
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Table summary."""
+    problems = {
+        problem: summary.ProblemTables(
+            seeds=command.read(SEEDS, problem),
+            prices=command.read(PRICES, problem),
+            bench=command.read(BENCH, problem),
+            fidelity=command.read(FIDELITY, problem),
+        )
+        for problem in command.option("problems").split(",")
+    }
+    found = summary.run(
+        load(command.option("deployment")),
+        problems,
+        command.read(PROBES),
+        command.read(FIDELITY),
+        progress=command.say,
+    )
+    command.write({SUMMARY: found["summary"]})
+
+
+if __name__ == "__main__":
+    run("summary", main, "deployment", "problems")

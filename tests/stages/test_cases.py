@@ -46,7 +46,7 @@ def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
     entry = {"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 32}
     (case,) = cases.cases_of(_settings("grad_ar", entry), _deployment(), "grad_ar")
     assert case["sizes"][:3] == (32 * 8, 8, 8 * 8)
-    with pytest.raises(ValueError, match="grad_ar, entry 1: .*a model needs width, hidden, layers"):
+    with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*a model needs width, hidden, layers"):
         cases.cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
 
 
@@ -72,7 +72,7 @@ def test_two_entries_of_one_case_are_refused() -> None:
 
 
 def test_an_unknown_problem_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="tp_mpl.*did you mean 'tp_mlp'"):
+    with pytest.raises(ValueError, match=r"tp_mpl.*did you mean 'tp_mlp'"):
         cases.cases_of(_settings("tp_mlp", TP), _deployment(), "tp_mpl")
     with pytest.raises(ValueError, match="none are configured"):
         cases.cases_of(_settings("tp_mlp", TP), _deployment(), "grad_ar")

@@ -1,0 +1,69 @@
+"""The LIBRARY of a source of strategies."""
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.library import Role, functions_of, read_library
+
+SOURCE = """
+from overlayccl_core.program.language import Library, all_reduce
+
+def one(io, p):
+    io.write("y", _sum(io.read("x")))
+
+def two(io, p):
+    one(io, p)
+
+def three(io, p):
+    one(io, p)
+
+def _sum(x):
+    return all_reduce(x)
+
+"""
+LIBRARY = 'LIBRARY = Library(developer="one", hand_bundled="two", others=("three",))\n'
+
+
+def test_roles_and_functions_are_read_from_the_source() -> None:
+    library = read_library(SOURCE + LIBRARY)
+    assert library.seeds == (("one", Role.DEVELOPER), ("two", Role.HAND_BUNDLED), ("three", Role.OTHER))
+    assert library.functions == ("one", "two", "three")
+    assert functions_of(SOURCE) == ("one", "two", "three")
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("", "the last statement must be LIBRARY"),
+        ('LIBRARY = Library(developer="one", hand_bundled="two")', "exactly developer, hand_bundled, others"),
+        (
+            'LIBRARY = Library("one", hand_bundled="two", others=())',
+            "exactly developer, hand_bundled, others",
+        ),
+        ('LIBRARY = Library(developer="one", hand_bundled="two", others=("four",))', "names 'four'"),
+        ('LIBRARY = Library(developer="one", hand_bundled="two", others=("one",))', "'one' twice"),
+        ('LIBRARY = Library(developer=one, hand_bundled="two", others=())', "must be written out"),
+        (
+            'LIBRARY = Library(developer="one", hand_bundled="two", others="three")',
+            "must be a tuple of names",
+        ),
+        ('LIBRARY = Library(developer="one", hand_bundled=3, others=())', "must each be a name"),
+        (
+            'LIBRARY = Library(developer="one", hand_bundled="two", others=())\nN = 3',
+            "the last statement must",
+        ),
+    ],
+)
+def test_a_wrong_library_is_refused_with_its_line(last: str, message: str) -> None:
+    with pytest.raises(Rejected, match=message) as caught:
+        read_library(SOURCE + last)
+    assert caught.value.line is not None
+    assert caught.value.line >= 13
+
+
+@pytest.mark.parametrize("name", ["tp_mlp", "uniform_a2a", "grad_ar"])
+def test_every_public_function_of_the_shipped_libraries_is_listed(name: str) -> None:
+    library = read_library(catalog.library_source(name))
+    assert {seed for seed, _ in library.seeds} == set(library.functions)
+    assert library.listed.developer == "developer"

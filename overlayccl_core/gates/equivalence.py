@@ -210,7 +210,7 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
             if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
                 raise _Wrong(
                     Reason.GAIN,
-                    f"{port_text(port)} on rank {rank}: absolute coefficients add up to {x.max():g} instead of"
+                    f"{port_text(port)} on rank {rank}: coefficients add up to {x.max():g} instead of"
                     f" {y.max():g}: leave out terms that cancel",
                 )
             largest = max(largest, float(x.max() + y.max()))

@@ -1,0 +1,62 @@
+"""Judging one source by all gates, and showing that it is the named checks that stop a cheat."""
+
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.gates import legality
+from overlayccl_core.gates.equivalence import prove
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.tracing import trace_source
+
+
+def judge(
+    source: str,
+    function: str,
+    problem: Problem,
+    checks: frozenset[Check] = ALL_CHECKS,
+    *,
+    capabilities: Capabilities | None = None,
+    memory_budget_bytes: int | None = None,
+) -> Verdict:
+    """The first verdict that is not pass, else the proof against the function `reference` of the same source."""
+    reference = trace_source(source, "reference", problem)
+    try:
+        program = trace_source(source, function, problem)
+    except Rejected as error:
+        return Verdict(
+            gate=Gate.LEGALITY, outcome=Outcome.FAIL, reason=Reason.NOT_IN_LANGUAGE, message=str(error)
+        )
+    verdict = legality.check(program, capabilities, memory_budget_bytes, checks)
+    return prove(program, reference, checks) if verdict.passed else verdict
+
+
+def assert_stopped(
+    source: str,
+    function: str,
+    problem: Problem,
+    gate: Gate,
+    reason: Reason,
+    *by: Check,
+    capabilities: Capabilities | None = None,
+    memory_budget_bytes: int | None = None,
+) -> Verdict:
+    """Rejected by `gate` for `reason`; accepted without the checks `by`, and rejected by each one of them alone."""
+
+    def judged(checks: frozenset[Check]) -> Verdict:
+        return judge(
+            source,
+            function,
+            problem,
+            checks,
+            capabilities=capabilities,
+            memory_budget_bytes=memory_budget_bytes,
+        )
+
+    verdict = judged(ALL_CHECKS)
+    assert (verdict.gate, verdict.reason) == (gate, reason), verdict
+    assert not verdict.passed
+    without = judged(ALL_CHECKS - set(by))
+    assert without.passed, without
+    for check in by:
+        assert not judged(ALL_CHECKS - (set(by) - {check})).passed, f"{check} alone does not stop it"
+    return verdict

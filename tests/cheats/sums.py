@@ -1,0 +1,86 @@
+"""Cheats at summing x over ranks. Read as text, never executed."""
+
+from overlayccl_core.program.language import (
+    add,
+    all_reduce,
+    cast,
+    concat,
+    pad,
+    scale,
+    select,
+    slice_axis,
+    sub,
+    zeros,
+)
+
+
+def reference(io, p):
+    io.write("y", all_reduce(io.read("x")))
+
+
+def vanishes_modulo_the_prime(io, p):
+    y = all_reduce(io.read("x"))
+    for _ in range(31):
+        y = add(y, y)
+    io.write("y", y)
+
+
+def adds_the_prime_times_a_stranger(io, p):
+    y, z = all_reduce(io.read("x")), io.read("z")
+    io.write("y", add(y, scale(z, 2147483647)))
+
+
+def underflows_and_comes_back(io, p):
+    x = io.read("x")
+    for _ in range(4):
+        x = scale(x, 1, 1125899906842624)
+    y = cast(all_reduce(cast(x, "float64")), "float32")
+    for _ in range(4):
+        y = scale(y, 1125899906842624)
+    io.write("y", y)
+
+
+def loses_bits_by_cancellation(io, p):
+    y, z = all_reduce(io.read("x")), scale(io.read("z"), 524288)
+    io.write("y", sub(add(y, z), z))
+
+
+def overflows_in_16_bits(io, p):
+    x = cast(scale(io.read("x"), 32768), "float16")
+    io.write("y", scale(cast(all_reduce(x), "float32"), 1, 32768))
+
+
+def sums_its_node_only(io, p):
+    io.write("y", all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]]))
+
+
+def rolls_one_element(io, p):
+    y = all_reduce(io.read("x"))
+    rolled = concat([slice_axis(y, 0, 1, p.width - 1), slice_axis(y, 0, 0, 1)])
+    io.write("y", rolled)
+
+
+def drops_the_last_element(io, p):
+    y = all_reduce(io.read("x"))
+    io.write("y", pad(slice_axis(y, 0, 0, p.width - 1), 0, 0, p.width))
+
+
+def wrong_on_one_rank(io, p):
+    y = all_reduce(io.read("x"))
+    io.write("y", add(select(y, [1, 1, 1, 0]), select(io.read("z"), [0, 0, 0, 1])))
+
+
+def multiplies_its_own(io, p):
+    io.write("y", scale(io.read("x"), p.ranks))
+
+
+def zeros_if_wide(io, p):
+    if p.width == 4096:
+        io.write("y", zeros([p.width]))
+    else:
+        io.write("y", all_reduce(io.read("x")))
+
+
+def nothing_if_many(io, p):
+    x = io.read("x")
+    io.write("y", x if p.ranks > 8 else all_reduce(x))

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.torchdist.launch import Launch, launch
+from overlayccl_core.backends.torchdist.selftest import Selftest
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
+Rows = list[dict[str, Any]]
 WORKER = "overlayccl_core.backends.torchdist.worker"
 
 
@@ -54,7 +56,19 @@ def time_launch(folder: Path, plan: LaunchPlan, watch: Callable[[NDArray[np.int6
     return outcome.foreign_cpu_share
 
 
-def doctor(deployment: Deployment) -> list[dict[str, Any]]:
+def selftest(deployment: Deployment, folder: Path, progress: Callable[[str], None]) -> tuple[Rows, Rows]:
+    """(rows of selftest, rows of capabilities). SelftestError (a ValueError) if the library computes wrongly."""
+    checks = Selftest(
+        deployment=deployment,
+        folder=folder,
+        fingerprint=fingerprint(deployment),
+        time_launch=lambda work, plan: time_launch(work, plan, lambda _rows: None),
+        progress=progress,
+    )
+    return checks.run()
+
+
+def doctor(deployment: Deployment) -> Rows:
     """What this machine has for the deployment: rows of check, ok, detail."""
     found = util.find_spec("torch") is not None
     version = metadata.version("torch") if found else "not installed: run `make`"

@@ -1,0 +1,18 @@
+"""Rule selftest: do the ranks compute what they should, and what can their library do?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.deployments.deployment import Deployment
+
+Rows = list[dict[str, Any]]
+
+
+def run(deployment: Deployment, partial_dir: Path, *, progress: Callable[[str], None]) -> dict[str, Rows]:
+    """Rows of the tables selftest and capabilities. ValueError if the library computes wrong values."""
+    checks, capabilities = backend_of(deployment).selftest(deployment, Path(partial_dir), progress)
+    passed = sum(row["outcome"] == "pass" for row in checks)
+    progress(f"selftest: {passed} of {len(checks)} checks passed")
+    return {"selftest": checks, "capabilities": capabilities}

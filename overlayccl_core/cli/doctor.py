@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     for row in rows:
         table.add_row(row["check"], "ok" if row["ok"] else "missing", row["detail"])
     console().print(table)
-    console().print(_results(where), highlight=False)
+    console().print(_results(where), highlight=False, soft_wrap=True)
     return 0 if all(row["ok"] for row in rows) else 1
 
 

@@ -27,10 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             found = prove(strategy.source, strategy.function, case, can, budget)
         except NotApplicable as reason:
-            console().print(f"{case.id}: not applicable: {reason}", highlight=False)
+            console().print(f"{case.id}: not applicable: {reason}", highlight=False, soft_wrap=True)
             continue
         passed, failed = passed + found.passed, failed + (not found.passed)
-        console().print(f"{case.id}: {proof_text(found)}", highlight=False)
+        console().print(f"{case.id}: {proof_text(found)}", highlight=False, soft_wrap=True)
     return 0 if passed and not failed else 1
 
 

@@ -30,5 +30,5 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     probes = where.table(PROBES, "probes")
     for part in summary_parts(summary, pl.concat([f for f in found if f is not None]), probes):
-        console().print(part, highlight=False)
+        console().print(part, highlight=False, soft_wrap=isinstance(part, str))
     return 0

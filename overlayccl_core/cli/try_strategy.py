@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     case = strategy_file.chosen_cases(where, arguments.problem, arguments.case)[0]
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
     proof = try_strategy.prove(strategy.source, strategy.function, case, can, budget)
-    console().print(f"{strategy.function} at {case.id}: {proof_text(proof)}", highlight=False)
+    console().print(f"{strategy.function} at {case.id}: {proof_text(proof)}", highlight=False, soft_wrap=True)
     theta = _theta(where)
     say("proving the seeds of this Case")
     seeds = list(seed.seed_rows(catalog.build(case), can, budget))
@@ -47,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     console().print(trial_table(found, _floor(where)))
     if theta is None:
         command = f"snakemake --profile local results/{where.deployment.name}/theta.parquet"
-        console().print(f"No prices: nothing was fitted here yet. Run: {command}", highlight=False)
+        console().print(
+            f"No prices: nothing was fitted here yet. Run: {command}", highlight=False, soft_wrap=True
+        )
     return 0 if proof.passed else 1
 
 

@@ -1,0 +1,204 @@
+"""The `overlayccl` command as people call it: real processes, their exit codes and what they say."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.structured import structured_probes
+from overlayccl_core.settings import read
+from overlayccl_core.stages import fit
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.summary import SUMMARY
+from overlayccl_core.tables.table import write
+from overlayccl_core.tables.theta import THETA
+from tests.fake_timings import FINGERPRINT, timing_columns
+
+REPOSITORY = Path(__file__).parents[2]
+STRATEGIES = '''from overlayccl_core.program.language import all_to_all
+
+
+def exchange(io, p):
+    """The library's own."""
+    io.write("received", all_to_all(io.read("send")))
+
+
+def keep(io, p):
+    """Forgets to send."""
+    io.write("received", io.read("send"))
+'''
+ENDLESS = """def endless(io, p):
+    while True:
+        pass
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with this one's configuration and no results."""
+    shutil.copytree(REPOSITORY / "config", tmp_path / "config")
+    (tmp_path / "mine.py").write_text(STRATEGIES)
+    return tmp_path
+
+
+def overlayccl(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "overlayccl_core.cli.main", "--root", str(root), *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def one_message(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """Its message, when there is one line and no traceback."""
+    assert done.returncode == code, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("overlayccl: "), done.stderr
+    return lines[0]
+
+
+def fitted(root: Path) -> None:
+    """What a run leaves behind, from timings of a known theta."""
+    deployment = load(root / "config/deployments/local.yaml")
+    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
+    probes += mixed_probes(deployment, seed=2, count=8, role=Role.HELD_OUT)
+    rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=4)} for p in probes]
+    folder = root / "results" / "local"
+    folder.mkdir(parents=True)
+    frame = write(PROBES, rows, folder / "probes.parquet")
+    tables = fit.run(read(root / "config/config.yaml"), frame, progress=lambda _: None)
+    write(THETA, tables["theta"], folder / "theta.parquet")
+    write(FIDELITY, tables["fidelity"], folder / "fidelity.parquet")
+
+
+def test_prove_says_yes_with_exit_code_0(root: Path) -> None:
+    done = overlayccl(root, "prove", f"{root}/mine.py::exchange", "--problem", "uniform_a2a")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("proven, exact") == 2
+
+
+def test_prove_says_no_with_exit_code_1_and_a_counterexample(root: Path) -> None:
+    done = overlayccl(
+        root, "prove", f"{root}/mine.py::keep", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32"
+    )
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    for part in (
+        "received on rank",
+        "element",
+        "expected send[",
+        "got send[",
+        "first operation that differs",
+    ):
+        assert part in text
+
+
+def test_a_strategy_that_is_not_in_the_language_gives_line_and_reason(root: Path) -> None:
+    (root / "endless.py").write_text(ENDLESS)
+    done = overlayccl(root, "prove", f"{root}/endless.py", "--problem", "uniform_a2a")
+    message = one_message(done, 1)
+    assert "line 2" in message and "while" in message.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.py::f", "--problem", "tp_mlp"), "nowhere.py: there is no such file"),
+        (("{root}/mine.py::kept", "--problem", "tp_mlp"), "one of: exchange, keep"),
+        (("{root}/mine.py::keep", "--problem", "tp_mpl"), "did you mean 'tp_mlp'"),
+        (
+            ("{root}/mine.py::keep", "--problem", "tp_mlp", "--case", "n8"),
+            "no Case 'n8' of tp_mlp: choose one of",
+        ),
+    ],
+)
+def test_wrong_arguments_give_one_message(root: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = overlayccl(root, "prove", *(a.format(root=root) for a in arguments))
+    assert message in one_message(done, 2)
+
+
+def test_an_unknown_deployment_gives_one_message(root: Path) -> None:
+    assert "no deployment 'trn9'" in one_message(overlayccl(root, "--deployment", "trn9", "doctor"), 2)
+
+
+def test_a_folder_without_configuration_gives_one_message(tmp_path: Path) -> None:
+    assert "config.yaml" in one_message(overlayccl(tmp_path, "doctor"), 2)
+
+
+def test_a_damaged_table_gives_one_message_with_the_mend(root: Path) -> None:
+    folder = root / "results" / "local"
+    folder.mkdir(parents=True)
+    (folder / "capabilities.parquet").write_bytes(b"PAR1 and then nothing")
+    done = overlayccl(root, "prove", f"{root}/mine.py::exchange", "--problem", "uniform_a2a")
+    assert "Make it again: snakemake" in one_message(done, 2)
+
+
+def test_doctor_tells_what_there_is_and_what_to_run(root: Path) -> None:
+    done = overlayccl(root, "doctor")
+    assert done.returncode == 0, done.stderr
+    assert "torch" in done.stdout and "4 ranks on" in done.stdout
+    assert "Run: snakemake --profile local all" in done.stdout
+
+
+def test_summary_before_a_run_says_what_to_run(root: Path) -> None:
+    assert "no summary yet: run snakemake --profile local all" in one_message(overlayccl(root, "summary"), 2)
+
+
+def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> None:
+    fitted(root)
+    columns = {c.name: None for c in SUMMARY.columns}
+    common = {
+        **columns,
+        "problem": "uniform_a2a",
+        "case": "uniform_a2a/n4-64KiB-f32",
+        "proof": "pass",
+        "numerics": "exact",
+        "status": "program",
+        "validity": "valid",
+        "fingerprint": FINGERPRINT,
+    }
+    figures = {"measured_us": 4321.0, "measured_low_us": 4000.0, "measured_high_us": 4600.0}
+    rows = [
+        {**common, "strategy": "developer", "role": "developer", **figures},
+        {**common, "strategy": "native", "role": "other", "validity": "unmeasured"},
+    ]
+    write(SUMMARY, rows, root / "results/local/summary.parquet")
+    done = overlayccl(root, "summary")
+    assert done.returncode == 0, done.stderr
+    for part in ("uniform_a2a/n4-64KiB-f32", "developer", "4.32 (4..4.6)", "held-out mixed Programs"):
+        assert part in done.stdout
+    assert "Oversubscribed: there are more ranks than cores" in " ".join(done.stdout.split())
+
+
+def test_try_prices_by_term_beside_the_seeds(root: Path) -> None:
+    fitted(root)
+    done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--no-measure")
+    assert done.returncode == 0, done.stderr
+    for part in ("proven, exact", "yours", "developer", "amortization", "collectives"):
+        assert part in done.stdout
+    assert "No prices" not in done.stdout
+
+
+def test_try_of_a_wrong_strategy_shows_the_counterexample_and_exits_1(root: Path) -> None:
+    done = overlayccl(root, "try", f"{root}/mine.py::keep", "--problem", "uniform_a2a")
+    assert done.returncode == 1
+    assert "wrong_value" in done.stdout
+    assert "yours" not in done.stdout
+
+
+@pytest.mark.ranks
+def test_try_measures_beside_the_seeds_without_a_theta(root: Path) -> None:
+    done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--seconds", "4")
+    assert done.returncode == 0, done.stderr
+    assert "1.00 (1.00..1.00)" in done.stdout  # the developer over itself
+    assert "snakemake --profile local results/local/theta.parquet" in done.stdout
+    assert pl.read_parquet(next((root / "results/local/.partial").rglob("*.parquet"))).height > 1

@@ -1,0 +1,61 @@
+"""Tables of timings made from a known theta, for tests of what is computed from them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from overlayccl_core.costmodel.features import Features, features
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.program import Program
+
+FINGERPRINT = "host test, ranks 4 #00000000"
+
+
+def true_us(found: Features) -> float:
+    """What a call takes: costs of the size that CPU ranks have, by the unit of each column."""
+    each = {"us": 20.0, "us/B": 1e-3, "us/run": 1e-3}
+    collectives = {"all_reduce": 4000.0, "all_gather": 3000.0, "reduce_scatter": 4500.0, "all_to_all": 1200.0}
+    total = 0.0
+    for column, amount in found.items():
+        kind, _, rest = column.name.partition(".")
+        cost = each[column.unit]
+        if column.unit == "us" and rest.endswith(("alone.count", "together.count")):
+            cost = collectives.get(kind, 700.0) * (0.5 if "together" in rest else 1.0)
+        total += amount * cost if not column.increment else 0.0
+    return total
+
+
+def timing_columns(
+    program: Program, *, us: float | None = None, noise: float = 0.05, rounds: int = 12, launch: int = 0
+) -> dict[str, Any]:
+    """One row's timing columns; `us`: the time, where it is not what the Program should take."""
+    seed = int(program.digest[:8], 16)
+    middle = true_us(features(program)) if us is None else us
+    samples = middle * np.exp(noise * np.random.default_rng([seed, launch]).normal(size=rounds))
+    return {
+        "program": program.digest,
+        "program_json": dumps(program),
+        "launch": launch,
+        "repeats": 1,
+        "cold_us": [2 * middle],
+        "samples_us": samples.tolist(),
+        "slowest_rank": [0] * rounds,
+        "rounds": rounds,
+        "oversubscribed": True,
+        "foreign_cpu_share": 0.01,
+        "disturbed": False,
+        "fingerprint": FINGERPRINT,
+    }
+
+
+def bench_rows(seeds: Iterable[Mapping[str, Any]], **changes: Any) -> list[dict[str, Any]]:
+    """Rows of `bench` for the proven forward seeds of a seeds table."""
+    return [
+        {
+            **{key: seed[key] for key in ("case", "direction", "strategy")},
+            **timing_columns(loads(seed["program_json"]), **changes),
+        }
+        for seed in seeds
+        if seed["equivalence"] == "pass" and seed["direction"] == "forward"
+    ]

@@ -1,7 +1,6 @@
-"""Cases of the three Problems: small ones for tests, and the shapes of large training runs."""
+"""Small Cases of the three Problems, and proofs of their seeds."""
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 from overlayccl_core import catalog
@@ -13,20 +12,11 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.stages.seed import seeds_of
-from overlayccl_core.workloads.llama import parameter_sizes
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "tp_mlp": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
     "uniform_a2a": {"chunk": 3, "width": 5},
     "grad_ar": {"sizes": [7, 64, 1, 33]},
-}
-
-TRAIN_RANKS, TRAIN_RANKS_PER_NODE = 224, 32
-LLAMA = parameter_sizes(width=2048, hidden=5376, layers=4, vocabulary=32256)
-TRAIN: Mapping[str, Mapping[str, Any]] = {
-    "tp_mlp": {"microbatches": 4, "layers": 32, "shape": [1, 2048, 4096]},
-    "uniform_a2a": {"chunk": 10, "width": 2048},
-    "grad_ar": {"sizes": [prod(shape) for _, shape in LLAMA]},
 }
 
 
@@ -41,17 +31,6 @@ def case(
     """A Case of a Problem; by default the small one, on 4 ranks and one tier."""
     fields = SMALL[problem] if entry is None else entry
     return catalog.plug_in(problem).case(fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
-
-
-def train_case(problem: str, dtype: str = "bfloat16") -> Case:
-    """The Case of a large training run: 7 nodes of 32 ranks."""
-    return case(
-        problem,
-        TRAIN[problem],
-        ranks=TRAIN_RANKS,
-        ranks_per_node=TRAIN_RANKS_PER_NODE,
-        dtype=dtype,
-    )
 
 
 def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:

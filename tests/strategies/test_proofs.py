@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.train_cases import train_case
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.stages.seed import seeds_of
-from tests.seed_cases import SMALL, case, proof_of, train_case
+from tests.seed_cases import SMALL, case, proof_of
 
 SMALL_SIZES = ((2, 2), (3, 3), (4, 4), (4, 2), (8, 8), (8, 2), (8, 4))
 

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.train_cases import train_case
 from overlayccl_core import catalog
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
@@ -11,7 +12,7 @@ from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.program import BOUNDARY, Boundary, Issue, Program, Read
 from overlayccl_core.program.tracing import trace_source
-from tests.seed_cases import case, train_case
+from tests.seed_cases import case
 
 
 def _trace(problem: str, strategy: str, **at: object) -> Program:

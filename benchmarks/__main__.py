@@ -1,0 +1,26 @@
+"""python -m benchmarks [SECTION ...]: speed of the core at the size of a large cluster."""
+
+import argparse
+import importlib
+
+SECTIONS = ("candidate", "proof")
+
+
+def main() -> None:
+    """Print the sections that were asked for, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)}; all by default"
+    )
+    chosen = parser.parse_args().sections or SECTIONS
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        parser.error(f"there is no section {unknown[0]!r}: choose among {', '.join(SECTIONS)}")
+    for name in chosen:
+        for line in importlib.import_module(f"benchmarks.{name}").report():
+            print(line, flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""The Cases of a large training run: 7 nodes of 32 ranks, the shapes of a Llama-like model and of an MoE layer."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from overlayccl_core import catalog
+from overlayccl_core.program.case import Case
+from overlayccl_core.workloads.llama import parameter_sizes
+
+RANKS, RANKS_PER_NODE = 224, 32
+_LLAMA = parameter_sizes(width=2048, hidden=5376, layers=4, vocabulary=32256)
+ENTRIES: Mapping[str, Mapping[str, Any]] = {
+    "tp_mlp": {"microbatches": 4, "layers": 32, "shape": [1, 2048, 4096]},
+    "uniform_a2a": {"chunk": 10, "width": 2048},
+    "grad_ar": {"sizes": [prod(shape) for _, shape in _LLAMA]},
+}
+
+
+def train_case(problem: str, dtype: str = "bfloat16") -> Case:
+    """The Case of a Problem at 224 ranks."""
+    return catalog.plug_in(problem).case(
+        ENTRIES[problem], ranks=RANKS, ranks_per_node=RANKS_PER_NODE, dtype=dtype
+    )

@@ -13,7 +13,7 @@ rule selftest:
     benchmark:
         f"{LOGS}/selftest.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: workflow.cores
     resources:
         machine=1,
@@ -41,7 +41,7 @@ rule probe:
     benchmark:
         f"{LOGS}/probe.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: workflow.cores
     resources:
         machine=1,
@@ -71,7 +71,7 @@ rule bench:
     benchmark:
         f"{LOGS}/bench-{{problem}}.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: workflow.cores
     resources:
         machine=1,

@@ -15,7 +15,7 @@ rule fit:
     benchmark:
         f"{LOGS}/fit.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: 1
     resources:
         mem_mb=1000,

@@ -11,7 +11,7 @@ rule cases:
     benchmark:
         f"{LOGS}/cases-{{problem}}.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: 1
     resources:
         mem_mb=500,
@@ -40,7 +40,7 @@ rule seed:
     benchmark:
         f"{LOGS}/seed-{{problem}}.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: 1
     resources:
         mem_mb=1000,
@@ -69,7 +69,7 @@ rule price:
     benchmark:
         f"{LOGS}/price-{{problem}}.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: 1
     resources:
         mem_mb=1000,
@@ -98,7 +98,7 @@ rule compare:
     benchmark:
         f"{LOGS}/compare-{{problem}}.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: 1
     resources:
         mem_mb=500,

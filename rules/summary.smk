@@ -18,7 +18,7 @@ rule summary:
     benchmark:
         f"{LOGS}/summary.tsv"
     conda:
-        "overlayccl"
+        "../envs/local.yaml"
     threads: 1
     resources:
         mem_mb=1000,

@@ -89,7 +89,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
 def prefer_this_python() -> None:
     """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
 
-    With --sdm conda a rule runs in an environment called overlayccl, whose `python` then comes first.
+    With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
     """
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
 

@@ -1,0 +1,80 @@
+"""What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
+
+Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}}, ...]} gives one
+{rule: [problem or "", ...]} for each step. A step's edits are undone before the next one.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import (
+    ConfigSettings,
+    DAGSettings,
+    OutputSettings,
+    Quietness,
+    ResourceSettings,
+    StorageSettings,
+)
+
+CHECKSUM_LIMIT_BYTES = 10**9
+
+
+def run(config: dict[str, Any], executor: str, *, everything: bool = False) -> Any:
+    """Snakemake's DAG of `all` after a dry run or a touch (which records jobs as done)."""
+    with SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
+        flow = api.workflow(
+            resource_settings=ResourceSettings(cores=1),
+            storage_settings=StorageSettings(),
+            snakefile=Path("Snakefile"),
+            config_settings=ConfigSettings(config=config),
+        )
+        settings = DAGSettings(
+            targets={"all"}, forceall=everything, max_checksum_file_size=CHECKSUM_LIMIT_BYTES
+        )
+        flow.dag(settings).execute_workflow(executor=executor)
+        return flow._workflow.dag  # private: the Snakemake version is pinned
+
+
+def finish() -> None:
+    """Make the tree look as if `all` had been run: every output is there and recorded."""
+    for job in run({}, "dryrun").jobs:
+        for output in job.output:
+            path = Path(str(output))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"made by {job.rule.name}\n")
+    run({}, "touch", everything=True)
+
+
+def plan(config: dict[str, Any]) -> dict[str, list[str]]:
+    """Rule -> Problems (or an empty text) of the jobs that `all` would run."""
+    dag = run(config, "dryrun")
+    planned: dict[str, list[str]] = {}
+    for job in dag.jobs:
+        if job.rule.name != "all" and str(dag.reason(job)):  # bool(reason) is False once a job is finished
+            planned.setdefault(job.rule.name, []).append(getattr(job.wildcards, "problem", ""))
+    return {rule: sorted(problems) for rule, problems in planned.items()}
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.load(sys.stdin)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    finish()
+    plans = []
+    for step in request["steps"]:
+        before = {path: Path(path).read_text() for path in step["edits"]}
+        for path, text in step["edits"].items():
+            Path(path).write_text(text)
+        plans.append(plan(step["config"]))
+        for path, text in before.items():
+            Path(path).write_text(text)
+    json.dump(plans, answers)
+
+
+if __name__ == "__main__":
+    main()

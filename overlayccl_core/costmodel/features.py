@@ -69,7 +69,7 @@ def features(program: Program) -> Features:
         if step.action is Action.BOUNDARY:
             after_boundary = True
             continue
-        if after_boundary and step.action is not Action.WAIT:
+        if after_boundary:
             counts.add("graph.next", Term.LAUNCH)
             after_boundary = False
         if step.action is Action.START:

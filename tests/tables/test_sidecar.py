@@ -1,0 +1,40 @@
+"""What varies is beside the table."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.rows import TableError
+from overlayccl_core.tables.sidecar import path_of, write_sidecar
+
+
+def test_sidecar_tells_where_a_table_came_from(tmp_path: Path) -> None:
+    table, source = tmp_path / "probes.parquet", tmp_path / "capabilities.parquet"
+    table.write_bytes(b"table")
+    source.write_bytes(b"source")
+    start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    write_sidecar(table, inputs=[source], command=["python", "-m", "x"], started=start, ended=end)
+    found = json.loads(path_of(table).read_text())
+    assert path_of(table).name == "probes.sidecar.json"
+    assert found["inputs"] == {str(source): hashlib.sha256(b"source").hexdigest()}
+    assert found["sha256"] == hashlib.sha256(b"table").hexdigest()
+    assert found["started_utc"] == start.isoformat()
+    assert found["command"] == ["python", "-m", "x"]
+    assert {"python", "torch", "polars"} <= set(found["versions"])
+    assert found["host"] and found["cores"] > 0
+
+
+def test_measurements_of_two_machines_are_not_mixed() -> None:
+    here, there = pl.DataFrame({"fingerprint": ["here", "here"]}), pl.DataFrame({"fingerprint": ["there"]})
+    nowhere = pl.DataFrame({"fingerprint": [None]}, schema={"fingerprint": pl.String})
+    assert one_fingerprint({"a": here, "b": nowhere}, "") == "here"
+    assert one_fingerprint({"b": nowhere}, "") is None
+    with pytest.raises(TableError) as error:
+        one_fingerprint({"a.parquet": here, "b.parquet": there}, "snakemake --forcerun probe")
+    for part in ("a.parquet: here", "b.parquet: there", "snakemake --forcerun probe"):
+        assert part in str(error.value)

@@ -1,0 +1,82 @@
+"""The code digest covers what a command can load, and nothing that does not matter."""
+
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.digest import closure, digest
+
+SOURCES = {
+    "overlayccl_core/__init__.py": "",
+    "overlayccl_core/a/__init__.py": "",
+    "overlayccl_core/a/one.py": "from overlayccl_core.a import two\nFILE = 'shape.json'\n",
+    "overlayccl_core/a/two.py": '"""Two."""\nX = 1\n',
+    "overlayccl_core/a/shape.json": "{}",
+    "overlayccl_core/a/near.py": "from . import two\nfrom .deep import leaf\n",
+    "overlayccl_core/a/deep/leaf.py": "Y = 2\n",
+    "overlayccl_core/b/ranks.py": "WORKER = 'overlayccl_core.b.worker'\n",
+    "overlayccl_core/b/worker.py": "import torch\n",
+    "overlayccl_core/plug/in_use.py": "def f():\n    from overlayccl_core.a import near\n",
+    "overlayccl_core/plug/other.py": "Z = 3\n",
+    "workflow_scripts/rule.py": "from overlayccl_core.a.one import FILE\nfrom overlayccl_core.b import ranks\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for path, text in SOURCES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def names(root: Path, *plugins: str) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in closure("rule", *plugins, root=root)}
+
+
+def test_closure_follows_imports_packages_modules_run_by_name_and_data_files(root: Path) -> None:
+    assert names(root) == {
+        "overlayccl_core/__init__.py",
+        "overlayccl_core/a/__init__.py",
+        "overlayccl_core/a/one.py",
+        "overlayccl_core/a/two.py",
+        "overlayccl_core/a/shape.json",
+        "overlayccl_core/b/ranks.py",
+        "overlayccl_core/b/worker.py",
+        "workflow_scripts/rule.py",
+    }
+
+
+def test_closure_has_the_plug_ins_that_are_named_and_what_they_import(root: Path) -> None:
+    added = names(root, "plug/in_use.py") - names(root)
+    assert added == {
+        "overlayccl_core/plug/in_use.py",
+        "overlayccl_core/a/near.py",
+        "overlayccl_core/a/deep/leaf.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "counts"),
+    [
+        ("overlayccl_core/a/two.py", '"""Other words."""\n# More.\nX  =  1\n', False),
+        ("overlayccl_core/a/two.py", '"""Two."""\nX = 2\n', True),
+        ("overlayccl_core/b/worker.py", "import torch\nimport os\n", True),
+        ("overlayccl_core/a/shape.json", "{ }", True),
+        ("overlayccl_core/plug/other.py", "Z = 4\n", False),
+        ("overlayccl_core/a/__init__.py", "X = 1\n", True),
+        ("workflow_scripts/rule.py", SOURCES["workflow_scripts/rule.py"] + "print()\n", True),
+    ],
+)
+def test_only_code_that_can_run_counts(root: Path, path: str, text: str, counts: bool) -> None:
+    before = digest("rule", root=root)
+    (root / path).write_text(text)
+    assert (digest("rule", root=root) != before) is counts
+
+
+def test_a_file_that_moves_counts_and_a_missing_one_is_named(root: Path) -> None:
+    assert digest("rule", "plug/in_use.py", root=root) != digest("rule", root=root)
+    with pytest.raises(ValueError, match=r"nowhere\.py"):
+        digest("rule", "plug/nowhere.py", root=root)
+    with pytest.raises(ValueError, match=r"norule\.py"):
+        digest("norule", root=root)

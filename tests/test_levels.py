@@ -1,0 +1,123 @@
+"""Imports point one way, torch stays where ranks run, `__init__` files are empty, files stay readable."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "overlayccl_core"
+LONGEST = 400
+
+# A folder (or module) of the package -> what of the package it may import besides itself.
+EVERYBODY = {"loader"}  # plug-ins and data files by name
+MAY_IMPORT = {
+    "tables": set[str](),
+    "loader": set[str](),
+    "settings": set[str](),
+    "digest": set[str](),
+    "statistics": set[str](),
+    "measurements": {"statistics"},
+    "program": set[str](),
+    "catalog": {"program", "problems"},
+    "problems": {"program"},
+    "strategies": {"program"},
+    "deployments": {"program"},
+    "rewrites": {"program", "problems", "strategies", "catalog"},
+    "workloads": {"problems"},
+    "probes": {"program", "deployments"},
+    "costmodel": {"program", "deployments", "statistics"},
+    "gates": {"program", "problems", "deployments", "statistics"},
+    "emit": {"program"},
+    "backends": {"program", "emit", "deployments", "tables", "workloads", "statistics"},
+    "training": {"program", "workloads", "emit", "backends"},
+}
+EVERYTHING_BELOW = set(MAY_IMPORT)
+MAY_IMPORT["stages"] = EVERYTHING_BELOW - {"training"}
+MAY_IMPORT["cli"] = EVERYTHING_BELOW | {"stages"}
+TORCH = {"backends", "training"}
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def home(file: Path) -> str:
+    """The folder of the package that a file is in, or its own name at the top."""
+    first = file.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(file: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}:{node.lineno}: imports are absolute"
+            module = str(node.module)
+            names = [f"{module}.{alias.name}" for alias in node.names] if module == PACKAGE.name else [module]
+            yield from ((name, node.lineno) for name in names)
+
+
+def test_every_folder_has_its_place() -> None:
+    found = {home(file) for file in files()} - {"__init__"}
+    assert found <= set(MAY_IMPORT), f"add to MAY_IMPORT and to ARCHITECTURE.md: {found - set(MAY_IMPORT)}"
+
+
+def test_levels_have_no_circle() -> None:
+    left = dict(MAY_IMPORT)
+    while left:
+        lowest = {name for name, below in left.items() if not below & set(left)}
+        assert lowest, f"a circle among {sorted(left)}"
+        left = {name: below for name, below in left.items() if name not in lowest}
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
+def test_imports_point_downwards(file: Path) -> None:
+    mine = home(file)
+    for name, line in imports(file):
+        parts = name.split(".")
+        if parts[0] == PACKAGE.name and len(parts) > 1 and parts[1] != mine:
+            assert parts[1] in MAY_IMPORT[mine] | EVERYBODY, (
+                f"{file}:{line}: {mine} may not import {parts[1]}"
+            )
+        assert parts[0] not in ("workflow_scripts", "tests"), f"{file}:{line}"
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
+def test_torch_is_imported_where_ranks_run_only(file: Path) -> None:
+    if home(file) not in TORCH:
+        assert not [line for name, line in imports(file) if name.split(".")[0] == "torch"]
+
+
+def test_stages_do_not_import_each_other() -> None:
+    shared = {"try_strategy"}  # what a command of people calls: it stands above the stages of the rules
+    for file in (PACKAGE / "stages").glob("*.py"):
+        for name, line in imports(file):
+            if file.stem not in shared:
+                assert not name.startswith("overlayccl_core.stages"), f"{file}:{line}"
+
+
+def test_init_files_are_empty() -> None:
+    for file in files():
+        if file.name == "__init__.py":
+            assert not file.read_text(), f"{file}: a re-exporting __init__ joins all code digests"
+
+
+def test_files_stay_readable() -> None:
+    folders = (PACKAGE, ROOT / "tests", ROOT / "workflow_scripts", ROOT / "rules")
+    paths = [*(p for folder in folders for p in folder.rglob("*")), ROOT / "Snakefile"]
+    long = {
+        str(path): lines
+        for path in paths
+        if path.suffix in (".py", ".smk", "") and path.is_file()
+        if (lines := len(path.read_text().splitlines())) > LONGEST
+    }
+    assert not long
+
+
+def test_strategies_are_never_imported() -> None:
+    for file in files():
+        for name, line in imports(file):
+            assert not name.startswith("overlayccl_core.strategies."), f"{file}:{line}"

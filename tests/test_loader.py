@@ -1,0 +1,54 @@
+"""Plug-ins are found by the names of their files."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core import loader
+
+
+def test_plug_ins_are_files_or_folders_with_a_backend() -> None:
+    assert {"grad_ar", "tp_mlp", "uniform_a2a"} <= set(loader.names("problems"))
+    assert loader.names("problems") == loader.names("strategies")
+    assert "torchdist" in loader.names("backends")
+    assert loader.load("backends", "torchdist").__name__ == "overlayccl_core.backends.torchdist.backend"
+
+
+def test_what_was_handed_out_is_remembered() -> None:
+    loader.load("problems", "tp_mlp")
+    text = loader.source("strategies", "tp_mlp")
+    assert "LIBRARY" in text
+    assert {
+        loader.ROOT / "problems/tp_mlp.py",
+        loader.ROOT / "strategies/tp_mlp.py",
+    } <= loader.handed_out()
+
+
+@pytest.mark.parametrize("name", ["tp_mpl", "../settings", "__init__", "Tp_mlp", ""])
+def test_an_unknown_name_is_told_which_there_are(name: str) -> None:
+    with pytest.raises(ValueError, match=r"There are: .*tp_mlp"):
+        loader.load("problems", name)
+
+
+def test_a_near_name_is_suggested() -> None:
+    with pytest.raises(ValueError, match="did you mean 'tp_mlp'"):
+        loader.source("strategies", "tp_mpl")
+
+
+def test_unknown_folders_and_data_files_are_named() -> None:
+    with pytest.raises(ValueError, match="no folder overlayccl_core/nowhere"):
+        loader.names("nowhere")
+    with pytest.raises(ValueError, match=r"no file overlayccl_core/nowhere\.json"):
+        loader.data("nowhere.json")
+    assert loader.data("program/program.schema.json").startswith("{")
+
+
+def test_nothing_else_imports_a_module_of_the_package_by_a_computed_name() -> None:
+    """import_module and __import__ would load what no code digest covers."""
+    for file in loader.ROOT.rglob("*.py"):
+        if file == Path(loader.__file__):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+            assert name not in ("import_module", "__import__"), f"{file}:{getattr(node, 'lineno', 0)}"

@@ -1,0 +1,101 @@
+"""Configuration: presets, override keys, and one message for each mistake."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from overlayccl_core.settings import Settings, load, read
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "config" / "config.yaml"
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    return {**found, **changes}
+
+
+def test_the_repository_s_configuration_has_the_presets_default_and_smoke() -> None:
+    default, smoke = read(FILE), read(FILE, {"preset": "smoke"})
+    assert default.problems == ("tp_mlp", "uniform_a2a", "grad_ar")
+    assert default.probe.minimum_rounds >= 25
+    assert default.probe.heldout >= 60
+    assert smoke.probe.seconds < default.probe.seconds
+    assert smoke.probe.maximum_rounds == default.probe.maximum_rounds
+    assert smoke.probe.seconds + smoke.bench.seconds * len(smoke.problems) <= 60
+    assert smoke.heldout_seed == default.heldout_seed
+
+
+def test_problems_may_be_given_as_one_word_after_another() -> None:
+    assert read(FILE, {"problems": "grad_ar, tp_mlp"}).problems == ("grad_ar", "tp_mlp")
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"heldout_sed": 3}, ("heldout_sed", "no such field", "'heldout_seed'")),
+        ({"heldout_seed": "x"}, ("heldout_seed", "integer")),
+        ({"heldout_seed": 1}, ("heldout_seed must differ from probe.mixed_seed",)),
+        ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
+        ({"problems": "tp_mpl"}, ("no cases of 'tp_mpl'", "'tp_mlp'")),
+        ({"problems": []}, ("problems",)),
+        ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
+        ({"fit": {"bootstraps": 3}}, ("fit", "'ridge' is a required property")),
+        ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
+        (
+            {"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}},
+            ("bench.minimum_rounds", "9 and 5"),
+        ),
+    ],
+)
+def test_a_mistake_is_one_message_with_file_field_and_mend(
+    changes: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValueError) as error:
+        load(config(**changes))
+    assert "\n" not in str(error.value)
+    for part in ("config/config.yaml", *parts):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["search", "proposer", "command", "max_usd", "source"])
+def test_keys_without_a_meaning_yet_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=f"{key}: has no meaning in this release"):
+        load(config(), overrides=[key])
+
+
+def test_other_keys_belong_into_a_file() -> None:
+    with pytest.raises(ValueError, match="--configfile"):
+        load(config(), overrides=["fit"])
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"config\.yaml: there is no such file"):
+        read(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("a: [1")
+    with pytest.raises(ValueError, match="not readable as YAML"):
+        read(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("just words")
+    with pytest.raises(ValueError, match="must be a mapping"):
+        read(tmp_path / "config.yaml")
+
+
+def test_a_part_has_the_declared_fields_and_raises_on_others() -> None:
+    whole = read(FILE)
+    part = Settings.from_part(whole.part("probe", "heldout_seed"))
+    assert part.probe == whole.probe
+    assert part.heldout_seed == whole.heldout_seed
+    with pytest.raises(
+        AttributeError, match=r"settings\.fit is not among the fields that this rule declares"
+    ):
+        _ = part.fit
+    with pytest.raises(AttributeError, match="have no field 'fits'"):
+        _ = whole.fits  # type: ignore[attr-defined]
+
+
+def test_cases_of_one_problem_are_a_part_of_their_own() -> None:
+    whole = read(FILE)
+    part = Settings.from_part(whole.of_problem("grad_ar").part("cases"))
+    assert part.cases == {"grad_ar": whole.cases["grad_ar"]}

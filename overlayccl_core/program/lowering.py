@@ -5,7 +5,7 @@ Local values are made where they are first needed; a collective starts asynchron
 its value is first used, at a boundary, or at the end.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from overlayccl_core.program.kinds import Kind
@@ -78,20 +78,28 @@ def _lower(program: Program) -> tuple[Step, ...]:
     return _with_storage(lowering.steps)
 
 
+@dataclass(slots=True)
+class _Draft:
+    """A Step before its storage is known; a plain object, because one is made for every step."""
+
+    action: Action
+    event: int
+    node: Node | None
+    port: Port | None
+    plan: ViewPlan | None
+    in_flight: int
+
+
 class _Lowering:
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[_Draft] = []
         self.event = 0
         self.made: set[Node] = set()
         self.pending: dict[Node, None] = {}
 
     def add(self, action: Action, *, node: Node | None = None, port: Port | None = None) -> None:
         plan = view_plan(node) if node is not None and action is Action.COPY else None
-        self.steps.append(
-            Step(
-                action=action, event=self.event, node=node, port=port, plan=plan, in_flight=len(self.pending)
-            )
-        )
+        self.steps.append(_Draft(action, self.event, node, port, plan, len(self.pending)))
 
     def wait_for(self, node: Node) -> None:
         if node in self.pending:
@@ -123,7 +131,7 @@ class _Lowering:
 _MAKES = (*_LOCAL.values(), Action.START)
 
 
-def _with_storage(steps: list[Step]) -> tuple[Step, ...]:
+def _with_storage(steps: list[_Draft]) -> tuple[Step, ...]:
     """Fill in `in_place` and `frees`: what each value's storage allows."""
     last = _last_uses(steps)
     frees: dict[int, list[Node]] = {}
@@ -131,12 +139,21 @@ def _with_storage(steps: list[Step]) -> tuple[Step, ...]:
         frees.setdefault(i, []).append(x)
     storage = _Storage(last)
     return tuple(
-        replace(step, in_place=storage.takes_over(i, step), frees=tuple(frees.get(i, ())))
+        Step(
+            action=step.action,
+            event=step.event,
+            node=step.node,
+            port=step.port,
+            plan=step.plan,
+            in_flight=step.in_flight,
+            in_place=storage.takes_over(i, step),
+            frees=tuple(frees.get(i, ())),
+        )
         for i, step in enumerate(steps)
     )
 
 
-def _last_uses(steps: list[Step]) -> dict[Node, int]:
+def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
     """node -> the last step that names it."""
     last: dict[Node, int] = {}
     for i, step in enumerate(steps):
@@ -155,7 +172,7 @@ class _Storage:
         self.owned: set[Node] = set()  # no alias of it is made and it is not written
         self.in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads
 
-    def takes_over(self, index: int, step: Step) -> bool:
+    def takes_over(self, index: int, step: _Draft) -> bool:
         """Note what a step does; True if its result may live in its operand's storage."""
         x = step.node
         if x is None:

@@ -1,5 +1,7 @@
 """How many bytes a collective moves, counted exactly."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from overlayccl_core.program.groups import Groups
@@ -41,6 +43,7 @@ def crosses_nodes(node: Node, ranks_per_node: int) -> bool:
     return groups_cross_nodes(node.groups, ranks_per_node)
 
 
+@lru_cache(maxsize=1024)
 def groups_cross_nodes(groups: Groups, ranks_per_node: int) -> bool:
     """True if some group has members on two nodes."""
     nodes = groups.array // ranks_per_node

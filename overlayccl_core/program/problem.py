@@ -66,6 +66,7 @@ class Problem:
     parameters: Mapping[str, ParameterValue]
     linear: bool = True
     _giver: dict[Port, Segment] = field(default_factory=dict, repr=False, compare=False)
+    _nodes: dict[Port, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [s.name for s in self.segments]
@@ -102,11 +103,14 @@ class Problem:
 
     def input_node(self, port: Port) -> Node:
         """The node of an input; Rejected if there is none of that name."""
-        if port not in self.inputs:
-            raise Rejected(f"no input {port_text(port)}: there are {_some(self.inputs)}")
-        spec = self.inputs[port]
-        equal = spec.placement is Placement.REPLICATE
-        return make_input(port, equal=equal, size=spec.size, dtype=spec.dtype)
+        node = self._nodes.get(port)
+        if node is None:
+            if port not in self.inputs:
+                raise Rejected(f"no input {port_text(port)}: there are {_some(self.inputs)}")
+            spec = self.inputs[port]
+            equal = spec.placement is Placement.REPLICATE
+            node = self._nodes[port] = make_input(port, equal=equal, size=spec.size, dtype=spec.dtype)
+        return node
 
 
 def port_text(port: Port) -> str:

@@ -23,15 +23,27 @@ OPERATIONS: dict[type[ast.operator], str] = {
     ast.Pow: "**",
 }
 
-_ALLOWED: tuple[type[ast.AST], ...] = (
-    *(ast.Module, ast.ImportFrom, ast.alias, ast.FunctionDef, ast.arguments, ast.arg, ast.Lambda),
-    *(ast.Assign, ast.AugAssign, ast.Expr, ast.Return, ast.For, ast.If, ast.Pass),
-    *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp),
-    *(ast.comprehension, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp),
-    *(ast.Subscript, ast.Slice, ast.Attribute, ast.USub, ast.Not, ast.And, ast.Or),
-    *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn),
-    *OPERATIONS,
+_ALLOWED: frozenset[type[ast.AST]] = frozenset(
+    {
+        *(ast.Module, ast.ImportFrom, ast.alias, ast.FunctionDef, ast.arguments, ast.arg, ast.Lambda),
+        *(ast.Assign, ast.AugAssign, ast.Expr, ast.Return, ast.For, ast.If, ast.Pass),
+        *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp),
+        *(
+            ast.comprehension,
+            ast.Call,
+            ast.keyword,
+            ast.BinOp,
+            ast.UnaryOp,
+            ast.BoolOp,
+            ast.Compare,
+            ast.IfExp,
+        ),
+        *(ast.Subscript, ast.Slice, ast.Attribute, ast.USub, ast.Not, ast.And, ast.Or),
+        *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn),
+        *OPERATIONS,
+    }
 )
+_LEAVES = frozenset({ast.Load, ast.Store, *OPERATIONS})  # without fields and rules of their own
 
 
 def check_tree(source: str) -> ast.Module:
@@ -53,8 +65,20 @@ def check_tree(source: str) -> ast.Module:
         node, line = todo.pop()
         line = getattr(node, "lineno", line)
         _check(node, line)
-        todo.extend((child, line) for child in ast.iter_child_nodes(node))
+        todo.extend((child, line) for child in _children(node) if type(child) not in _LEAVES)
     return tree
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below; ast.iter_child_nodes, without its generators."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        below = getattr(node, name, None)
+        if isinstance(below, ast.AST):
+            found.append(below)
+        elif isinstance(below, list):
+            found.extend(child for child in below if isinstance(child, ast.AST))
+    return found
 
 
 def _check_top(statement: ast.stmt) -> None:
@@ -79,6 +103,23 @@ def _check_top(statement: ast.stmt) -> None:
 
 
 def _check(node: ast.AST, line: int) -> None:
+    kind = type(node)
+    if kind not in _ALLOWED:
+        raise Rejected(f"{kind.__name__} is not in the language").at(line)
+    if kind in _WITH_RULES:
+        _check_rules(node, line)
+
+
+_WITH_RULES = frozenset(
+    {
+        *(ast.Name, ast.arg, ast.FunctionDef, ast.Attribute, ast.Constant, ast.arguments, ast.For),
+        *(ast.Assign, ast.AugAssign, ast.comprehension, ast.keyword, ast.ImportFrom),
+    }
+)
+
+
+def _check_rules(node: ast.AST, line: int) -> None:
+    """What is allowed of a kind of node, but not in every form."""
     match node:
         case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name) if name.startswith("__"):
             raise Rejected(f"{name!r}: names must not begin with two underscores").at(line)
@@ -108,8 +149,6 @@ def _check(node: ast.AST, line: int) -> None:
             raise Rejected("** arguments are not in the language").at(line)
         case ast.ImportFrom(names=[ast.alias(name="*")]):
             raise Rejected("name what is imported").at(line)
-        case _ if not isinstance(node, _ALLOWED):
-            raise Rejected(f"{type(node).__name__} is not in the language").at(line)
 
 
 def _is_target(node: ast.expr) -> bool:

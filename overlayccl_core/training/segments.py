@@ -1,0 +1,53 @@
+"""The model's own work in a training step: segments over named values, each under autograd on its own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from overlayccl_core.program.nodes import Port
+
+Tensor = Any  # torch is not followed by the type checker
+Value = tuple[str, Port]  # (site, port): a port of the Problem at one site of the step
+Name = tuple[str | int, ...]
+Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSegment:
+    """A piece of the model: runs when `needs` are written and `after` have run; then its `gives` exist.
+
+    work: {needs: tensors of the port's shape} -> {gives: tensors}. Tensors come and go detached.
+    """
+
+    name: Name
+    needs: tuple[Value, ...] = ()
+    gives: tuple[Value, ...] = ()
+    after: tuple[Name, ...] = ()
+    work: Work
+
+
+class Recorded:
+    """A function run under autograd on detached inputs, kept until its backward (as pipeline schedules do).
+
+    Its activations live as long as this object does, at most until `backward`.
+    """
+
+    def __init__(self, function: Callable[..., Tensor | tuple[Tensor, ...]], *inputs: Tensor) -> None:
+        self._inputs = [x.detach().requires_grad_() for x in inputs]
+        with torch.enable_grad():
+            found = function(*self._inputs)
+        self._outputs = found if isinstance(found, tuple) else (found,)
+
+    @property
+    def values(self) -> tuple[Tensor, ...]:
+        """The results, detached."""
+        return tuple(x.detach() for x in self._outputs)
+
+    def backward(self, *cotangents: Tensor) -> tuple[Tensor, ...]:
+        """Gradients of the inputs; those of parameters are accumulated where they are. Once only."""
+        torch.autograd.backward(self._outputs, cotangents)
+        gradients = tuple(x.grad for x in self._inputs)
+        self._inputs, self._outputs = [], ()
+        return gradients

@@ -1,0 +1,113 @@
+"""The step driver's rule, seen without ranks: generators and segments that only note what they do."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import torch
+
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.training.driver import SiteModule, StuckStep, run_step
+from overlayccl_core.training.segments import Name, Recorded, StepSegment, Value
+
+
+class Read:
+    def __init__(self, *port: str | int) -> None:
+        self.port = port
+
+
+class Write:
+    def __init__(self, *port_and_value: Any) -> None:
+        self.port, self.value = port_and_value[:-1], port_and_value[-1]
+
+
+def module(site: str, *ports: tuple[Port, ...]) -> SiteModule:
+    """Reads a group of ("in", i), then writes their ("out", i), group by group."""
+
+    def generator() -> Generator[Any, Any, None]:
+        for group in ports:
+            held = []
+            for port in group:
+                held.append((yield Read(*port)))
+            for port, value in zip(group, held, strict=True):
+                yield Write("out", *port[1:], value)
+
+    shapes = {("out", *port[1:]): (1,) for group in ports for port in group}
+    return SiteModule(site=site, generator=generator(), read=Read, shapes=shapes)
+
+
+class Model:
+    """Segments that note their names."""
+
+    def __init__(self) -> None:
+        self.ran: list[Name] = []
+
+    def segment(
+        self,
+        name: str,
+        needs: tuple[Value, ...] = (),
+        gives: tuple[Value, ...] = (),
+        after: tuple[Name, ...] = (),
+    ) -> StepSegment:
+        def work(values: Any) -> dict[Value, torch.Tensor]:
+            assert set(values) == set(needs)
+            self.ran.append((name,))
+            return dict.fromkeys(gives, torch.ones(1))
+
+        return StepSegment(name=(name,), needs=needs, gives=gives, after=after, work=work)
+
+
+def port(site: str, name: str, i: int) -> Value:
+    return site, (name, i)
+
+
+def test_backward_goes_on_before_forward() -> None:
+    model = Model()
+    segments = [
+        model.segment("f0", gives=(port("forward", "in", 0),)),
+        model.segment("f1", gives=(port("forward", "in", 1),)),
+        model.segment("b0", needs=(port("forward", "out", 0),), gives=(port("backward", "in", 0),)),
+        model.segment("e0", needs=(port("backward", "out", 0),)),
+        model.segment("e1", needs=(port("forward", "out", 1),)),
+    ]
+    run_step([module("backward", (("in", 0),)), module("forward", (("in", 0),), (("in", 1),))], segments)
+    assert model.ran == [("f0",), ("b0",), ("e0",), ("f1",), ("e1",)]
+
+
+def test_a_segment_without_needs_waits_for_its_reader_and_runs_what_it_comes_after() -> None:
+    model = Model()
+    segments = [
+        model.segment("g1", gives=(port("s", "in", 1),)),
+        model.segment("g0", gives=(port("s", "in", 0),), after=(("before",),)),
+        model.segment("before"),
+        model.segment("nobody asks"),
+    ]
+    run_step([module("s", (("in", 0),), (("in", 1),))], segments)
+    assert model.ran == [("before",), ("g0",), ("g1",), ("nobody asks",)]
+
+
+def test_orders_that_wait_for_each_other_are_named() -> None:
+    model = Model()
+    segments = [
+        model.segment("a", needs=(port("t", "out", 0),), gives=(port("s", "in", 0),)),
+        model.segment("b", needs=(port("s", "out", 0),), gives=(port("t", "in", 0),)),
+    ]
+    with pytest.raises(StuckStep, match=r"s reads in\[0\]; t reads in\[0\]"):
+        run_step([module("s", (("in", 0),)), module("t", (("in", 0),))], segments)
+
+
+def test_a_segment_that_needs_what_nobody_writes_is_named() -> None:
+    segments = [Model().segment("late", needs=(port("s", "out", 7),))]
+    with pytest.raises(StuckStep, match=r"late could run: s out\[7\]"):
+        run_step([module("s")], segments)
+
+
+def test_recorded_runs_backward_piece_by_piece() -> None:
+    weight = torch.tensor([2.0, 3.0], requires_grad=True)
+    x = torch.tensor([1.0, 5.0])
+    first = Recorded(lambda v: v * weight, x)
+    second = Recorded(lambda v: v.square().sum(), first.values[0])
+    [cotangent] = second.backward(torch.tensor(1.0))
+    [gradient] = first.backward(cotangent)
+    assert gradient.tolist() == [8.0, 90.0]
+    assert weight.grad is not None and weight.grad.tolist() == [4.0, 150.0]

@@ -1,0 +1,111 @@
+"""One training step through emitted modules and the step driver, on real ranks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.launch import Launch, launch
+from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.problems import grad_ar, tp_mlp
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.training.driver import shapes_of
+from tests.training.tiny_model import HIDDEN, SHAPE, WIDTH
+
+pytestmark = pytest.mark.ranks
+RANKS = 4
+
+
+def site(folder: Path, name: str, case: Case, strategy: str) -> dict[str, Any]:
+    """An emitted seed at a site of the step."""
+    problem = catalog.build(case)
+    program = trace_source(catalog.library_source(case.problem), strategy, problem)
+    module = f"{name}_{program.digest}.py"
+    (folder / module).write_text(emit(program))
+    shapes = [(list(port), list(shape)) for port, shape in shapes_of(problem).items()]
+    return {"site": name, "module": module, "members": case.members(), "shapes": shapes}
+
+
+def tensor_parallel(
+    folder: Path, strategy: str, microbatches: int, layers: int, replicas: int = 1
+) -> list[dict[str, Any]]:
+    """The two sites of a tensor-parallel model, backward first."""
+    found = []
+    for where in ("entry", "exit"):
+        entry = {"microbatches": microbatches, "layers": layers, "shape": list(SHAPE), "site": where}
+        ranks = RANKS // replicas
+        case = tp_mlp.case(entry, ranks=ranks, ranks_per_node=ranks, groups=replicas)
+        found.append(site(folder, where, case, strategy))
+    return found
+
+
+def run(folder: Path, arms: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """arm -> what every rank found."""
+    (folder / "arms.json").write_text(json.dumps(list(arms.values())))
+    launch(Launch(worker="tests.training.step_worker", folder=folder, ranks=RANKS, names=tuple(arms)))
+    found = [json.loads((folder / f"found-{rank}.json").read_text()) for rank in range(RANKS)]
+    return {name: [one[index] for one in found] for index, name in enumerate(arms)}
+
+
+def test_gradients_are_those_of_the_unsharded_model_and_the_developers_memory_does_not_grow_with_m(
+    tmp_path: Path,
+) -> None:
+    layers = 2
+    strategies = [
+        "developer",
+        "merged_over_microbatches",
+        "single_graph",
+        "reduce_scatter_all_gather",
+        "all_to_all_sum",
+    ]
+    arms = {
+        f"{strategy} {microbatches}": {
+            "layers": layers,
+            "microbatches": microbatches,
+            "replicas": 1,
+            "sites": tensor_parallel(tmp_path, strategy, microbatches, layers),
+        }
+        for strategy in strategies
+        for microbatches in ((3, 6) if strategy == "developer" else (3,))
+    }
+    found = run(tmp_path, arms)
+    for name, ranks in found.items():
+        for one in ranks:
+            assert one["error"] < 1e-5, name
+            assert one["left"] == 0
+    alive = {name: ranks[0]["peak_alive"] for name, ranks in found.items()}
+    assert alive["developer 3"] == alive["developer 6"] == layers
+    assert alive["merged_over_microbatches 3"] == alive["single_graph 3"] == 3 * layers
+
+
+def test_three_modules_of_several_segments_share_a_step(tmp_path: Path) -> None:
+    """Two replicas of two tensor-parallel ranks: sums inside, gradients averaged across while backward runs."""
+    layers, microbatches, replicas = 2, 3, 2
+    hidden = HIDDEN // (RANKS // replicas)
+    sizes = [WIDTH, hidden * WIDTH, WIDTH * hidden] * layers
+    across = grad_ar.case(
+        {"sizes": sizes, "overlap": True},
+        ranks=replicas,
+        ranks_per_node=replicas,
+        groups=RANKS // replicas,
+        strided=True,
+    )
+    arms = {
+        f"{strategy}, {averaging}": {
+            "layers": layers,
+            "microbatches": microbatches,
+            "replicas": replicas,
+            "sites": [
+                *tensor_parallel(tmp_path, strategy, microbatches, layers, replicas),
+                site(tmp_path, "gradients", across, averaging),
+            ],
+        }
+        for strategy in ("developer", "merged_over_microbatches")
+        for averaging in ("developer", "flat")
+    }
+    for ranks in run(tmp_path, arms).values():
+        assert max(one["error"] for one in ranks) < 1e-5
+        assert {one["left"] for one in ranks} == {0}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core.tables.sidecar import path_of, write_sidecar
+from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.table import Rows, Table, read, write
 
 SIDECAR = ".sidecar.json"
@@ -66,7 +66,7 @@ class Command:
                 started=self._started,
                 ended=datetime.now(UTC),
             )
-            self.say(f"{path}: {rows_written} rows (from what and when: {path_of(path).name})")
+            self.say(f"{path}: {rows_written} rows")
 
 
 def run(rule: str, main: Callable[[Command], None], *options: str) -> None:

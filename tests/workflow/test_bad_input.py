@@ -1,0 +1,126 @@
+"""Bad input is one message that names file, field and mend; nothing is half-written, nothing lost."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.table import write
+from tests.workflow.repository import ROOT, copy_to, python, snakemake
+from workflow_scripts.pipeline import prepare
+
+CASE = {
+    "case": "tp_mlp/n4-m1-l1-1KiB-f32",
+    "problem": "tp_mlp",
+    "ranks": 4,
+    "groups": 1,
+    "strided": False,
+    "ranks_per_node": 4,
+    "dtype": "float32",
+    "parameters": "{}",
+    "payload_bytes": 1024,
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_to(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--config", "presett=smoke"], "presett: is no override key: did you mean 'preset'?"),
+        (["--config", "problems=tp_mpl"], "no cases of 'tp_mpl'"),
+    ],
+)
+def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[str], message: str) -> None:
+    done = snakemake(root, "--profile", "local", "all", *arguments)
+    assert done.returncode != 0
+    assert done.stderr.count(message) == 1
+    assert "Traceback" not in done.stderr
+    assert not (root / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (("heldout_seed: 2", "heldout_sed: 2"), "heldout_sed: there is no such field: did you mean"),
+        (("  uniform_a2a: #", "  uniform_a2b: #"), "no cases of 'uniform_a2a'"),
+        (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
+        (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
+        (("{payload: 64KiB}", "{payloud: 64KiB}"), "no field 'payloud'"),
+        (("problems: [tp_mlp,", "problems: [tp_nlp, tp_mlp,"), "did you mean 'tp_mlp'"),
+        (("deployment: local", "deployment: nowhere"), "config/deployments/nowhere.yaml does not exist"),
+        (("backend: torchdist", "backend: torchdust"), "did you mean 'torchdist'?"),
+        (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node must divide ranks (got 3 and 4)"),
+    ],
+)
+def test_a_wrong_file_is_one_message(
+    edit: tuple[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    edited = 0
+    for file in (Path("config/config.yaml"), Path("config/deployments/local.yaml")):
+        text = file.read_text()
+        edited += text.count(edit[0])
+        file.write_text(text.replace(*edit))
+    assert edited == 1
+    with pytest.raises(ValueError) as error:
+        prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_library_that_is_not_installed_is_named_before_any_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(backend, "REQUIRES", ("torch", "no_such_library"))
+    with pytest.raises(
+        ValueError, match=r"needs no_such_library, which this Python does not have: `make env`"
+    ):
+        prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+
+
+def fit(root: Path, probes: Path) -> tuple[int, str, str]:
+    """Exit code, terminal and log of the command of rule fit."""
+    outputs = [str(probes.parent / f"{name}.parquet") for name in ("theta", "fidelity")]
+    settings = '{"fit": {"bootstraps": 2, "ridge": 0.1, "seed": 0}}'
+    log = probes.parent / "fit.log"
+    arguments = ["--settings", settings, "--inputs", str(probes), "--log", str(log), "--outputs", *outputs]
+    done = python(root, "-m", "workflow_scripts.fit", *arguments)
+    return done.returncode, done.stderr, log.read_text()
+
+
+@pytest.mark.parametrize("kind", ["truncated", "other table", "not there"])
+def test_a_table_that_is_not_what_it_should_be_stops_the_command(
+    root: Path, kind: str, tmp_path: Path
+) -> None:
+    probes, earlier = tmp_path / "probes.parquet", tmp_path / "theta.parquet"
+    earlier.write_bytes(b"measured before")
+    if kind != "not there":
+        write(CASES, [CASE], probes)
+    if kind == "truncated":
+        probes.write_bytes(probes.read_bytes()[:-100])
+    code, said, log = fit(root, probes)
+    assert code == 1
+    assert said == log
+    assert said.count("\n") == 1
+    assert str(probes) in said
+    assert "snakemake --profile local" in said
+    assert earlier.read_bytes() == b"measured before"
+    assert not (tmp_path / "fidelity.parquet").exists()
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_bug_is_a_traceback_and_not_success(root: Path, tmp_path: Path) -> None:
+    script = root / "workflow_scripts" / "fit.py"
+    before = script.read_text()
+    script.write_text(before.replace('"""Tables theta and fidelity."""', "raise RuntimeError('boom')"))
+    code, said, _ = fit(root, tmp_path / "probes.parquet")
+    script.write_text(before)
+    assert code == 1
+    assert "BUG" in said and "boom" in said

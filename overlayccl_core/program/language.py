@@ -274,6 +274,8 @@ def _merge_front(stacked: Value, dim: int) -> Value:
 
 
 def _per_rank(value: PerRank, what: str) -> Ints:
+    if type(value) is int:
+        return np.array([value], np.int64)
     found = np.atleast_1d(_integers(value, what))
     if found.ndim != 1:
         raise Rejected(f"{what}: one int, or one per rank")

@@ -152,7 +152,7 @@ def _intern(kind: Kind, operands: Sequence[Node], key: bytes, attr: Any, size: i
     """The one node with this content. It lives as long as a Program holds it."""
     if size > MAX_ELEMENTS:
         raise Rejected(f"a value of {size} elements on a rank (limit {MAX_ELEMENTS}): make it smaller")
-    head = f"{kind.value};{size};{dtype.value};{len(operands)};".encode()
+    head = f"{kind};{size};{dtype};{len(operands)};".encode()
     digest = hashlib.blake2b(b"".join([head, *(x.digest for x in operands), key]), digest_size=16).digest()
     node = _interned.get(digest)
     if node is None:
@@ -256,10 +256,12 @@ def relabel(node: Node, operand: Node, label: Label) -> Node:
     return make_collective(node.kind, operand, node.groups, label, node.attr.reduction)
 
 
-def _common_scale(operands: Sequence[Node]) -> tuple[Fraction, Sequence[Node]]:
+def _common_scale(operands: Sequence[Node]) -> tuple[Fraction | int, Sequence[Node]]:
+    if not any(x.kind is Kind.SCALE for x in operands):
+        return 1, operands
     ratios = {x.ratio if x.kind is Kind.SCALE else Fraction(1) for x in operands}
     if len(ratios) != 1 or ratios == {1}:
-        return Fraction(1), operands
+        return 1, operands
     return ratios.pop(), [x.operands[0] for x in operands]
 
 

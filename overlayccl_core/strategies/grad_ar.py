@@ -78,15 +78,16 @@ def _bucketed(io, p, limit):
 
 def _greedy(p, limit):
     """The tensors in order, cut where the next one would exceed `limit` bytes; a larger one is alone."""
-    number, filled, bucket = 0, 0, []
-    for i in p.tensor_order:
+    starts, filled = [], 0
+    for at, i in enumerate(p.tensor_order):
         size = p.sizes[i] * p.element_bytes
-        if filled and filled + size > limit:
-            number += 1
+        if not starts or filled + size > limit:
+            starts += [at]
             filled = 0
-        bucket += [number]
         filled += size
-    return [[i for i, b in zip(p.tensor_order, bucket, strict=True) if b == k] for k in range(number + 1)]
+    ends = starts[1:]
+    ends += [len(p.tensor_order)]
+    return [p.tensor_order[a:b] for a, b in zip(starts, ends, strict=True)]
 
 
 def _read(io, tensors):

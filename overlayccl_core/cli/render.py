@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import polars as pl
+from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
@@ -12,8 +13,9 @@ from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.stages.try_strategy import Contender
 
-WIDE = 150  # columns where the output is no terminal
+WIDE = 160  # columns where the output is no terminal
 NOTHING = "-"
+LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
 
 
 @cache
@@ -51,6 +53,7 @@ def summary_parts(
     """
     for case in summary["case"].unique(maintain_order=True):
         yield _case_table(case, summary.filter(pl.col("case") == case))
+    yield LEGEND
     yield _fidelity_table(fidelity)
     if probes is not None:
         if probes["oversubscribed"].any():
@@ -62,40 +65,48 @@ def summary_parts(
             yield "Disturbed: others took CPU time while probes ran; measure again on a quiet machine."
 
 
+def _table(title: str | None) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
 def _case_table(case: str, rows: pl.DataFrame) -> Table:
-    table = Table(title=case, title_justify="left", title_style="bold")
-    table.add_column("strategy")
-    table.add_column("role")
-    table.add_column("proof")
-    for header in ("predicted ms", "measured ms", "x developer", "repeat", "algbw GB/s", "busbw GB/s"):
+    table = _table(case)
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("proven", no_wrap=True)
+    for header in ("predicted ms", "measured ms", "x developer"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for header in ("repeat error", "algbw, busbw GB/s"):
         table.add_column(header, justify="right")
-    table.add_column("validity")
+    table.add_column("the time is", no_wrap=True)
     for row in rows.iter_rows(named=True):
         table.add_row(
-            row["strategy"],
-            row["role"],
-            f"proven, {row['numerics']}" if row["proof"] == "pass" else row["proof"],
+            _marked(row["strategy"], row["role"]),
+            row["numerics"] if row["proof"] == "pass" else row["proof"],
             between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
             between(row["measured_us"], row["measured_low_us"], row["measured_high_us"]),
             _times(row["speedup"], row["speedup_low"], row["speedup_high"]),
             percent(row["repeat_rel_error"]),
-            _bandwidth(row["algbw_gbps"]),
-            _bandwidth(row["busbw_gbps"]),
-            row["validity"] if row["status"] == "program" else row["status"],
+            _bandwidths(row["algbw_gbps"], row["busbw_gbps"]),
+            row["validity"],
         )
     return table
+
+
+def _marked(strategy: str, role: str) -> str:
+    """The name, with a mark for what its role is; the legend says so."""
+    return strategy + {"hand_bundled": " *", "yours": " <- yours"}.get(role, "")
 
 
 def _times(ratio: float | None, low: float | None, high: float | None) -> str:
     return NOTHING if ratio is None or low is None or high is None else f"{ratio:.2f} ({low:.2f}..{high:.2f})"
 
 
-def _bandwidth(gbps: float | None) -> str:
-    return NOTHING if gbps is None else f"{gbps:.3g}"
+def _bandwidths(algbw: float | None, busbw: float | None) -> str:
+    return NOTHING if algbw is None or busbw is None else f"{algbw:.2g}, {busbw:.2g}"
 
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
-    table = Table(title="How right the model was", title_justify="left", title_style="bold")
+    table = _table("How right the model was")
     table.add_column("Programs of")
     for header in (
         *("n", "rounds", "median error", "repeat error", "Spearman", "repeat", "pairs in order"),
@@ -125,9 +136,8 @@ def _correlation(value: float | None) -> str:
 def trial_table(found: Sequence[Contender], floor: Floor | None) -> Table:
     """A strategy beside the seeds: price by term, measured time, ratio to the developer."""
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in found)]
-    table = Table()
-    table.add_column("strategy")
-    table.add_column("role")
+    table = _table(None)
+    table.add_column("strategy", no_wrap=True)
     for header in ("predicted ms", *(term.value for term in terms), "measured ms", "x developer"):
         table.add_column(header, justify="right")
     developer = next((one.timed for one in found if one.role == "developer"), None)
@@ -138,8 +148,7 @@ def trial_table(found: Sequence[Contender], floor: Floor | None) -> Table:
         if timed and floor and timed.estimate.value < floor.us(one.program):
             measured, ratio = f"{measured} below the physical floor: invalid", None
         table.add_row(
-            one.strategy,
-            one.role,
+            _marked(one.strategy, one.role),
             between(price.us, price.low_us, price.high_us) if price else NOTHING,
             *(ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms),
             measured,

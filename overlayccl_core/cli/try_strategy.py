@@ -7,7 +7,7 @@ from overlayccl_core import catalog
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.prove import proof_text
-from overlayccl_core.cli.render import console, say, trial_table
+from overlayccl_core.cli.render import LEGEND, console, say, trial_table
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.stages import seed, try_strategy
@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         partial = where.results / ".partial"
         found = try_strategy.measure(found, where.deployment, arguments.seconds, partial, say)
     console().print(trial_table(found, _floor(where)))
+    console().print(LEGEND, highlight=False, soft_wrap=True)
     if theta is None:
         command = f"snakemake --profile local results/{where.deployment.name}/theta.parquet"
         console().print(

@@ -33,7 +33,8 @@ def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:
     for kind in kinds:
         size = operand_size(kind, _payload(rng, deployment.ranks), deployment.ranks)
         operand = _operand(probe, rng, size, unwritten)
-        unwritten.append(probe.issue(kind, operand))
+        shift = int(rng.integers(1, deployment.ranks))
+        unwritten.append(probe.issue(kind, operand, shift=shift))
         if rng.random() < WAIT_CHANCE:
             probe.write(unwritten.pop(rng.integers(len(unwritten))))
         if rng.random() < BOUNDARY_CHANCE:

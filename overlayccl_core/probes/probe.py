@@ -52,11 +52,11 @@ class ProbeBuilder:
         self._events.append(Read(port))
         return nodes.make_input(port, equal=False, size=size, dtype=dtype)
 
-    def issue(self, kind: Kind, operand: Node, groups: Groups | None = None) -> Node:
-        """Start a collective; collective_permute shifts by one rank inside each group."""
+    def issue(self, kind: Kind, operand: Node, groups: Groups | None = None, *, shift: int = 1) -> Node:
+        """Start a collective; collective_permute shifts by `shift` ranks inside each group."""
         members = groups or world(self.ranks)
         if kind is Kind.COLLECTIVE_PERMUTE:
-            before = (members.place - 1) % members.size
+            before = (members.place - shift) % members.size
             made = nodes.make_permute(operand, members.array[members.group, before].tolist(), self._label)
         else:
             made = nodes.make_collective(kind, operand, members, self._label)

@@ -72,12 +72,15 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
 
 
 def _in_flight(probe: ProbeBuilder, kind: Kind, inputs: Sequence[Node], groups: Groups, most: int) -> None:
-    """Issue a collective of every input with at most `most` outstanding: a write waits for its value."""
+    """Issue a collective of every input with at most `most` outstanding: a write waits for its value.
+
+    Permutes go through all shifts, as those of an exchange do.
+    """
     outstanding: list[Node] = []
-    for operand in inputs:
+    for number, operand in enumerate(inputs):
         if len(outstanding) == most:
             probe.write(outstanding.pop(0))
-        outstanding.append(probe.issue(kind, operand, groups))
+        outstanding.append(probe.issue(kind, operand, groups, shift=1 + number % (groups.size - 1)))
     for node in outstanding:
         probe.write(node)
 

@@ -153,11 +153,12 @@ def test_theta_survives_its_table() -> None:
 
 
 def test_ablation_shows_what_a_term_is_good_for() -> None:
-    errors = errors_without_terms(observations(TRUE, noise=0.03), SETTINGS)
+    amortized = {c: 300.0 if c.name.endswith("together.count") else v for c, v in TRUE.items()}
+    errors = errors_without_terms(observations(amortized, noise=0.03), SETTINGS)
     whole = errors.pop(None)
     assert set(errors) == {Term.LAUNCH, Term.COLLECTIVES, Term.AMORTIZATION, Term.COPIES}
     assert errors[Term.COLLECTIVES] > 5 * whole
-    assert errors[Term.AMORTIZATION] > 1.4 * whole
+    assert errors[Term.AMORTIZATION] > 3 * whole
 
 
 def test_bad_observations_are_refused() -> None:

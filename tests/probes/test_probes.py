@@ -76,6 +76,15 @@ def test_a_permute_of_subgroups_stays_inside_them() -> None:
     assert node.sources == (1, 0, 3, 2)
 
 
+def test_permutes_go_through_all_shifts() -> None:
+    together = next(
+        p for p in structured_probes(FOUR) if p.name.startswith("collective_permute-world-together-4x")
+    )
+    assert {x.sources[0] for x in together.program.collectives} == {1, 2, 3}
+    mixed_ones = [x for p in mixed(3) for x in p.program.collectives if x.kind is Kind.COLLECTIVE_PERMUTE]
+    assert {x.sources[0] for x in mixed_ones} == {1, 2, 3}
+
+
 @pytest.mark.parametrize("kind", COLLECTIVES)
 def test_the_larger_side_of_a_probed_collective_has_the_payload(kind: Kind) -> None:
     probe = ProbeBuilder(4, 4)

@@ -77,9 +77,21 @@ def _local(x: Node, operands: list[Node], map_: Map) -> Node:
     if x.kind is Kind.REDUCE_SCATTER:
         mine = maps.window(groups.place * x.size, x.size)
         return make_scale(make_view(operands, map_algebra.compose(mine, map_), x.dtype), times)
-    parts = [map_algebra.take_rows(map_, groups.member(j)) for j in range(g)]
+    return make_view(operands, _from_members(x, map_), x.dtype)
+
+
+def _from_members(x: Node, map_: Map) -> Map:
+    """The map of an all_gather or all_to_all of what `map_` lays out, read from values equal within groups.
+
+    The rows of `map_` are read as one long row, of which every rank takes its members' blocks.
+    """
+    groups, g = x.groups, x.groups.size
+    block = x.size // g
+    keys = np.arange(groups.ranks)[:, None] * x.size + np.arange(g) * block
+    starts = np.zeros_like(keys)
+    if map_.rows > 1:
+        starts += groups.array[groups.group] * map_.size
     if x.kind is Kind.ALL_TO_ALL:
-        mine = maps.window(groups.place * (x.size // g), x.size // g)
-        parts = [map_algebra.compose(mine, part) for part in parts]
-    maps.check_runs(int(np.sum([p.runs for p in parts])))
-    return make_view(operands, maps.side_by_side(parts), x.dtype)
+        starts += groups.place[:, None] * block
+    blocks = Map(groups.ranks, x.size, keys.ravel(), starts.ravel())
+    return map_algebra.compose(blocks, Map(1, map_.rows * map_.size, map_.keys, map_.sources))

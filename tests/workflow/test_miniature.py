@@ -1,0 +1,146 @@
+"""The whole DAG on real ranks, as small as it gets: what it leaves, what it loaded, what a second run does."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from overlayccl_core.digest import closure
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.summary import SUMMARY
+from overlayccl_core.tables.table import read
+from tests.workflow.repository import copy_to, snakemake
+from workflow_scripts.pipeline import prepare
+
+pytestmark = pytest.mark.ranks
+
+SMALL = {
+    "problems": ["tp_mlp"],
+    "cases": {
+        "tp_mlp": [{"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}],
+        "uniform_a2a": [{"payload": "1KiB"}],
+        "grad_ar": [{"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 16}],
+    },
+    "probe": {
+        "seconds": 12,
+        "minimum_rounds": 2,
+        "maximum_rounds": 3,
+        "rounds_of_fitted": 2,
+        "mixed": 12,
+        "mixed_seed": 1,
+        "heldout": 6,
+    },
+    "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 4},
+    "fit": {"bootstraps": 4, "ridge": 0.02, "seed": 0},
+}
+RULES_OF_PROBLEM = ("cases", "seed", "price", "bench", "compare")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy in which `all` was run for tp_mlp, and the seeds of the other Problems were traced."""
+    root = copy_to(tmp_path_factory.mktemp("repository"))
+    file = root / "config" / "config.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
+    shutil.copy(root / "tests" / "workflow" / "tracing.py", root / "sitecustomize.py")
+    done = snakemake(root, "--profile", "local", "all")
+    assert done.returncode == 0, done.stderr
+    (root / "shown.txt").write_text(done.stdout + done.stderr)
+    others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]
+    problems = "problems=tp_mlp,uniform_a2a,grad_ar"
+    done = snakemake(root, "--profile", "local", *others, "--config", problems)
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
+    results = finished / "results" / "local"
+    tables = {
+        p.relative_to(results).as_posix() for p in results.rglob("*.parquet") if ".partial" not in p.parts
+    }
+    deployment = ("selftest", "capabilities", "probes", "theta", "fidelity", "summary")
+    problem = ("cases", "seeds", "prices", "bench", "fidelity")
+    assert {f"{t}.parquet" for t in deployment} | {f"problems/tp_mlp/{t}.parquet" for t in problem} <= tables
+    for table in tables:
+        sidecar = json.loads((results / table).with_suffix(".sidecar.json").read_text())
+        assert sidecar["table"].endswith(table)
+        assert sidecar["started_utc"] <= sidecar["ended_utc"]
+    assert not list(results.rglob("*.tmp"))
+
+
+def test_measurements_are_of_one_machine_and_every_strategy_has_a_row(finished: Path) -> None:
+    results = finished / "results" / "local"
+    probes, bench = (
+        read(PROBES, results / "probes.parquet"),
+        read(BENCH, results / "problems/tp_mlp/bench.parquet"),
+    )
+    assert probes["fingerprint"].n_unique() == 1
+    assert set(bench["fingerprint"]) == set(probes["fingerprint"])
+    assert set(probes["role"]) == {"structured", "mixed", "heldout"}
+    summary = read(SUMMARY, results / "summary.parquet")
+    measured = summary.filter(pl.col("measured_us").is_not_null())
+    assert set(bench["strategy"]) == set(measured["strategy"])
+    shown = (finished / "shown.txt").read_text()
+    for strategy in measured["strategy"]:
+        assert strategy in shown
+
+
+def test_a_second_run_does_nothing(finished: Path) -> None:
+    started = time.monotonic()
+    done = snakemake(finished, "--profile", "local", "all")
+    seconds = time.monotonic() - started
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+    assert seconds < 30, f"{seconds:.1f} s (6 s on a quiet machine)"
+
+
+def test_all_that_a_rule_loaded_is_in_its_code_digest(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished)
+    config = yaml.safe_load(Path("config/config.yaml").read_text())
+    pipeline = prepare(config | {"problems": list(SMALL["cases"])}, ())
+    traced = {path.stem: set(path.read_text().split()) for path in (finished / "traced").iterdir()}
+    assert set(traced) == {
+        "selftest",
+        "probe",
+        "fit",
+        "cases",
+        "seed",
+        "price",
+        "bench",
+        "compare",
+        "summary",
+    }
+    for rule, loaded in traced.items():
+        problems = pipeline.cases if rule in RULES_OF_PROBLEM else [None]
+        covered = {
+            path.relative_to(finished).as_posix()
+            for problem in problems
+            for path in closure(rule, *pipeline.plugins(rule, problem), root=finished)
+        }
+        assert f"workflow_scripts/{rule}.py" in loaded
+        assert not loaded - covered, f"{rule} loaded what its digest does not cover"
+
+
+def test_ranks_are_traced_too(finished: Path) -> None:
+    loaded = (finished / "traced" / "bench.txt").read_text()
+    assert "overlayccl_core/backends/torchdist/worker.py" in loaded
+
+
+def test_a_table_that_was_damaged_stops_the_run_and_loses_nothing(finished: Path) -> None:
+    results = finished / "results" / "local"
+    probes, seeds = results / "probes.parquet", results / "problems/tp_mlp/seeds.parquet"
+    before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
+    probes.write_bytes(before[probes][:-50])
+    done = snakemake(finished, "--profile", "local", "results/local/theta.parquet")
+    probes.write_bytes(before[probes])
+    assert done.returncode != 0
+    assert "truncated Parquet file" in done.stderr
+    assert seeds.read_bytes() == before[seeds]
+    assert not list(results.rglob("*.tmp"))

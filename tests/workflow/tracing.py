@@ -1,0 +1,35 @@
+"""Put on the path of a copy as sitecustomize: notes every file of ours that a rule's processes open.
+
+A process started as `python -m workflow_scripts.RULE` and all that it starts (ranks too) append to
+traced/RULE.txt. The opening of a file is heard by an audit hook, so it does not matter who reads it, or how.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+OURS = (f"{ROOT}/overlayccl_core/", f"{ROOT}/workflow_scripts/")
+
+
+def rule() -> str:
+    """The rule that this process works for."""
+    for word in sys.orig_argv:
+        if word.startswith("workflow_scripts."):
+            os.environ["TRACED_RULE"] = word.partition(".")[2]
+    return os.environ.get("TRACED_RULE", "")
+
+
+def note(event: str, arguments: tuple[object, ...]) -> None:
+    """The hook."""
+    if event == "open" and isinstance(arguments[0], str):
+        path = os.path.abspath(arguments[0])
+        if path.startswith(OURS) and "__pycache__" not in path:
+            os.write(NOTES, f"{os.path.relpath(path, ROOT)}\n".encode())
+
+
+if rule():
+    (ROOT / "traced").mkdir(exist_ok=True)
+    NOTES = os.open(ROOT / "traced" / f"{rule()}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.set_inheritable(NOTES, False)
+    sys.addaudithook(note)

@@ -1,0 +1,75 @@
+"""Emitted modules against the same collectives written by hand, on 4 real ranks, in one launch.
+
+First every hand-written function must give what its Program means; then both sides are timed in the same rounds.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.pairs import RANKS, Pair, pairs
+from overlayccl_core import statistics
+from overlayccl_core.backends.timing import Job, TimingSettings, time_programs
+from overlayccl_core.backends.torchdist.run_once import Trial, run_once
+from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.emit.torch_dialect import emit
+
+SECONDS = 90.0
+
+
+def report() -> list[str]:
+    """One line per Program: us of both sides, and the paired ratio with its 95% interval."""
+    found = list(pairs())
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = differing(found, Path(folder))
+    if wrong:
+        raise RuntimeError(f"written by hand and wrong: {', '.join(wrong)}")
+    here = Deployment(
+        name="four-ranks", backend="torchdist", ranks=RANKS, ranks_per_node=RANKS,
+        tiers=(Tier(name="node", ranks=RANKS),), memory_budget_bytes=2**30,
+    )  # fmt: skip
+    jobs = [Job(key=pair.name, program=pair.program, source=emit(pair.program)) for pair in found]
+    jobs += [
+        Job(key=f"{pair.name} by hand", program=pair.program, source=pair.hand_written_module(yields=False))
+        for pair in found
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = TimingSettings(seconds=SECONDS, foreign_cpu_limit=1.0)
+        timed = time_programs(jobs, here, settings, Path(folder), "benchmark", "", lambda _line: None)
+    samples = {one.key: one.samples_us for one in timed}
+    lines = [
+        f"emitted and hand-written on {RANKS} ranks, {timed[0].rounds} rounds: us, emitted over hand-written"
+    ]
+    for pair in found:
+        emitted, by_hand = samples[pair.name], samples[f"{pair.name} by hand"]
+        ratio = statistics.paired_ratio([(emitted, by_hand)])
+        each = (statistics.estimate(emitted).value, statistics.estimate(by_hand).value)
+        lines.append(
+            f"  {pair.name:40s} {each[0]:9.0f} {each[1]:9.0f}  {ratio.value:.3f} ({ratio.low:.3f}..{ratio.high:.3f})"
+        )
+    error = statistics.repeat_error(samples.values())
+    return [*lines, f"repeat error of the batch: {error:.1%}; foreign CPU: {timed[0].foreign_cpu_share:.0%}"]
+
+
+def differing(found: list[Pair], folder: Path) -> list[str]:
+    """Names of pairs whose two sides do not give the same."""
+    trials = []
+    random = np.random.default_rng(0)
+    for pair in found:
+        inputs = {
+            port: random.integers(-9, 10, (RANKS, spec.size)).astype(np.float64)
+            for port, spec in pair.program.problem.inputs.items()
+        }
+        for source in (emit(pair.program), pair.hand_written_module(yields=True)):
+            trials.append(Trial(job=Job(key=pair.name, program=pair.program, source=source), inputs=inputs))
+    observed = run_once(trials, folder, ranks=RANKS, library="gloo")
+    wrong = []
+    for index, pair in enumerate(found):
+        emitted, by_hand = observed[2 * index : 2 * index + 2]
+        same = not (emitted.error or by_hand.error) and all(
+            np.array_equal(x, by_hand.outputs[port]) for port, x in emitted.outputs.items()
+        )
+        if not same:
+            wrong.append(f"{pair.name} {by_hand.error}".strip())
+    return wrong

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)  # of theta
 PREDICTION_INTERVAL = (0.10, 0.90)
 TOLD_APART = 1e-2  # least distance of a column (of unit norm) to the span of the others
-BETTER = 0.99  # an increment must lower the cross-validated error at least to this part of it
+BETTER = 0.97  # an increment must lower the cross-validated error at least to this part of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,8 @@ def report() -> list[str]:
         ratio = statistics.paired_ratio([(emitted, by_hand)])
         each = (statistics.estimate(emitted).value, statistics.estimate(by_hand).value)
         lines.append(
-            f"  {pair.name:40s} {each[0]:9.0f} {each[1]:9.0f}  {ratio.value:.3f} ({ratio.low:.3f}..{ratio.high:.3f})"
+            f"  {pair.name:40s} {each[0]:9.0f} {each[1]:9.0f}  "
+            f"{ratio.value:.3f} ({ratio.low:.3f}..{ratio.high:.3f})"
         )
     error = statistics.repeat_error(samples.values())
     return [*lines, f"repeat error of the batch: {error:.1%}; foreign CPU: {timed[0].foreign_cpu_share:.0%}"]

@@ -19,7 +19,7 @@ Arrays = dict[Port, NDArray[np.float64]]
 
 
 def integer_inputs(program: Program, seed: int) -> Arrays:
-    """port -> float64[N, elements] of small integers, exact in every dtype; alike on all ranks where declared."""
+    """port -> float64[N, elements] of small integers, exact in every dtype; alike where declared so."""
     random = np.random.default_rng(seed)
     ranks = program.problem.ranks
     found = {}
@@ -45,8 +45,8 @@ def differences(
 ) -> dict[str, str]:
     """name -> what differs on real ranks (nothing: "").
 
-    members: global ranks of the concurrent groups, as the Programs' Cases have them; every group gets inputs of
-    its own.
+    members: global ranks of the concurrent groups, as the Programs' Cases have them; every group gets inputs
+    of its own.
     """
     one = next(iter(programs.values()))
     members = members or [tuple(range(one.problem.ranks))]

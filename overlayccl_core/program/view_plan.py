@@ -14,6 +14,7 @@ import numpy as np
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node
 
+FEW_PIECES = 4  # of one operand; with more, one strided copy costs less than so many slices and a join
 MOST_PIECES = 16  # on one rank; more are picked by a table
 
 
@@ -107,9 +108,11 @@ def _plan(key: _Key) -> ViewPlan:
         return ViewPlan(layout=Layout.ALIAS, pieces=pieces)
     if (k := _repeats(m, total)) > 1:
         return ViewPlan(layout=Layout.REPEAT, repeat=k, joins=joins)
-    if pieces:
+    if pieces and (joins or max(map(len, pieces)) <= FEW_PIECES):
         return ViewPlan(layout=Layout.PIECES, pieces=pieces)
-    return _radix(m, total, joins) or _rows(m, total, joins)
+    if radix := _radix(m, total, joins):
+        return radix
+    return ViewPlan(layout=Layout.PIECES, pieces=pieces) if pieces else _rows(m, total, joins)
 
 
 def _repeats(m: Map, total: int) -> int:

@@ -141,8 +141,8 @@ def _grouped(x: Node, a: Held, field: Field, ranks: int) -> Held:
     """Groups whose members hold the same values are evaluated once."""
     groups = x.groups
     g = groups.size
-    members, group_class = np.unique(a.row[groups.array], axis=0, return_inverse=True)
-    of_rank = group_class.ravel()[groups.group]
+    members, group_class = _distinct_rows(a.row[groups.array])
+    of_rank = group_class[groups.group]
     each_rank = of_rank * g + groups.place
     guard(len(members) * x.size * (1 if x.kind in (Kind.ALL_GATHER, Kind.ALL_REDUCE) else g))
     match x.kind:
@@ -158,3 +158,11 @@ def _grouped(x: Node, a: Held, field: Field, ranks: int) -> Held:
             )
         case _:
             return Held(field.combine(a.data, members, x), of_rank)
+
+
+def _distinct_rows(table: Indices) -> tuple[Indices, Indices]:
+    """(the different rows of a table, which of them each row is)."""
+    if len(table) == 1:
+        return table, np.zeros(1, np.int64)
+    rows, which = np.unique(table, axis=0, return_inverse=True)
+    return rows, which.ravel()

@@ -80,6 +80,36 @@ def test_alike_but_for_where_it_is_valid_is_not_alike() -> None:
     assert prove(program, program)["components"] == 2
 
 
+@pytest.mark.parametrize(
+    ("wanted", "right", "wrong"),
+    [
+        (
+            "scale({}, 2)",
+            "add(scale({0}, 3, 2), scale({0}, 1, 2))",
+            "add(scale({0}, 5, 2), scale({0}, 1, 2))",
+        ),
+        (
+            "all_to_all({})",
+            "flatten(slice_axis(reshape(all_gather({}), (4, 4)), 1, [0, 1, 2, 3], 1))",
+            "flatten(slice_axis(reshape(all_gather({}), (4, 4)), 1, [1, 0, 2, 3], 1))",
+        ),
+        (
+            "all_reduce({})",
+            "all_gather(reduce_scatter({}))",
+            "all_gather(reduce_scatter({}), 0, [[1, 0, 2, 3]])",
+        ),
+    ],
+    ids=["ratio", "map", "groups"],
+)
+def test_alike_but_for_one_attribute_is_not_alike(wanted: str, right: str, wrong: str) -> None:
+    problem = exchange(4, {"a": (4,), "b": (4,)}, {"u": (4,), "v": (4,)})
+    body = 'a, b = io.read("a"), io.read("b")\nio.write("u", {})\nio.write("v", {})'
+    reference = traced(body.format(wanted.format("a"), wanted.format("b")), problem)
+    verdict = prove(traced(body.format(right.format("a"), right.format("b")), problem), reference)
+    assert (verdict.passed, verdict["components"]) == (True, 1)
+    assert not prove(traced(body.format(right.format("a"), wrong.format("b")), problem), reference).passed
+
+
 def test_outputs_are_compared_where_they_are_valid_only() -> None:
     problem = small()
     some = replace(
@@ -214,7 +244,11 @@ TRAIN = [
 def test_every_seed_is_proven_within_the_budget_at_224_ranks(name: str, entry: dict) -> None:
     """A proof may take 2 s and 1 GiB. On a busy machine CPU time is what it is held to."""
     hungriest = None
+    known = set()
     for program, reference, bound in _seeds(name, entry):
+        if program.value_digest in known:  # buckets that hold all tensors are one Program
+            continue
+        known.add(program.value_digest)
         began = time.process_time()
         verdict = prove(program, reference, lossy_bound=bound)
         assert time.process_time() - began < 2

@@ -48,6 +48,14 @@ def test_the_reference_cuts_the_program_too() -> None:
     assert pair.largest == 12
 
 
+@pytest.mark.parametrize("cutter", [block_cuts, interval_cuts])
+def test_values_that_share_no_input_are_cut_alike_to_be_compared(cutter: Cutter) -> None:
+    x = x_of(12)
+    pair = pair_of(make_view([], maps.zeros(12)), make_view([x], maps.Map(1, 12, [0, 4], [8, 0])))
+    pair.cut(cutter)
+    assert pair.outputs[("y",)].size == pair.wanted[("y",)].size > 1
+
+
 def test_a_failing_atom_names_its_first_element() -> None:
     x = x_of(60)
     pair = pair_of(

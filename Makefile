@@ -20,7 +20,9 @@ $(VENV)/.ready-%:
 	@test -n "$(PYTHON)" || { echo "OverlayCCL needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) -V) from envs/$*.txt"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet -r envs/$*.txt
+	@# torch first and alone, so that nothing else is looked for on its index
+	@grep -E '^(--extra-index-url|torch==)' envs/local.txt | $(BIN)/python -m pip install --quiet --no-deps -r /dev/stdin
+	@cat envs/local.txt envs/$*.txt | grep -vE '^(--extra-index-url|-r )' | sort -u | $(BIN)/python -m pip install --quiet -r /dev/stdin
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -1,7 +1,7 @@
 """Put on the path of a copy as sitecustomize: notes every file of ours that a rule's processes open.
 
 A process started as `python -m workflow_scripts.RULE` and all that it starts (ranks too) append to
-traced/RULE.txt. The opening of a file is heard by an audit hook, so it does not matter who reads it, or how.
+traced/RULE-PROBLEM.txt. An audit hook hears a file being opened, so it does not matter who reads it, or how.
 """
 
 import os
@@ -13,10 +13,12 @@ OURS = (f"{ROOT}/overlayccl_core/", f"{ROOT}/workflow_scripts/")
 
 
 def rule() -> str:
-    """The rule that this process works for."""
-    for word in sys.orig_argv:
+    """RULE-PROBLEM that this process works for (the second part may be empty)."""
+    words = sys.orig_argv
+    for word in words:
         if word.startswith("workflow_scripts."):
-            os.environ["TRACED_RULE"] = word.partition(".")[2]
+            problem = words[words.index("--problem") + 1] if "--problem" in words else ""
+            os.environ["TRACED_RULE"] = f"{word.partition('.')[2]}-{problem}"
     return os.environ.get("TRACED_RULE", "")
 
 

@@ -46,6 +46,14 @@ def state(pid: int) -> ProcessState | None:
     return ProcessState(letter=fields[0], parent=int(fields[1]), ticks=int(fields[11]) + int(fields[12]))
 
 
+def mentions(pid: int, text: str) -> bool:
+    """True if a process was started with `text` in its command line: numbers of processes are used again."""
+    try:
+        return text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def tree(root: int) -> dict[int, ProcessState]:
     """All processes below `root`, itself included."""
     states = {int(p.name): state(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit()}

@@ -16,6 +16,7 @@ from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
 
+WIDTH = 110
 _NAMES = {
     Kind.VIEW: "view",
     Kind.SUM: "added",
@@ -140,8 +141,22 @@ def _function(program: Program, store: _Store) -> str:
     lines = (
         printer.lines if any("yield" in line for line in printer.lines) else [*printer.lines, "yield from ()"]
     )
-    body = "\n".join("    " + line for line in lines)
+    body = "\n".join("    " + folded for line in lines for folded in _folded(line))
     return f"\ndef {program.problem.direction.value}():\n{body}\n"
+
+
+def _folded(line: str) -> list[str]:
+    """A long statement on several lines, broken behind commas that stand in its brackets."""
+    if line.startswith("del "):
+        return [line]
+    lines, current = [], ""
+    for part in line.split(", "):
+        if current and len(current) + len(part) > WIDTH - 10:
+            lines.append(f"{current},")
+            current = f"    {part}"
+        else:
+            current = f"{current}, {part}" if current else part
+    return [*lines, current]
 
 
 class _Printer:
@@ -177,7 +192,7 @@ class _Printer:
             gone = [self.names[x] for x in step.frees] + [
                 self.works[x] for x in step.frees if x in self.works
             ]
-            self.lines.append(f"del {', '.join(gone)}")
+            self.lines += [f"del {', '.join(gone[i : i + 5])}" for i in range(0, len(gone), 5)]
 
     def let(self, node: Node, expression: str, name: str | None = None) -> None:
         self.names[node] = name or f"{_NAMES[node.kind]}_{len(self.names)}"

@@ -142,8 +142,9 @@ class _Watcher:
 
     def end(self) -> None:
         """End every process of the launch."""
-        pids = set(processes.tree(self.process.pid)) | self._pids_of_ranks()
-        processes.kill_all(pids)
+        folder = str(self.plan.folder)
+        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, folder)}
+        processes.kill_all(set(processes.tree(self.process.pid)) | ranks)
         self.process.wait()
 
     def _pids_of_ranks(self) -> set[int]:

@@ -1,0 +1,90 @@
+"""The text of emitted modules: what it imports, offers and looks like. No ranks."""
+
+import ast
+import time
+from types import ModuleType
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.emit.torch_dialect import emit, port_name
+from overlayccl_core.problems import tp_mlp, uniform_a2a
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.simplify import simplify
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.program.transpose import transpose
+from tests.small_problems import exchange, strategy
+
+
+def seed(name: str, ranks: int = 4, chunk: int = 3) -> Program:
+    case = uniform_a2a.case({"chunk": chunk, "width": 4}, ranks=ranks, ranks_per_node=ranks)
+    return trace_source(catalog.library_source("uniform_a2a"), name, catalog.build(case))
+
+
+def module_of(source: str) -> ModuleType:
+    module = ModuleType("emitted")
+    exec(compile(source, "emitted", "exec"), module.__dict__)
+    return module
+
+
+def test_a_module_imports_torch_only_and_says_what_it_is() -> None:
+    program = seed("developer")
+    source = emit(program)
+    imported = {
+        name.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    assert imported == {"torch", "torch.distributed"}
+    module = module_of(source)
+    assert module.CASE == program.problem.case.id
+    assert module.RANKS == 4
+    assert module.DIGEST == {"forward": program.digest}
+    assert module.SCHEDULE["forward"] == (
+        ("read", "send"), ("issue", "all_gather"), ("issue", "reduce_scatter"), ("write", "received"),
+    )  # fmt: skip
+    assert max(map(len, source.splitlines())) <= 115
+
+
+def test_forward_and_backward_share_a_module() -> None:
+    program = seed("developer")
+    back = simplify(transpose(program, catalog.backward(program.problem.case)))
+    module = module_of(emit(program, back))
+    assert set(module.DIGEST) == set(module.SCHEDULE) == {"forward", "backward"}
+    assert next(module.backward()).__class__ is next(module.forward()).__class__ is module.Read
+
+
+def test_two_programs_of_one_direction_are_refused() -> None:
+    with pytest.raises(ValueError, match="one forward and one backward of one Case"):
+        emit(seed("developer"), seed("native"))
+
+
+def test_a_program_without_events_is_still_a_generator() -> None:
+    problem = exchange(2, {"x": (2,)}, {})
+    program = trace_source("def tried(io, p):\n    y = 1\n", "tried", problem)
+    assert list(module_of(emit(program)).forward()) == []
+
+
+def test_ports_never_hide_names_of_the_module() -> None:
+    assert port_name(("partial", 0, 3)) == "partial_0_3"
+    assert port_name(("world",)) == "world_" and port_name(("rows", 1)) == "rows_1_"
+    assert port_name(("all_reduce",)) == "all_reduce_" and port_name(("class",)) == "class_"
+    body = 'io.write("torch", all_reduce(io.read("dist")))'
+    problem = exchange(2, {"dist": (2,)}, {"torch": (2,)})
+    source = emit(trace_source(strategy(body), "tried", problem))
+    assert "dist_ = yield Read('dist')" in source
+
+
+def test_224_ranks_are_emitted_quickly() -> None:
+    case = tp_mlp.case(
+        {"microbatches": 4, "layers": 8, "shape": [1, 64, 128], "site": "exit"}, ranks=224, ranks_per_node=32
+    )
+    tp = trace_source(catalog.library_source("tp_mlp"), "hierarchical", catalog.build(case))
+    programs = [tp, *(seed(name, 224, 2) for name in ("developer", "gather_slice", "permute_ring"))]
+    started = time.process_time()
+    sources = [emit(program) for program in programs]
+    assert time.process_time() - started < 5.0
+    for source in sources:
+        compile(source, "emitted", "exec")
+        assert len(source) < 2_000_000

@@ -86,6 +86,18 @@ def test_a_segment_without_needs_waits_for_its_reader_and_runs_what_it_comes_aft
     assert model.ran == [("before",), ("g0",), ("g1",), ("nobody asks",)]
 
 
+def test_a_segment_without_needs_does_not_run_because_another_has() -> None:
+    model = Model()
+    segments = [
+        model.segment("g0", gives=(port("s", "in", 0),)),
+        model.segment("g1", gives=(port("s", "in", 1),), after=(("g0",),)),
+        model.segment("e0", needs=(port("s", "out", 0),)),
+        model.segment("last", needs=(port("s", "out", 0),), after=(("g1",),)),
+    ]
+    run_step([module("s", (("in", 0),), (("in", 1),))], segments)
+    assert model.ran == [("g0",), ("e0",), ("g1",), ("last",)]
+
+
 def test_orders_that_wait_for_each_other_are_named() -> None:
     model = Model()
     segments = [

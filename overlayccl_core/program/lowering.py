@@ -1,7 +1,7 @@
 """Lowering: a Program as straight-line steps, in the order in which a module runs them.
 
 One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them.
-Local values are made where they are first needed; a collective starts asynchronously and is waited for where
+Scales are applied where their values are born (scaling.py). Local values are made where they are first needed; a collective starts asynchronously and is waited for where
 its value is first used, at a boundary, or at the end.
 """
 
@@ -11,6 +11,7 @@ from enum import StrEnum
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+from overlayccl_core.program.scaling import scaled_at_birth
 from overlayccl_core.program.view_plan import ViewPlan, view_plan
 
 
@@ -59,7 +60,7 @@ def lower(program: Program) -> tuple[Step, ...]:
 
 def _lower(program: Program) -> tuple[Step, ...]:
     lowering = _Lowering()
-    for index, event in enumerate(program.events):
+    for index, event in enumerate(scaled_at_birth(program)):
         lowering.event = index
         match event:
             case Read(port):

@@ -248,6 +248,18 @@ def rebuild(node: Node, operands: Sequence[Node]) -> Node:
             return make_collective(node.kind, operands[0], node.groups, node.label, node.attr.reduction)
 
 
+def verbatim(node: Node, operands: Sequence[Node]) -> Node:
+    """The same operation on other operands of the same sizes, as it stands: what runs need not be normal."""
+    key = (
+        node.attr.key
+        if node.is_collective
+        else node.map.digest
+        if node.kind is Kind.VIEW
+        else str(node.attr).encode()
+    )
+    return _intern(node.kind, operands, key, node.attr, node.size, node.dtype)
+
+
 def relabel(node: Node, operand: Node, label: Label) -> Node:
     """The same collective of `operand` under another label."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:

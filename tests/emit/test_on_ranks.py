@@ -85,6 +85,14 @@ BODIES = {
         table = [[3, -1, 0, 11, 5, 5], [2, 2, -1, -1, 7, 0], [1, 3, 5, 7, 9, 11], [-1, -1, -1, -1, -1, 4]]
         io.write("y", all_reduce(index_select(x, table)))
     """,
+    "many single rows, of each rank's own, some zero": """
+        table = [[(7 * i * i + r) % 13 - 1 for i in range(24)] for r in range(4)]
+        io.write("y", slice_axis(all_reduce(index_select(io.read("x"), table)), 0, 10, 6))
+    """,
+    "many single rows, the same on all ranks, some zero": """
+        table = [(5 * i * i) % 13 - 1 for i in range(24)]
+        io.write("y", slice_axis(all_reduce(index_select(io.read("x"), table)), 0, 10, 6))
+    """,
     "select, pad, slice by rank": """
         x = io.read("x")
         mine = slice_axis(x, 0, [0, 3, 6, 6], 6)

@@ -37,7 +37,7 @@ class Primitive:
 
     @property
     def group_size(self) -> int:
-        """Ranks of a replica group; 2 for a permute."""
+        """Ranks of a replica group; all ranks for a permute."""
         return group_size(self.collective)
 
     @property

@@ -15,8 +15,8 @@ def payload_bytes(node: Node) -> int:
 
 
 def group_size(node: Node) -> int:
-    """Ranks that take part in one group of a collective; 2 for a collective_permute: sender and receiver."""
-    return 2 if node.kind is Kind.COLLECTIVE_PERMUTE else node.groups.size
+    """Ranks that take part in one group of a collective; all of them in a collective_permute."""
+    return len(node.sources) if node.kind is Kind.COLLECTIVE_PERMUTE else node.groups.size
 
 
 def wire_bytes(node: Node) -> float:

@@ -12,10 +12,11 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.gates import equivalence, legality
-from overlayccl_core.gates.verdict import Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measurements import Measurement, measurements
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 
@@ -65,8 +66,20 @@ def prove(
     problem = catalog.build(case)
     program = trace_source(source, function, problem)
     legal = legality.check(program, capabilities, memory_budget_bytes)
-    proof = equivalence.prove(program, catalog.reference_program(problem)) if legal.passed else None
+    proof = _equivalence(program) if legal.passed else None
     return Proof(program=program, legality=legal, equivalence=proof)
+
+
+def _equivalence(program: Program) -> Verdict:
+    """A lossy strategy may be as far off in its own dtypes as the developer's."""
+    problem = program.problem
+    reference = catalog.reference_program(problem)
+    verdict = equivalence.prove(program, reference)
+    if verdict.reason is not Reason.INACCURATE:
+        return verdict
+    source = catalog.library_source(problem.case.problem)
+    developer = trace_source(source, read_library(source).listed.developer, problem)
+    return equivalence.prove(program, reference, lossy_bound=equivalence.own_error(developer, reference))
 
 
 def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | None) -> list[Contender]:

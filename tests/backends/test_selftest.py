@@ -31,7 +31,7 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     operations = {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
     tried = set(capabilities.select("operation", "group_size", "dtype").iter_rows())
     assert tried >= {(o, g, d) for o in operations for g in (2, 4) for d in ("float32", "bfloat16")}
-    assert ("collective_permute", 2, "float32") in tried
+    assert ("collective_permute", 4, "float32") in tried
     in_float32 = capabilities.filter(capabilities["dtype"] == "float32")
     assert in_float32["supported"].all()
     assert all(capabilities["evidence"])

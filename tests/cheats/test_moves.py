@@ -79,7 +79,7 @@ def test_a_call_that_the_library_does_not_take() -> None:
     """Cheat: uses a collective that aborts on this machine. Caught: the capabilities table."""
     row = Capability(
         operation="collective_permute",
-        group_size=2,
+        group_size=4,
         dtype=DType.FLOAT32,
         payload_bytes=1,
         supported=False,

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow
+from pyarrow import parquet
 
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.rows import TableError, columns_of, frame_of
@@ -71,9 +73,8 @@ def write(table: Table, rows: Rows, path: str | Path) -> pl.DataFrame:
     if problem:
         raise TableError(f"table {table.name}: {problem}; nothing was written to {path}")
     buffer = io.BytesIO()
-    frame.write_parquet(
-        buffer, compression="zstd", metadata={NAME_KEY: table.name, VERSION_KEY: str(table.version)}
-    )
+    named = frame.to_arrow().replace_schema_metadata({NAME_KEY: table.name, VERSION_KEY: str(table.version)})
+    parquet.write_table(named, buffer, compression="zstd")
     write_bytes(Path(path), buffer.getvalue())
     return frame
 
@@ -113,11 +114,11 @@ def _foreign(table: Table, data: bytes) -> str:
     if len(data) < 12 or not data.endswith(MAGIC):
         return f"a truncated Parquet file of {len(data)} bytes"
     try:
-        metadata = pl.read_parquet_metadata(io.BytesIO(data))
-    except (pl.exceptions.PolarsError, OSError) as error:
+        metadata = parquet.read_metadata(io.BytesIO(data)).metadata or {}
+    except (pyarrow.ArrowException, OSError) as error:
         return f"a damaged Parquet file ({str(error).splitlines()[0]})"
-    name, version = metadata.get(NAME_KEY), metadata.get(VERSION_KEY)
-    if name is None:
+    name, version = (metadata.get(key.encode(), b"").decode() for key in (NAME_KEY, VERSION_KEY))
+    if not name:
         return "a Parquet file that OverlayCCL did not write"
     if name != table.name:
         return f"table {name!r}"

@@ -13,8 +13,10 @@ class TimingSettings:
 
     seconds: wall-clock budget of a launch, from which the number of rounds follows. minimum_rounds: the floor
     below which the run says that the budget is too small for its figures. maximum_rounds: no more than that.
-    A sample is so many back-to-back calls that it lasts min_sample_ms, at most max_repeats; the first
-    cold_rounds visits of a Program are kept apart. A launch in which others took more than foreign_cpu_limit
+    A sample is so many back-to-back calls that it lasts min_sample_ms, at most max_repeats, after so many
+    untimed ones that the stream has lasted lead_in_ms: ranks that slept before are served first by the
+    operating system, so the first calls are quicker than those of a busy stream. The first cold_rounds visits
+    of a Program are kept apart. A launch in which others took more than foreign_cpu_limit
     of the CPU is repeated once, then marked `disturbed`.
     """
 
@@ -22,7 +24,8 @@ class TimingSettings:
     minimum_rounds: int = 12
     maximum_rounds: int = 60
     min_sample_ms: float = 16.0
-    max_repeats: int = 16
+    lead_in_ms: float = 10.0
+    max_repeats: int = 256
     cold_rounds: int = 2
     program_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
@@ -37,10 +40,10 @@ class TimingSettings:
                 f"rounds must satisfy 2 <= minimum_rounds <= maximum_rounds "
                 f"(got {self.minimum_rounds} and {self.maximum_rounds}): even and odd rounds are compared"
             )
-        if self.max_repeats < 1 or self.cold_rounds < 0 or self.min_sample_ms <= 0:
+        if self.max_repeats < 1 or min(self.cold_rounds, self.lead_in_ms) < 0 or self.min_sample_ms <= 0:
             raise ValueError(
-                f"max_repeats must be at least 1, cold_rounds at least 0, min_sample_ms positive "
-                f"(got {self.max_repeats}, {self.cold_rounds}, {self.min_sample_ms})"
+                f"max_repeats must be at least 1, cold_rounds and lead_in_ms at least 0, min_sample_ms positive "
+                f"(got {self.max_repeats}, {self.cold_rounds}, {self.lead_in_ms}, {self.min_sample_ms})"
             )
 
     def to_json(self) -> dict[str, Any]:

@@ -126,7 +126,11 @@ def missing(jobs: Sequence[Job], launches: Sequence[Sequence[TimedProgram]]) -> 
 def _finished_samples(
     plan: LaunchPlan, calibration: Calibration, stamps: np.ndarray
 ) -> list[tuple[list[float], list[int]]]:
-    """(us of every visit, slowest rank) of each job, up to the last round that all ranks finished."""
+    """(us of every visit, slowest rank) of each job, up to the last round that all ranks finished.
+
+    A visit lasts from the instant at which the last rank began its timed calls to that at which the last rank
+    ended them.
+    """
     settings = plan.settings
     order = visits(
         calibration.rounds,
@@ -142,8 +146,12 @@ def _finished_samples(
             counts[job] += 1
     found = []
     for job, (count, repeats) in enumerate(zip(counts, calibration.repeats, strict=True)):
-        each = (stamps[:count, job, :, 1] - stamps[:count, job, :, 0]) / 1e3 / repeats
-        found.append((each.max(axis=1).tolist(), each.argmax(axis=1).tolist()) if count else ([], []))
+        start, end = stamps[:count, job, :, 0], stamps[:count, job, :, 1]
+        if count:
+            each = (end.max(axis=1) - start.max(axis=1)) / 1e3 / repeats
+            found.append((each.tolist(), end.argmax(axis=1).tolist()))
+        else:
+            found.append(([], []))
     return found
 
 

@@ -5,6 +5,7 @@ from math import ceil
 
 import numpy as np
 
+LONG = 10  # times the lead-in
 VISIT_OVERHEAD_S = 0.004  # agreeing on an instant (2 ms ahead) and the sleep until then
 
 
@@ -12,6 +13,13 @@ def repeats_for(call_s: float, *, min_sample_ms: float, max_repeats: int) -> int
     """Back-to-back calls of one sample, so that it lasts at least min_sample_ms."""
     wanted = ceil(min_sample_ms / 1e3 / max(call_s, 1e-9))
     return min(max(wanted, 1), max_repeats)
+
+
+def lead_in_calls(call_s: float, *, lead_in_ms: float, max_repeats: int) -> int:
+    """Untimed calls before a sample; none where one call is so long that its beginning does not count."""
+    if call_s * 1e3 > LONG * lead_in_ms:
+        return 0
+    return min(ceil(lead_in_ms / 1e3 / max(call_s, 1e-9)), max_repeats)
 
 
 def planned_rounds(

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob
-from overlayccl_core.backends.rounds import VISIT_OVERHEAD_S, planned_rounds, repeats_for, visits
+from overlayccl_core.backends.rounds import VISIT_OVERHEAD_S, lead_in_calls, planned_rounds, repeats_for, visits
 from overlayccl_core.backends.status import NO_JOB, Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, run
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
@@ -26,6 +26,7 @@ class _Timer:
         self.stamps = plan.open_stamps(rank.folder)
         self.modules: list[tuple[Emitted, Inputs]] = []
         self.repeats: tuple[int, ...] = ()
+        self.lead_in: tuple[int, ...] = ()
         self.visited = [0] * len(plan.jobs)
 
     def prepare(self) -> None:
@@ -43,13 +44,16 @@ class _Timer:
         self.rank.status.enter(Phase.CALIBRATING)
         settings = self.plan.settings
         seconds = [self._call_s(index) for index in range(len(self.plan.jobs))]
-        self.repeats = tuple(
-            repeats_for(s, min_sample_ms=settings.min_sample_ms, max_repeats=settings.max_repeats)
-            for s in seconds
+        self.repeats = tuple(map(self._repeats, seconds))
+        self.lead_in = tuple(
+            lead_in_calls(s, lead_in_ms=settings.lead_in_ms, max_repeats=settings.max_repeats) for s in seconds
         )
         [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
         rounds = planned_rounds(
-            [s * n + VISIT_OVERHEAD_S for s, n in zip(seconds, self.repeats, strict=True)],
+            [
+                s * (lead + n) + VISIT_OVERHEAD_S
+                for s, lead, n in zip(seconds, self.lead_in, self.repeats, strict=True)
+            ],
             [job.rounds for job in self.plan.jobs],
             budget_s=settings.seconds - spent_s - SHUTDOWN_S,
             cold_rounds=settings.cold_rounds,
@@ -59,8 +63,12 @@ class _Timer:
             Calibration(repeats=self.repeats, rounds=rounds).write(self.rank.folder)
         return rounds
 
+    def _repeats(self, call_s: float) -> int:
+        settings = self.plan.settings
+        return repeats_for(call_s, min_sample_ms=settings.min_sample_ms, max_repeats=settings.max_repeats)
+
     def _call_s(self, job: int) -> float:
-        """Seconds of one call on the slowest rank: the second call, or a short stream of them."""
+        """Seconds of one call on the slowest rank, in a stream about as long as a sample."""
         self.rank.status.work_on(job)
         module, inputs = self.modules[job]
         run(module, inputs)
@@ -68,7 +76,8 @@ class _Timer:
         seconds = self._stream_s(module, inputs, 1)
         if seconds * 1e3 >= settings.min_sample_ms or settings.max_repeats == 1:
             return seconds
-        return self._stream_s(module, inputs, STREAM)
+        seconds = self._stream_s(module, inputs, STREAM)
+        return self._stream_s(module, inputs, self._repeats(seconds))
 
     def _stream_s(self, module: Emitted, inputs: Inputs, calls: int) -> float:
         self.rank.meet()
@@ -98,8 +107,11 @@ class _Timer:
     def _sample(self, job: int) -> None:
         self.rank.status.work_on(job)
         module, inputs = self.modules[job]
-        repeats = self.repeats[job]
+        lead_in, repeats = self.lead_in[job], self.repeats[job]
         self.rank.meet()
+        for _ in range(lead_in):
+            run(module, inputs)
+        self.rank.force()
         start = time.monotonic_ns()
         for _ in range(repeats):
             run(module, inputs)

@@ -26,7 +26,7 @@ class TimingSettings:
     min_sample_ms: float = 16.0
     lead_in_ms: float = 10.0
     max_repeats: int = 256
-    cold_rounds: int = 2
+    cold_rounds: int = 1
     program_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
     foreign_cpu_limit: float = 0.10

@@ -40,6 +40,18 @@ def shared_group(ranks: tuple[int, ...]) -> Group:
     return dist.new_group(list(ranks)) if ordered else dist.new_group(list(ranks), sort_ranks=False)
 
 
+def make_usual_groups() -> None:
+    """Contiguous groups of every size that divides the ranks, in every launch, used or not.
+
+    How many process groups there are changes what a collective of any of them costs (gloo, 4 ranks on 2 cores:
+    by a fifth), so launches with different groups could not be compared; a training job has several too.
+    """
+    ranks = dist.get_world_size()
+    for size in (g for g in range(2, ranks + 1) if ranks % g == 0):
+        for first in range(0, ranks, size):
+            shared_group(tuple(range(first, first + size)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
     """One function of an emitted module that is connected: its generator function and its Read event."""

@@ -10,7 +10,7 @@ import torch
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob
 from overlayccl_core.backends.rounds import VISIT_OVERHEAD_S, lead_in_calls, planned_rounds, repeats_for, visits
 from overlayccl_core.backends.status import NO_JOB, Phase
-from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, run
+from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, make_usual_groups, run
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
 
 STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
@@ -32,6 +32,7 @@ class _Timer:
     def prepare(self) -> None:
         """Load and connect every module, prepare its inputs."""
         self.rank.status.enter(Phase.PREPARING)
+        make_usual_groups()
         pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
         for index, job in enumerate(self.plan.jobs):
             self.rank.status.work_on(index)

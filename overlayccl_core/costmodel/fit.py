@@ -1,7 +1,8 @@
 """Fitting theta: non-negative least squares on relative errors, with what the probes can and cannot tell.
 
-Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms; columns are scaled to
-unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter
+Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms: first by the measured time,
+then by the predicted one (iteratively reweighted least squares), because weights that hold the noise favour rows
+that happened to be short, and all prices come out low. Columns are scaled to unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter
 23 (scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction
 to the bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so
 that a column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles:
@@ -22,6 +23,8 @@ Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)  # of theta
 PREDICTION_INTERVAL = (0.10, 0.90)
 TOLD_APART = 1e-2  # least distance of a column (of unit norm) to the span of the others
+PASSES = 3  # of the reweighting
+FARTHEST = 3.0  # a row counts at most so many times as much or as little as it did at first
 BETTER = 0.97  # an increment must lower the cross-validated error at least to this part of it
 
 
@@ -105,9 +108,13 @@ class _System:
         """Non-negative scaled coefficients from some rows, as if their times were multiplied by `factors`."""
         p = len(self.columns)
         seen = self.x[rows] / np.broadcast_to(factors, len(rows))[:, None]
-        a = np.vstack([seen, np.sqrt(self.ridge / len(self.x)) * np.eye(p)])
-        b = np.concatenate([np.ones(len(rows)), np.zeros(p)])
-        solution: Floats = nnls(a, b, maxiter=30 * p)[0]
+        ridge = np.sqrt(self.ridge / len(self.x)) * np.eye(p)
+        weight = np.ones(len(rows))
+        solution: Floats = np.zeros(p)
+        for _ in range(PASSES):
+            a = np.vstack([seen * weight[:, None], ridge])
+            solution = nnls(a, np.concatenate([weight, np.zeros(p)]), maxiter=30 * p)[0]
+            weight = 1.0 / np.clip(seen @ solution, 1.0 / FARTHEST, FARTHEST)
         return solution
 
     def all_rows(self) -> NDArray[np.int64]:

@@ -8,7 +8,13 @@ from pathlib import Path
 import torch
 
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob
-from overlayccl_core.backends.rounds import VISIT_OVERHEAD_S, lead_in_calls, planned_rounds, repeats_for, visits
+from overlayccl_core.backends.rounds import (
+    VISIT_OVERHEAD_S,
+    lead_in_calls,
+    planned_rounds,
+    repeats_for,
+    visits,
+)
 from overlayccl_core.backends.status import NO_JOB, Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, make_usual_groups, run
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
@@ -47,7 +53,8 @@ class _Timer:
         seconds = [self._call_s(index) for index in range(len(self.plan.jobs))]
         self.repeats = tuple(map(self._repeats, seconds))
         self.lead_in = tuple(
-            lead_in_calls(s, lead_in_ms=settings.lead_in_ms, max_repeats=settings.max_repeats) for s in seconds
+            lead_in_calls(s, lead_in_ms=settings.lead_in_ms, max_repeats=settings.max_repeats)
+            for s in seconds
         )
         [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
         rounds = planned_rounds(

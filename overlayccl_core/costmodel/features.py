@@ -2,8 +2,9 @@
 
 Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
 outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
-the Program stops to wait, local operations with their bytes, graphs, and bytes through a network card.
-Optional columns refine `together` by how many are outstanding; the fit takes them only if they help.
+the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes, graphs, and
+bytes through a network card. Optional columns refine `together` by how many are outstanding; the fit takes
+them only if they help.
 """
 
 from collections.abc import Mapping
@@ -42,6 +43,8 @@ class Increment(StrEnum):
     TO_EIGHTH = "second_to_eighth"
 
 
+REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+NARROW_BYTES = 2  # types that a library may add up in software, much slower than float32
 EIGHTH = 7  # outstanding when the eighth of a run starts
 
 
@@ -122,6 +125,8 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
             counts.add(f"{node.kind.value}.{Increment.TO_EIGHTH.value}", term, Increment.TO_EIGHTH)
     counts.add(f"{name}.{state}", term)
     counts.add_bytes(f"{name}.{state}", term, payload_bytes(node))
+    if node.kind in REDUCING and node.dtype.bytes == NARROW_BYTES:
+        counts.add_bytes("narrow_reduction", Term.COLLECTIVES, payload_bytes(node))
     if crosses_nodes(node, ranks_per_node):
         counts.add_bytes("network_card", Term.NETWORK, wire_bytes(node) * ranks_per_node)
 

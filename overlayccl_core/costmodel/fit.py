@@ -1,10 +1,11 @@
 """Fitting theta: non-negative least squares on relative errors, with what the probes can and cannot tell.
 
-Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms: first by the measured time,
-then by the predicted one (iteratively reweighted least squares), because weights that hold the noise favour rows
-that happened to be short, and all prices come out low. Columns are scaled to unit norm and held by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter
-23 (scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction
-to the bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so
+Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms: first by the measured
+time, then by the predicted one (iteratively reweighted least squares), because weights that hold the noise
+favour rows that happened to be short, and all prices come out low. Columns are scaled to unit norm and held
+by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter 23
+(scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction to
+the bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so
 that a column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles:
 theta's intervals say nothing of what the model leaves out.
 """

@@ -1,7 +1,7 @@
 """Structured probes: each learns one thing.
 
 Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
-pipeline of two; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; nothing.
+pipeline of two; reductions in 16 bits; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +34,7 @@ WORLD_GRID = Grid(
     together=((2**8, 2), (2**8, 12), (2**13, 4), (2**16, 4), (2**19, 2)),
     pipeline=((2**11, 6),),
 )
+NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
 
 Layout = Callable[[int], Map]
@@ -46,7 +47,7 @@ def structured_probes(deployment: Deployment) -> list[Probe]:
     probes = list(_collectives(new, "world", world(deployment.ranks), WORLD_GRID))
     for name, groups in subgroups(deployment).items():
         probes += _collectives(new, name, groups, SUBGROUP_GRID)
-    return [*probes, *_copies(new), *_arithmetic(new), *_graphs(new)]
+    return [*probes, *_narrow(new), *_copies(new), *_arithmetic(new), *_graphs(new)]
 
 
 def subgroups(deployment: Deployment) -> dict[str, Groups]:
@@ -69,6 +70,18 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
                 _in_flight(probe, kind, inputs, groups, in_flight or times)
                 name = f"{kind.value}-{where}-{way}-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
                 yield probe.finish(name, Role.STRUCTURED)
+
+
+def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    """Reductions in 16 bits, one after another."""
+    for kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER):
+        for payload, times in NARROW_GRID:
+            probe = new()
+            size = operand_size(kind, payload, probe.ranks)
+            for x in [probe.read(size, DType.BFLOAT16) for _ in range(times)]:
+                probe.write(probe.issue(kind, x))
+            name = f"{kind.value}-bfloat16-{times}x{bytes_text(size * DType.BFLOAT16.bytes)}"
+            yield probe.finish(name, Role.STRUCTURED)
 
 
 def _in_flight(probe: ProbeBuilder, kind: Kind, inputs: Sequence[Node], groups: Groups, most: int) -> None:

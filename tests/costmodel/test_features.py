@@ -188,3 +188,19 @@ def test_features_of_a_large_program_take_milliseconds() -> None:
     start = time.process_time()
     features(program)
     assert time.process_time() - start < 0.01
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "narrow"),
+    [
+        (Kind.ALL_REDUCE, DType.BFLOAT16, 64.0),
+        (Kind.REDUCE_SCATTER, DType.FLOAT16, 64.0),
+        (Kind.ALL_REDUCE, DType.FLOAT32, 0.0),
+        (Kind.ALL_GATHER, DType.BFLOAT16, 0.0),
+    ],
+)
+def test_only_reductions_in_16_bits_count_as_narrow(kind: Kind, dtype: DType, narrow: float) -> None:
+    probe = ProbeBuilder(4, 4)
+    probe.write(probe.issue(kind, probe.read(32, dtype)))
+    found = features(probe.finish("one", Role.STRUCTURED).program)
+    assert {c.name: v for c, v in found.items()}.get("narrow_reduction.bytes", 0.0) == narrow

@@ -1,7 +1,8 @@
 """Structured probes: each learns one thing.
 
 Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
-pipeline of two; reductions in 16 bits; copies in sequence, strided and gathered; sums, scales, casts; graph boundaries; nothing.
+pipeline of two; reductions in 16 bits; copies in sequence, strided and gathered; sums, scales, casts; graph
+boundaries; nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,9 @@
 """Lowering: a Program as straight-line steps, in the order in which a module runs them.
 
 One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them.
-Scales are applied where their values are born (scaling.py). Local values are made where they are first needed; a collective starts asynchronously and is waited for where
-its value is first used, at a boundary, or at the end.
+Scales are applied where their values are born (scaling.py). Local values are made where they are first
+needed; a collective starts asynchronously and is waited for where its value is first used, at a boundary, or
+at the end.
 """
 
 from dataclasses import dataclass

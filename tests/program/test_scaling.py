@@ -48,12 +48,14 @@ def test_a_value_of_which_some_part_is_not_scaled_is_left_alone() -> None:
 
 
 def test_parts_of_different_ratios_are_scaled_apart() -> None:
-    body = f'u, v = split(all_reduce({JOINED}), [4, 8])\nio.write("y", scale(u, 1, 4))\nio.write("z", scale(v, 1, 2))'
+    parts = 'io.write("y", scale(u, 1, 4))\nio.write("z", scale(v, 1, 2))'
+    body = f"u, v = split(all_reduce({JOINED}), [4, 8])\n{parts}"
     assert scales_of(body) == [(4, False), (8, False)]
 
 
 def test_a_small_part_of_a_large_value_is_scaled_alone() -> None:
-    body = 'x = all_gather(io.read("a"))\nio.write("y", scale(slice_axis(x, 0, 0, 4), 3))\nio.write("z", io.read("b"))'
+    small = 'io.write("y", scale(slice_axis(all_gather(io.read("a")), 0, 0, 4), 3))'
+    body = f'{small}\nio.write("z", io.read("b"))'
     assert scales_of(body) == [(4, False)]
 
 

@@ -97,7 +97,7 @@ ROWS = [
         "seconds of the bench",
         {"bench", "compare", "summary"},
         {"selftest", "probe", "fit", "cases", "seed", "price"},
-        {"config/config.yaml": ("  seconds: 25", "  seconds: 26")},
+        {"config/config.yaml": ("bench: # one launch for each Problem\n  seconds: ", "bench:\n  seconds: 1")},
     ),
     Row(
         "bootstraps of the fit",

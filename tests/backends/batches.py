@@ -43,8 +43,8 @@ def broken_job(statement: str, ranks: int = 2) -> Job:
 def settings(**changes: Any) -> TimingSettings:
     """Quick and indifferent to what else runs on the machine."""
     quick = {
-        "seconds": 30.0, "minimum_rounds": 2, "maximum_rounds": 4, "min_sample_ms": 1.0, "max_repeats": 3, "lead_in_ms": 0.0,
-        "foreign_cpu_limit": 1.0, "program_timeout_s": 6.0,
+        "seconds": 30.0, "minimum_rounds": 2, "maximum_rounds": 4, "min_sample_ms": 1.0, "max_repeats": 3,
+        "lead_in_ms": 0.0, "foreign_cpu_limit": 1.0, "program_timeout_s": 6.0,
     }  # fmt: skip
     return TimingSettings(**{**quick, **changes})
 

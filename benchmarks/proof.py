@@ -42,9 +42,9 @@ def _measure(problem_name: str, strategy: str, dtype: str) -> tuple[float, str, 
         program = trace_source(source, strategy, problem)
     except NotApplicable as reason:
         return str(reason)
-    bound = equivalence.own_error(trace_source(source, "developer", problem), reference)
+    bound = equivalence.lossy_bound_of(trace_source(source, "developer", problem), reference)
     begin = process_time()
-    proof = equivalence.prove(program, reference, lossy_bound=max(equivalence.LOSSY_BOUND, bound))
+    proof = equivalence.prove(program, reference, lossy_bound=bound)
     seconds = process_time() - begin
     evidence = dict(proof.evidence)
     return seconds, proof.outcome.value, int(evidence["atoms"]), str(evidence["numerics"])

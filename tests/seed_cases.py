@@ -38,6 +38,6 @@ def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:
     seeds = {s.name: s for s in seeds_of(problem)}
     reference = catalog.reference_program(problem)
     developer = next(s for s in seeds.values() if s.role is Role.DEVELOPER)
-    bound = equivalence.own_error(replay(developer.recipe, problem), reference)
+    bound = equivalence.lossy_bound_of(replay(developer.recipe, problem), reference)
     program = replay(seeds[strategy].recipe, problem)
-    return program, equivalence.prove(program, reference, lossy_bound=max(equivalence.LOSSY_BOUND, bound))
+    return program, equivalence.prove(program, reference, lossy_bound=bound)

@@ -31,7 +31,7 @@ from overlayccl_core.gates.verdict import (
 )
 from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.fields import PRIME, Gain, Modular
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
 from overlayccl_core.program.nodes import Outputs, Port, topological
 from overlayccl_core.program.problem import port_text
@@ -40,7 +40,8 @@ from overlayccl_core.program.program import Program
 TRIALS = 2
 QUICK_WORDS = 2**18  # on all ranks: a value that needs no smaller form
 GAIN_TOLERANCE = 1e-9
-RANGE_LOW, RANGE_HIGH = 2.0**-20, 2.0**20  # the upper one times N
+WIDE_RANGE = 2.0**20
+FLOAT16_RANGE = 2.0**4  # its exponents end at 2^-14 and 2^15, and the inputs need their share of them
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,6 +154,11 @@ def _cut(pair: AtomPair, ranks: int) -> bool:
     return True
 
 
+def lossy_bound_of(developer: Program, reference: Program) -> float:
+    """How far off a lossy Program may be: as far as what practitioners write is in its own dtypes, or LOSSY_BOUND."""
+    return max(LOSSY_BOUND, own_error(developer, reference))
+
+
 def own_error(program: Program, reference: Program) -> float:
     """The largest relative error of a Program run in its own dtypes, against float64."""
     error = 0.0
@@ -214,13 +220,14 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
                     f" {y.max():g}: leave out terms that cancel",
                 )
             largest = max(largest, float(x.max() + y.max()))
-    high = RANGE_HIGH * problem.ranks
-    if Check.RANGE in proof.checks and not (gain.smallest >= RANGE_LOW and gain.largest <= high):
-        raise _Wrong(
-            Reason.OUT_OF_RANGE,
-            f"values of {gain.smallest:g} to {gain.largest:g} times the inputs must stay within"
-            f" {RANGE_LOW:g} and {high:g}: floats lose them otherwise",
-        )
+    for dtype, (smallest, biggest) in gain.extremes.items() if Check.RANGE in proof.checks else ():
+        low, high = allowed_range(dtype, problem.ranks)
+        if not (smallest >= low and biggest <= high):
+            raise _Wrong(
+                Reason.OUT_OF_RANGE,
+                f"values of {smallest:g} to {biggest:g} times the inputs in {dtype.value} must stay within"
+                f" {low:g} and {high:g}: floats lose them otherwise",
+            )
     common = math.lcm(denominator(pair.outputs), denominator(pair.wanted))
     if Check.DENOMINATOR in proof.checks and not _provable(largest, common):
         raise _Wrong(
@@ -228,6 +235,14 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
             f"coefficients of up to {largest:g} in steps of 1/{common:.6g} are too fine for the proof"
             " (their product must stay below 2^31 - 1): use simpler ratios",
         )
+
+
+def allowed_range(dtype: DType, ranks: int) -> tuple[float, float]:
+    """How small and how large a value may be in a dtype, relative to the inputs: a sum over N ranks and a mean
+    taken before it must fit."""
+    if dtype is DType.FLOAT16:
+        return 1 / (FLOAT16_RANGE * ranks), FLOAT16_RANGE * ranks
+    return 1 / WIDE_RANGE, WIDE_RANGE * ranks
 
 
 def _provable(largest: float, common: int) -> bool:

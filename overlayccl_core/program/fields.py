@@ -85,28 +85,30 @@ class Modular(_Exact):
 
 
 class Gain(_Exact):
-    """The absolute value of every coefficient; `smallest` and `largest` are over all values but zeros."""
+    """The absolute value of every coefficient; `extremes`: smallest and largest value but zeros, by dtype."""
 
     word = np.float64
 
     def __init__(self) -> None:
-        self.smallest = np.inf
-        self.largest = 0.0
+        self.extremes: dict[DType, tuple[float, float]] = {}
 
     def scale(self, data: Array, node: Node) -> Array:
-        return self._seen(data * magnitude(node.ratio))
+        return self._seen(data * magnitude(node.ratio), node)
+
+    def cast(self, data: Array, node: Node) -> Array:
+        return self._seen(data, node)
 
     def add_blocks(self, data: Array, node: Node) -> Array:
-        return self._seen(super().add_blocks(data, node))
+        return self._seen(super().add_blocks(data, node), node)
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
-        return self._seen(super().combine(data, members, node))
+        return self._seen(super().combine(data, members, node), node)
 
-    def _seen(self, data: Array) -> Array:
+    def _seen(self, data: Array, node: Node) -> Array:
         live = data[data != 0]
         if live.size:
-            self.smallest = min(self.smallest, float(live.min()))
-            self.largest = max(self.largest, float(live.max()))
+            low, high = self.extremes.get(node.dtype, (np.inf, 0.0))
+            self.extremes[node.dtype] = min(low, float(live.min())), max(high, float(live.max()))
         return data
 
 

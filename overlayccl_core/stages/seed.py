@@ -81,7 +81,7 @@ def seed_rows(
             proof = None
             if legal.outcome is Outcome.PASS:
                 if seed.role is Role.DEVELOPER:
-                    lossy_bound = max(lossy_bound, equivalence.own_error(program, reference))
+                    lossy_bound = equivalence.lossy_bound_of(program, reference)
                 proof = equivalence.prove(program, reference, lossy_bound=lossy_bound)
             yield head | _with_program(program, legal, proof)
 

@@ -50,6 +50,11 @@ def overflows_in_16_bits(io, p):
     io.write("y", scale(cast(all_reduce(x), "float32"), 1, 32768))
 
 
+def underflows_in_16_bits(io, p):
+    x = cast(scale(io.read("x"), 1, 65536), "float16")
+    io.write("y", scale(cast(all_reduce(x), "float32"), 65536))
+
+
 def sums_its_node_only(io, p):
     io.write("y", all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]]))
 

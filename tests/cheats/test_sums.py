@@ -44,8 +44,14 @@ def test_cancellation() -> None:
 
 
 def test_overflow_in_16_bits() -> None:
-    """Cheat: a harmless factor 2^15, but in float16, where it overflows. Caught: the run in its own dtypes."""
-    stopped("overflows_in_16_bits", Reason.INACCURATE, Check.NUMERICS)
+    """Cheat: a harmless factor 2^15, but in float16, where it overflows. Caught: the range of float16, and the run
+    in its own dtypes."""
+    stopped("overflows_in_16_bits", Reason.OUT_OF_RANGE, Check.RANGE, Check.NUMERICS)
+
+
+def test_underflow_in_16_bits() -> None:
+    """Cheat: 2^-16 in float16 keeps unit inputs and loses small ones. Caught: the range of float16."""
+    stopped("underflows_in_16_bits", Reason.OUT_OF_RANGE, Check.RANGE)
 
 
 def test_a_sum_over_the_node_only() -> None:

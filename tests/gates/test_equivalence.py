@@ -10,7 +10,7 @@ import pytest
 
 from overlayccl_core import loader
 from overlayccl_core.gates.components import components
-from overlayccl_core.gates.equivalence import denominator, own_error, prove
+from overlayccl_core.gates.equivalence import denominator, lossy_bound_of, own_error, prove
 from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program import meaning
@@ -271,7 +271,7 @@ def _seeds(name: str, entry: dict) -> Iterator[tuple[Program, Program, float]]:
     reference = trace_function(module.reference, problem)
     source = loader.source("strategies", name)
     library = read_library(source)
-    bound = max(LOSSY_BOUND, own_error(trace_source(source, library.seeds[0][0], problem), reference))
+    bound = lossy_bound_of(trace_source(source, library.seeds[0][0], problem), reference)
     for seed, _ in library.seeds:
         try:
             program = trace_source(source, seed, problem)

@@ -112,7 +112,7 @@ def test_gain_adds_absolute_coefficients_and_remembers_extremes() -> None:
     both = make_view([make_scale(x, 5), make_scale(x, Fraction(-1, 4))], maps.identity(16))
     gain = Gain()
     np.testing.assert_array_equal(value(make_sum(both, 2), np.ones((4, 8)), gain), np.full((4, 8), 5.25))
-    assert (gain.smallest, gain.largest) == (0.25, 5.25)
+    assert gain.extremes == {x.dtype: (0.25, 5.25)}
 
 
 def test_real_sums_round_after_every_hop_in_their_own_dtype() -> None:

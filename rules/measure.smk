@@ -19,7 +19,7 @@ rule selftest:
         machine=1,
     params:
         code=code("selftest"),
-        deployment=PIPELINE.deployment_json,
+        deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
         partial=PARTIAL,
     message:
@@ -47,7 +47,7 @@ rule probe:
         machine=1,
     params:
         code=code("probe"),
-        deployment=PIPELINE.deployment_json,
+        deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
         partial=PARTIAL,
         settings=PIPELINE.settings.part("probe", "heldout_seed"),
@@ -77,7 +77,7 @@ rule bench:
         machine=1,
     params:
         code=code("bench"),
-        deployment=PIPELINE.deployment_json,
+        deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
         partial=PARTIAL,
         settings=PIPELINE.settings.part("bench"),

@@ -39,6 +39,12 @@ class Pipeline:
         """The deployment's fields: a comment in its file changes nothing."""
         return json.dumps(asdict(self.deployment), sort_keys=True)
 
+    @property
+    def ranks_json(self) -> str:
+        """The fields that a measurement depends on: all but the budget that Programs are held to."""
+        fields = {k: v for k, v in asdict(self.deployment).items() if k != "memory_budget_bytes"}
+        return json.dumps(fields, sort_keys=True)
+
     def cases_json(self, problem: str) -> str:
         """The Cases of a Problem."""
         return json.dumps([case.to_json() for case in self.cases[problem]], sort_keys=True)

@@ -155,7 +155,7 @@ def _cut(pair: AtomPair, ranks: int) -> bool:
 
 
 def lossy_bound_of(developer: Program, reference: Program) -> float:
-    """How far off a lossy Program may be: as far as what practitioners write is in its own dtypes, or LOSSY_BOUND."""
+    """How far off a lossy Program may be: LOSSY_BOUND, or as far as what practitioners write is in its dtypes."""
     return max(LOSSY_BOUND, own_error(developer, reference))
 
 

@@ -100,6 +100,12 @@ ROWS = [
         {"config/config.yaml": ("bench: # one launch for each Problem\n  seconds: ", "bench:\n  seconds: 1")},
     ),
     Row(
+        "the memory that Programs are held to",
+        {"seed", "price", "bench", "compare", "summary"},
+        {"selftest", "probe", "fit", "cases"},
+        {"config/deployments/local.yaml": ("memory_budget: 512MiB", "memory_budget: 513MiB")},
+    ),
+    Row(
         "bootstraps of the fit",
         MODEL,
         {"selftest", "probe", "cases", "seed", "bench"},

@@ -11,7 +11,6 @@ class Gate(StrEnum):
 
     LEGALITY = "legality"
     EQUIVALENCE = "equivalence"
-    BENCH = "bench"
 
 
 class Outcome(StrEnum):

@@ -25,4 +25,4 @@ def test_evidence_is_sorted_and_found_by_name() -> None:
 )
 def test_a_verdict_that_contradicts_itself_is_refused(change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Verdict(**{"gate": Gate.BENCH, "outcome": Outcome.PASS, **change})
+        Verdict(**{"gate": Gate.EQUIVALENCE, "outcome": Outcome.PASS, **change})

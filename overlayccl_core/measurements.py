@@ -37,7 +37,11 @@ class Measurement:
         return statistics.repeat_error([self.samples_us])
 
     def speedup_over(self, other: "Measurement") -> Ratio | None:
-        """`other`'s time over this one's, paired by round within launches; None without a common launch."""
+        """`other`'s time over this one's (2: twice as fast), paired by round within launches.
+
+        A launch in which the two have different numbers of rounds cannot be paired and is left out. None
+        without a common launch.
+        """
         common = [
             (other.launches[k], mine)
             for k, mine in self.launches.items()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.deployments.deployment import load
 from overlayccl_core.settings import Settings
 from overlayccl_core.stages import bench
@@ -12,15 +13,17 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Table bench of one Problem."""
+    problem, partial = command.option("problem"), Path(command.option("partial"))
     found = bench.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
-        command.read(SEEDS, command.option("problem")),
-        Path(command.option("partial")),
+        command.read(SEEDS, problem),
+        partial,
         progress=command.say,
         code=command.option("code"),
     )
     command.write({BENCH: found["bench"]})
+    forget(partial, bench.partial_rule(problem))
 
 
 if __name__ == "__main__":

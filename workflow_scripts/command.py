@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core.tables.sidecar import write_sidecar
+from overlayccl_core.tables.sidecar import check_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, read, write
 
 SIDECAR = ".sidecar.json"
@@ -47,8 +47,11 @@ class Command:
             log.write(line + "\n")
 
     def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
-        """The input that holds `table`: the deployment's, or that of a Problem."""
-        return read(table, _one(self._arguments.inputs, table, problem))
+        """The input that holds `table`: the deployment's, or that of a Problem; as its rule wrote it."""
+        path = _one(self._arguments.inputs, table, problem)
+        frame = read(table, path)
+        check_unchanged(path)
+        return frame
 
     def write(self, tables: Mapping[Table, Rows]) -> None:
         """Write tables with their sidecars. All rows are checked and written before the first sidecar."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.deployments.deployment import load
 from overlayccl_core.settings import Settings
 from overlayccl_core.stages import probe
@@ -12,15 +13,17 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Table probes."""
+    partial = Path(command.option("partial"))
     found = probe.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
         command.read(CAPABILITIES),
-        Path(command.option("partial")),
+        partial,
         progress=command.say,
         code=command.option("code"),
     )
     command.write({PROBES: found["probes"]})
+    forget(partial, probe.PARTIAL_RULE)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ class TimingSettings:
     untimed ones that the stream has lasted lead_in_ms: ranks that slept before are served first by the
     operating system, so the first calls are quicker than those of a busy stream. The first cold_rounds visits
     of a Program are kept apart. A launch in which others took more than foreign_cpu_limit
-    of the CPU is repeated once, then marked `disturbed`.
+    of the CPU is `disturbed`; it is repeated once where repeat_disturbed says so.
     """
 
     seconds: float
@@ -30,6 +30,7 @@ class TimingSettings:
     program_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
     foreign_cpu_limit: float = 0.10
+    repeat_disturbed: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -69,7 +70,7 @@ class TimedProgram:
     """The samples of one Program in one launch: the slowest rank's time (us) of `repeats` calls, each.
 
     slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by
-    itself, not by an interruption.
+    itself, not by an interruption. foreign_cpu_share: None where a launch was cut off before it was known.
     """
 
     key: str
@@ -80,7 +81,7 @@ class TimedProgram:
     samples_us: tuple[float, ...]
     slowest_rank: tuple[int, ...]
     oversubscribed: bool
-    foreign_cpu_share: float
+    foreign_cpu_share: float | None
     disturbed: bool
     fingerprint: str
     planned_rounds: int

@@ -17,11 +17,12 @@ from overlayccl_core.backends.rounds import visits
 from overlayccl_core.tables.table import Column, Table, read, write
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
+KEY_DIGITS = 16  # of the digest that a batch's folder ends in
 _OWN = ("program_json",)  # the jobs have it: a launch keeps samples only
 
 LAUNCH = Table(
     name="launch",
-    version=1,
+    version=2,
     columns=(
         Column(name="key", dtype=pl.String(), doc="name of the Program in its batch"),
         *(c for c in TIMING_COLUMNS if c.name not in _OWN),
@@ -48,7 +49,7 @@ class LaunchStore:
     def recover(self) -> None:
         """Keep what launches that were cut off had finished."""
         for work in sorted(p for p in self.folder.glob("launch-*") if p.is_dir()):
-            self.harvest(work, foreign_cpu_share=0.0, complete=False)
+            self.harvest(work, foreign_cpu_share=None, complete=False)
 
     def next_launch(self) -> int:
         """A number that no launch has."""
@@ -59,7 +60,7 @@ class LaunchStore:
         return self.folder / f"launch-{launch}"
 
     def harvest(
-        self, work: Path, *, foreign_cpu_share: float, complete: bool, disturbed: bool = False
+        self, work: Path, *, foreign_cpu_share: float | None, complete: bool, disturbed: bool = False
     ) -> None:
         """Turn a launch's stamps into its table, if it finished a round at all; its folder goes."""
         rows = [] if not _readable(work) else self._rows(work, foreign_cpu_share, complete, disturbed)
@@ -68,7 +69,7 @@ class LaunchStore:
         shutil.rmtree(work)
 
     def _rows(
-        self, work: Path, foreign_cpu_share: float, complete: bool, disturbed: bool
+        self, work: Path, foreign_cpu_share: float | None, complete: bool, disturbed: bool
     ) -> list[dict[str, object]]:
         plan, calibration = LaunchPlan.read(work), Calibration.read(work)
         if calibration is None:
@@ -99,6 +100,12 @@ class LaunchStore:
                 }
             )
         return rows
+
+
+def forget(partial_dir: Path, rule: str) -> None:
+    """Remove the batches of a rule: its table is written, so whoever runs it again wants new samples."""
+    for folder in Path(partial_dir).glob(f"{rule}-{'[0-9a-f]' * KEY_DIGITS}"):
+        shutil.rmtree(folder)
 
 
 def missing(jobs: Sequence[Job], launches: Sequence[Sequence[TimedProgram]]) -> dict[str, int | None]:

@@ -8,6 +8,7 @@ Program once, in an order of its own. Estimates are the readers' business (`over
 
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -19,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import loader
+from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
-from overlayccl_core.backends.partial import LaunchStore, missing
+from overlayccl_core.backends.partial import KEY_DIGITS, LaunchStore, missing
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
 from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.deployments.deployment import Deployment
@@ -72,7 +74,8 @@ def time_programs(
 
     Launches are kept in partial_dir/<rule>-<key>/ as they come; the key is a digest of Programs, sources,
     settings, fingerprint and `code` (the digest of the rule's code). What is there under the same key is not
-    timed again. LaunchError (a ValueError) names rank and Program if ranks die or hang.
+    timed again, until `partial.forget` is told that the rule's table is written. One batch at a time runs on
+    a machine: others wait. LaunchError (a ValueError) names rank and Program if ranks die or hang.
     """
     _check(jobs, deployment)
     backend = backend_of(deployment)
@@ -83,9 +86,9 @@ def time_programs(
         fingerprint=fingerprint,
         oversubscribed=deployment.ranks > cores,
     )
-    store.recover()
-    batch = _Batch(jobs, deployment, settings, backend, store, progress)
-    batch.finish()
+    with machine_lock(progress):
+        store.recover()
+        _Batch(jobs, deployment, settings, backend, store, progress).finish()
     kept = _chosen(store.launches())
     _say_floor(kept, settings, progress)
     return kept
@@ -93,7 +96,7 @@ def time_programs(
 
 def batch_key(jobs: Sequence[Job], settings: TimingSettings, fingerprint: str, code: str) -> str:
     """Digest of everything that decides what samples mean."""
-    h = hashlib.blake2b(digest_size=8)
+    h = hashlib.blake2b(digest_size=KEY_DIGITS // 2)
     programs = [(job.key, job.program.digest, job.source, job.rounds) for job in jobs]
     for part in (programs, sorted(settings.to_json().items()), fingerprint, code):
         h.update(json.dumps(part).encode())
@@ -121,15 +124,18 @@ class _Batch:
 
     def finish(self) -> None:
         """Launch what is missing; a launch in which others took too much CPU is repeated once."""
-        left = missing(self.jobs, self.store.launches())
+        kept = self.store.launches()
+        left = missing(self.jobs, kept)
+        if kept and not left:
+            self.progress(f"using the samples of a run that was cut off after them: {len(kept)} launches")
         if left:
-            if any(self.store.launches()):
+            if kept:
                 self.progress(f"continuing a batch that was cut off: {len(left)} Programs lack rounds")
             self.launch([replace(job, rounds=left[job.key]) for job in self.jobs if job.key in left])
         launches = self.store.launches()
-        share = launches[0][0].foreign_cpu_share
-        if len(launches) == 1 and share > self.settings.foreign_cpu_limit:
-            self.progress(f"others took {share:.0%} of the CPU: timing the batch once more")
+        first = launches[0][0]
+        if len(launches) == 1 and first.disturbed and self.settings.repeat_disturbed:
+            self.progress(f"others took {first.foreign_cpu_share:.0%} of the CPU: timing the batch once more")
             self.launch(self.jobs)
 
     def launch(self, jobs: Sequence[Job]) -> None:
@@ -145,13 +151,13 @@ class _Batch:
             settings=self.settings,
             jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
         )
-        share, complete = 0.0, False
+        share: float | None = None
         try:
             plan.write(work, jobs)
             share = self.backend.time_launch(work, plan, _Reporter(plan, work, self.progress).watch)
-            complete = True
         finally:
-            disturbed = share > self.settings.foreign_cpu_limit
+            complete = share is not None
+            disturbed = share is not None and share > self.settings.foreign_cpu_limit
             self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
 
 
@@ -193,8 +199,13 @@ def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:
     complete = [launch for launch in launches if launch[0].complete]
     if len(complete) <= 1:
         return [timed for launch in launches for timed in launch]
-    shares = [launch[0].foreign_cpu_share for launch in complete]
+    shares = [_foreign_share(launch) for launch in complete]
     return list(complete[shares.index(min(shares))])
+
+
+def _foreign_share(launch: Sequence[TimedProgram]) -> float:
+    share = launch[0].foreign_cpu_share
+    return math.inf if share is None else share
 
 
 def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress: Progress) -> None:

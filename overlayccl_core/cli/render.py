@@ -55,14 +55,21 @@ def summary_parts(
         yield _case_table(case, summary.filter(pl.col("case") == case))
     yield LEGEND
     yield _fidelity_table(fidelity)
-    if probes is not None:
-        if probes["oversubscribed"].any():
-            yield (
-                "Oversubscribed: there are more ranks than cores, so the time of every collective contains "
-                "the operating system's scheduler. The figures are a test of the method, not of a cluster."
-            )
-        if probes["disturbed"].any():
-            yield "Disturbed: others took CPU time while probes ran; measure again on a quiet machine."
+    if probes is not None and probes["oversubscribed"].any():
+        yield (
+            "Oversubscribed: there are more ranks than cores, so the time of every collective contains "
+            "the operating system's scheduler. The figures are a test of the method, not of a cluster."
+        )
+    disturbed = ["strategies"] if summary["disturbed"].any() else []
+    if probes is not None and probes["disturbed"].any():
+        disturbed.append("probes")
+    if disturbed:
+        yield disturbed_text(" and ".join(disturbed))
+
+
+def disturbed_text(what: str) -> str:
+    """What to think of figures from a disturbed launch."""
+    return f"Disturbed: others took CPU time while {what} ran; measure again on a quiet machine."
 
 
 def _table(title: str | None) -> Table:

@@ -41,7 +41,8 @@ def run(
         minimum_rounds=settings.bench.minimum_rounds,
         maximum_rounds=settings.bench.maximum_rounds,
     )
-    timed = time_programs(list(jobs.values()), deployment, timing, Path(partial_dir), "bench", code, progress)
+    rule = partial_rule(rows[0]["case"].partition("/")[0])
+    timed = time_programs(list(jobs.values()), deployment, timing, Path(partial_dir), rule, code, progress)
     at = {job.key: where for where, job in jobs.items()}
     found = []
     for one in timed:
@@ -50,6 +51,11 @@ def run(
             if _where(row) == at[one.key]:
                 found.append({**{name: row[name] for name in ("case", "direction", "strategy")}, **columns})
     return {"bench": found}
+
+
+def partial_rule(problem: str) -> str:
+    """What the folders of a Problem's batches begin with: they go when its table is written, not others'."""
+    return f"bench-{problem}"
 
 
 def to_be_timed(seeds: Iterable[Row]) -> list[Row]:

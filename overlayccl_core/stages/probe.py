@@ -15,6 +15,7 @@ from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.payload import group_size, payload_bytes
 from overlayccl_core.settings import Settings
 
+PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]
 
 
@@ -46,7 +47,7 @@ def run(
         minimum_rounds=settings.probe.minimum_rounds,
         maximum_rounds=settings.probe.maximum_rounds,
     )
-    timed = time_programs(jobs, deployment, timing, partial_dir, "probe", code, progress)
+    timed = time_programs(jobs, deployment, timing, partial_dir, PARTIAL_RULE, code, progress)
     by_name = {probe.name: probe for probe in probes}
     rows = [
         {

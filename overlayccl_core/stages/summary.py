@@ -53,6 +53,8 @@ def run(
     progress(f"{deployment.name}: {len(rows)} strategies of {len(problems)} problems")
     if invalid:
         progress(f"below the physical floor, so no result: {', '.join(invalid)}")
+    if any(row["disturbed"] for row in rows):
+        progress("others took CPU time while strategies ran: measure again on a quiet machine")
     return {"summary": rows}
 
 
@@ -97,6 +99,7 @@ def _row(
         "proof": seed["equivalence"] or seed["reason"],
         **dict.fromkeys(_NUMBERS),
         "validity": "unmeasured",
+        "disturbed": None,
         "fingerprint": None,
     }
     if priced is not None:
@@ -105,7 +108,7 @@ def _row(
         row["predicted_high_us"] = priced["high_us"]
     if seed["program_json"] is not None and timed is not None:
         row |= measured_columns(loads(seed["program_json"]), timed, developer, floor)
-        row["fingerprint"] = timed.fingerprint
+        row |= {"disturbed": timed.disturbed, "fingerprint": timed.fingerprint}
     return row
 
 

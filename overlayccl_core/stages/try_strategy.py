@@ -1,5 +1,6 @@
 """What `overlayccl try` and `overlayccl prove` do with one strategy: trace, prove, price, and time it."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 
-NEVER_REPEATED = 1.0  # somebody waits for the answer: a disturbed launch is not repeated
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -79,7 +79,7 @@ def _equivalence(program: Program) -> Verdict:
         return verdict
     source = catalog.library_source(problem.case.problem)
     developer = trace_source(source, read_library(source).listed.developer, problem)
-    return equivalence.prove(program, reference, lossy_bound=equivalence.own_error(developer, reference))
+    return equivalence.prove(program, reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
 
 def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | None) -> list[Contender]:
@@ -103,17 +103,21 @@ def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | Non
 
 
 def measure(
-    found: Sequence[Contender], deployment: Deployment, seconds: float, partial_dir: Path, progress: Progress
+    found: Sequence[Contender], deployment: Deployment, seconds: float, progress: Progress
 ) -> list[Contender]:
-    """The same with samples, all taken in one launch; equal Programs are timed once."""
+    """The same with new samples, all taken in one launch; equal Programs are timed once.
+
+    Somebody waits for the answer: a disturbed launch is marked, not repeated.
+    """
     backend = backend_of(deployment)
     programs = {one.program.digest: one for one in reversed(found)}
     jobs = [
         Job(key=one.strategy, program=one.program, source=backend.emit(one.program))
         for one in programs.values()
     ]
-    timing = TimingSettings(seconds=seconds, foreign_cpu_limit=NEVER_REPEATED)
-    timed = time_programs(jobs, deployment, timing, partial_dir, "try", "", progress)
+    timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
+    with tempfile.TemporaryDirectory(prefix="overlayccl-try-") as folder:
+        timed = time_programs(jobs, deployment, timing, Path(folder), "try", "", progress)
     samples = measurements(one.columns(programs[one.program].program) for one in timed)
     return [
         Contender(

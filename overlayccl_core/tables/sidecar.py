@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 
 from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.rows import TableError
+from overlayccl_core.tables.table import remake
 
 LIBRARIES = ("numpy", "scipy", "polars", "torch", "snakemake")
 
@@ -59,6 +61,24 @@ def write_sidecar(
     )
     text = json.dumps(asdict(record), indent=1, sort_keys=True) + "\n"
     write_bytes(path_of(table_path), text.encode())
+
+
+def check_unchanged(table_path: str | Path) -> None:
+    """TableError if a table is not the file that its sidecar was written for; without one nothing is known."""
+    path, beside = Path(table_path), path_of(table_path)
+    if not beside.exists():
+        return
+    try:
+        record = json.loads(beside.read_bytes())
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or "sha256" not in record:
+        raise TableError(f"{beside}: a damaged sidecar. Make table and sidecar again: {remake(path)}")
+    if record["sha256"] != _sha256(path):
+        raise TableError(
+            f"{path}: changed after it was made: its sha256 is not that in {beside.name}. "
+            f"Make it again: {remake(path)}"
+        )
 
 
 def _sha256(path: Path) -> str:

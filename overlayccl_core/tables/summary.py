@@ -12,7 +12,7 @@ def _number(name: str, unit: str = "", doc: str = "") -> Column:
 
 SUMMARY = Table(
     name="summary",
-    version=1,
+    version=2,
     columns=(
         Column(name="problem", dtype=pl.String()),
         Column(name="case", dtype=pl.String()),
@@ -35,6 +35,12 @@ SUMMARY = Table(
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
         _number("floor_us", "us", "no time below this can be true"),
         Column(name="validity", dtype=pl.String(), values=("valid", "invalid", "unmeasured")),
+        Column(
+            name="disturbed",
+            dtype=pl.Boolean(),
+            nullable=True,
+            doc="others took CPU time in the launches measured; null: there are none",
+        ),
         FINGERPRINT_OR_NULL,
     ),
 )

@@ -26,7 +26,12 @@ TIMING_COLUMNS = (
     ),
     Column(name="rounds", dtype=pl.Int64(), doc="samples taken"),
     Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
-    Column(name="foreign_cpu_share", dtype=pl.Float64(), doc="CPU time of other processes in the launch"),
-    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share stayed too high after a second try"),
+    Column(
+        name="foreign_cpu_share",
+        dtype=pl.Float64(),
+        nullable=True,
+        doc="CPU time of other processes in the launch; null: it was cut off before this was known",
+    ),
+    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high, also when repeated"),
     FINGERPRINT,
 )

@@ -1,0 +1,27 @@
+"""From samples to speed-ups: which way round, and only of samples that are pairs."""
+
+from overlayccl_core.measurements import Measurement
+
+
+def measured(**launches: tuple[float, ...]) -> Measurement:
+    return Measurement(
+        program="p",
+        launches={int(k[1:]): v for k, v in launches.items()},
+        oversubscribed=False,
+        disturbed=False,
+        fingerprint="here",
+    )
+
+
+def test_half_the_time_is_twice_as_fast() -> None:
+    ratio = measured(l0=(5.0, 6.0, 5.0, 6.0)).speedup_over(measured(l0=(10.0, 12.0, 10.0, 12.0)))
+    assert ratio is not None
+    assert ratio.value == 2.0 and 1.5 < ratio.low <= 2.0 <= ratio.high < 2.5
+
+
+def test_launches_of_different_rounds_are_no_pairs() -> None:
+    mine = measured(l0=(5.0, 5.0), l1=(4.0, 4.0, 4.0))
+    ratio = mine.speedup_over(measured(l0=(10.0, 10.0, 10.0), l1=(16.0, 16.0, 16.0)))
+    assert ratio is not None and ratio.value == 4.0
+    assert mine.speedup_over(measured(l0=(10.0, 10.0, 10.0))) is None
+    assert mine.speedup_over(measured(l7=(10.0, 10.0))) is None

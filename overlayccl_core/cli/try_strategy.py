@@ -7,7 +7,7 @@ from overlayccl_core import catalog
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.prove import proof_text
-from overlayccl_core.cli.render import LEGEND, console, say, trial_table
+from overlayccl_core.cli.render import LEGEND, console, disturbed_text, say, trial_table
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.stages import seed, try_strategy
@@ -42,10 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = list(seed.seed_rows(catalog.build(case), can, budget))
     found = try_strategy.contenders(strategy.function, proof, seeds, theta)
     if proof.passed and not arguments.no_measure:
-        partial = where.results / ".partial"
-        found = try_strategy.measure(found, where.deployment, arguments.seconds, partial, say)
+        found = try_strategy.measure(found, where.deployment, arguments.seconds, say)
     console().print(trial_table(found, _floor(where)))
     console().print(LEGEND, highlight=False, soft_wrap=True)
+    if any(one.timed and one.timed.disturbed for one in found):
+        console().print(disturbed_text("strategies"), highlight=False, soft_wrap=True)
     if theta is None:
         command = f"snakemake --profile local results/{where.deployment.name}/theta.parquet"
         console().print(

@@ -111,37 +111,36 @@ def load(
 ) -> Settings:
     """Settings from the configuration as read (`overrides`: keys that came from --config).
 
-    ValueError: file, field and mend.
+    ValueError: field, mend, and the file (another may have overridden the field).
     """
     check_overrides(overrides)
     data = {**config, "problems": _list(config.get("problems"))}
     _validate(data, yaml.safe_load(schema.read_text()), file)
     preset, presets = data["preset"], data.pop("presets")
     if preset not in presets:
-        raise ValueError(f"{file}: preset: there is no {preset!r}: {_hint(preset, presets)}")
+        raise _wrong(file, f"preset: there is no {preset!r}: {_hint(preset, presets)}")
     for section, values in presets[preset].items():
         data[section] = {**data[section], **values}
     for problem in data["problems"]:
         if problem not in data["cases"]:
-            raise ValueError(
-                f"{file}: problems: there are no cases of {problem!r}: add some, or: "
-                f"{_hint(problem, data['cases'])}"
-            )
+            hint = _hint(problem, data["cases"])
+            raise _wrong(file, f"problems: there are no cases of {problem!r}: add some, or: {hint}")
     _check_across(data, file)
     return Settings(**_typed(data))
 
 
 def _check_across(data: Mapping[str, Any], file: str) -> None:
     if data["heldout_seed"] == data["probe"]["mixed_seed"]:
-        raise ValueError(
-            f"{file}: heldout_seed must differ from probe.mixed_seed (both are {data['heldout_seed']}): "
-            "the model would be judged on the Programs that it was fitted on"
+        raise _wrong(
+            file,
+            f"heldout_seed must differ from probe.mixed_seed (both are {data['heldout_seed']}): "
+            "the model would be judged on the Programs that it was fitted on",
         )
     for section in ("probe", "bench"):
         low, high = data[section]["minimum_rounds"], data[section]["maximum_rounds"]
         if low > high:
-            raise ValueError(
-                f"{file}: {section}.minimum_rounds must be at most maximum_rounds (got {low} and {high})"
+            raise _wrong(
+                file, f"{section}.minimum_rounds must be at most maximum_rounds (got {low} and {high})"
             )
 
 
@@ -199,9 +198,14 @@ def _validate(data: object, schema: dict[str, Any], file: str) -> None:
         allowed = list(first.schema["properties"])
         unknown = next(key for key in first.instance if key not in allowed)
         field = f"{where}.{unknown}" if where else str(unknown)
-        raise ValueError(f"{file}: {field}: there is no such field: {_hint(str(unknown), allowed)}")
+        raise _wrong(file, f"{field}: there is no such field: {_hint(str(unknown), allowed)}")
     mend = first.schema.get("description")
-    raise ValueError(f"{file}: {where or 'top level'}: {first.message}" + (f" ({mend})" if mend else ""))
+    raise _wrong(file, f"{where or 'top level'}: {first.message}" + (f" ({mend})" if mend else ""))
+
+
+def _wrong(file: str, message: str) -> ValueError:
+    """Which file a field came from is not known here: --configfile and --config override the first one."""
+    return ValueError(f"configuration: {message} ({file} and what overrides it)")
 
 
 def _hint(word: str, known: Iterable[str]) -> str:

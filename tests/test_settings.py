@@ -56,7 +56,8 @@ def test_a_mistake_is_one_message_with_file_field_and_mend(
     with pytest.raises(ValueError) as error:
         load(config(**changes))
     assert "\n" not in str(error.value)
-    for part in ("config/config.yaml", *parts):
+    assert str(error.value).startswith("configuration: ")
+    for part in ("config/config.yaml and what overrides it", *parts):
         assert part in str(error.value)
 
 

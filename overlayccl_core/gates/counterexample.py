@@ -34,7 +34,7 @@ def explain(program: Program, reference: Program, port: Port, rank: int, index: 
         return f"{where} is wrong: {error}"
     return (
         f"{where}: expected {form_text(want)}, got {form_text(got)};"
-        f" first operation that differs: {_operation_text(program, *culprit)}"
+        f" {_culprit_text(program, *culprit, needs_collective=_has_collective(reference.outputs[port]))}"
     )
 
 
@@ -130,10 +130,26 @@ def _first_difference(node: Node, place: Place, want: Form) -> tuple[Node, Place
     return node, place
 
 
+def _has_collective(node: Node) -> bool:
+    return any(x.is_collective for x in topological([node]))
+
+
+def _culprit_text(program: Program, node: Node, place: Place, *, needs_collective: bool) -> str:
+    """An input is no operation: then the output is that input, with nothing done to it."""
+    if node.kind is not Kind.INPUT:
+        return f"first operation that differs: {_operation_text(program, node, place)}"
+    missing = ": a collective is missing" if needs_collective else ""
+    return f"input {port_text(node.port)} is written as it is{missing}"
+
+
 def _operation_text(program: Program, node: Node, place: Place) -> str:
     number = next((i for i, x in enumerate(program.nodes) if x is node), -1) + 1
     groups = f" over {node.groups}" if node.is_collective and node.kind is not Kind.COLLECTIVE_PERMUTE else ""
-    return f"{node}{groups} (value {number} of {len(program.nodes)}) on rank {place[0]}, element {place[1]}"
+    where = f"(value {number} of {len(program.nodes)}) on rank {place[0]}, element {place[1]}"
+    ports = list(dict.fromkeys(port_text(x.port) for x in node.operands if x.kind is Kind.INPUT))
+    more = ", ..." if len(ports) > SHOWN_TERMS else ""
+    takes = f", taking in {', '.join(ports[:SHOWN_TERMS])}{more}" if ports else ""
+    return f"{node}{groups} {where}{takes}"
 
 
 def form_text(form: Form) -> str:

@@ -3,6 +3,7 @@
 import ast
 
 from overlayccl_core.program import language
+from overlayccl_core.program.advice import not_in_language
 from overlayccl_core.program.kinds import Rejected
 
 LANGUAGE_MODULE = "overlayccl_core.program.language"
@@ -69,6 +70,16 @@ def check_tree(source: str) -> ast.Module:
     return tree
 
 
+def function_at(source: str, line: int) -> str | None:
+    """The top-level function that a line belongs to; None outside of one, or if the source does not parse."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found = (s for s in body if isinstance(s, ast.FunctionDef) and s.lineno <= line <= (s.end_lineno or 0))
+    return next((function.name for function in found), None)
+
+
 def _children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below; ast.iter_child_nodes, without its generators."""
     found: list[ast.AST] = []
@@ -105,7 +116,7 @@ def _check_top(statement: ast.stmt) -> None:
 def _check(node: ast.AST, line: int) -> None:
     kind = type(node)
     if kind not in _ALLOWED:
-        raise Rejected(f"{kind.__name__} is not in the language").at(line)
+        raise Rejected(not_in_language(kind)).at(line)
     if kind in _WITH_RULES:
         _check_rules(node, line)
 

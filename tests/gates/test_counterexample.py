@@ -45,13 +45,20 @@ def test_a_stranger_is_followed_to_the_operation_that_brings_it_in() -> None:
         'io.write("y", all_reduce(wrong))'
     )
     assert "y on rank 0, element 5: expected x[5] of ranks 0..3 each, got x[6] of ranks 0..3 each" in text
-    assert "first operation that differs: view[8] (value 2 of 3) on rank 0, element 5" in text
+    assert "first operation that differs: view[8] (value 2 of 3) on rank 0, element 5, taking in x" in text
 
 
 def test_a_wrong_factor() -> None:
     text = message('io.write("y", scale(all_reduce(io.read("x")), 1, 4))')
     assert "expected x[0] of ranks 0..3 each, got 1/4 x[0] of ranks 0..3 each" in text
     assert "scale[8]" in text
+
+
+def test_an_input_that_is_written_as_it_is() -> None:
+    text = message("io.write('y', io.read('x'))")
+    assert text.endswith("got x[0] of rank 0; input x is written as it is: a collective is missing")
+    text = prove(traced("io.write('y', io.read('z'))"), traced("io.write('y', io.read('x'))")).message
+    assert text.endswith("got z[0] of rank 0; input z is written as it is")
 
 
 def test_zeros_where_something_was_wanted() -> None:

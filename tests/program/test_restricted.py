@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from overlayccl_core.program import restricted, runtime
 from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.source_check import function_at
 from overlayccl_core.program.tracing import trace_source
 from tests.small_problems import exchange, strategy
 
@@ -72,26 +73,31 @@ def test_local_functions_close_over_names_and_comprehensions_do_not_leak() -> No
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("import os", r"line 5: the only import is|line 5: Import is not"),
+        ("import os", r"line 5: the only import is|line 5: import inside a function is not"),
         ("x = io.__class__", "line 5: .__class__"),
         ("x = (1).real", r"line 5: no attribute \.real"),
         ("x = p.chunks", "line 5: no parameter p.chunks: there are chunk, ranks"),
-        ("while True:\n    pass", "line 5: While is not in the language"),
-        ("try:\n    pass\nexcept Rejected:\n    pass", "line 5: Try is not in the language"),
-        ("global y", "line 5: Global is not"),
+        ("while True:\n    pass", "line 5: while is not in the language: use for"),
+        (
+            "try:\n    pass\nexcept Rejected:\n    pass",
+            "line 5: try is not in the language: say not_applicable",
+        ),
+        ("global y", "line 5: global is not"),
         ("exec('1')", "line 5: unknown name 'exec'"),
         ("y = __import__('os')", "two underscores"),
         ("y = 1.5", r"line 5: 1\.5: constants are integers"),
-        ("y = f'{p}'", "line 5: JoinedStr is not"),
+        ("y = f'{p}'", "line 5: an f-string is not"),
         ("y = '%d' % 3", "line 5: str % int"),
-        ("y = {1: 2}", "line 5: Dict is not"),
-        ("y = [*range(3)]", "line 5: Starred is not"),
+        ("y = {1: 2}", "line 5: a dictionary is not"),
+        ("y = [*range(3)]", r"line 5: \* before a value is not"),
         ("y[0] = 1", "line 5: only names"),
-        ("(yield 1)", "line 5: Yield is not"),
+        ("(yield 1)", "line 5: yield is not"),
         ("y = all_reduce(3)", "line 5: 'int' object has no attribute"),
         ("y = all_reduce()", "line 5: all_reduce.. missing 1 required"),
-        ("y = 3 / 4", "line 5: Div is not"),
-        ("del io", "line 5: Delete is not"),
+        ("y = 3 / 4", r"line 5: / is not in the language: use scale\(x, 1, n\), or // for integers"),
+        ("del io", "line 5: del is not"),
+        ("y = 2 ^ 3", r"line 5: \^ is not in the language: use \+, -"),
+        ("async def f():\n    pass", "line 5: this construct .async function def. is not in the language"),
         ("y = io", "output y is never written"),
         ("y = (1)(2)", "line 5: int cannot be called"),
         ("y = p(1)", "line 5: Parameters cannot be called"),
@@ -103,6 +109,12 @@ def test_local_functions_close_over_names_and_comprehensions_do_not_leak() -> No
 def test_what_is_not_in_the_language_is_refused_with_its_line(body: str, message: str) -> None:
     with pytest.raises(Rejected, match=message):
         run(body)
+
+
+def test_the_function_around_a_line_is_found() -> None:
+    source = "N = 1\n\n\ndef f(io):\n    def g(a):\n        return a\n    return g\n\n\ndef h(io):\n    pass\n"
+    assert [function_at(source, line) for line in (1, 4, 6, 11, 40)] == [None, "f", "f", "h", None]
+    assert function_at("def f(io, p:\n  pass", 2) is None
 
 
 @pytest.mark.parametrize(

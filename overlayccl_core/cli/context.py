@@ -12,6 +12,7 @@ from overlayccl_core.settings import Settings
 from overlayccl_core.settings import read as read_settings
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.sidecar import check_unchanged
 from overlayccl_core.tables.table import Table
 from overlayccl_core.tables.table import read as read_table
 from overlayccl_core.tables.theta import THETA
@@ -31,9 +32,13 @@ class Context:
         return self.root / "results" / self.deployment.name
 
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
-        """A table of the deployment, None where no run has made it; ValueError for a damaged one."""
+        """A table of the deployment, None where no run has made it; ValueError for a damaged or changed one."""
         path = self.results / f"{name}.parquet"
-        return read_table(table, path) if path.exists() else None
+        if not path.exists():
+            return None
+        frame = read_table(table, path)
+        check_unchanged(path)
+        return frame
 
     def capabilities(self) -> Capabilities | None:
         """What the selftest found, None before it ran."""

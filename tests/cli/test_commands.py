@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from overlayccl_core.deployments.deployment import load
@@ -201,4 +200,4 @@ def test_try_measures_beside_the_seeds_without_a_theta(root: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "1.00 (1.00..1.00)" in done.stdout  # the developer over itself
     assert "snakemake --profile local results/local/theta.parquet" in done.stdout
-    assert pl.read_parquet(next((root / "results/local/.partial").rglob("*.parquet"))).height > 1
+    assert not (root / "results/local/.partial").exists()  # it measures anew each time, and leaves nothing

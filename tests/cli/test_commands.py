@@ -96,7 +96,7 @@ def test_prove_says_no_with_exit_code_1_and_a_counterexample(root: Path) -> None
         "element",
         "expected send[",
         "got send[",
-        "first operation that differs",
+        "input send is written as it is: a collective is missing",
     ):
         assert part in text
 

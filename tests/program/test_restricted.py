@@ -112,7 +112,9 @@ def test_what_is_not_in_the_language_is_refused_with_its_line(body: str, message
 
 
 def test_the_function_around_a_line_is_found() -> None:
-    source = "N = 1\n\n\ndef f(io):\n    def g(a):\n        return a\n    return g\n\n\ndef h(io):\n    pass\n"
+    source = (
+        "N = 1\n\n\ndef f(io):\n    def g(a):\n        return a\n    return g\n\n\ndef h(io):\n    pass\n"
+    )
     assert [function_at(source, line) for line in (1, 4, 6, 11, 40)] == [None, "f", "f", "h", None]
     assert function_at("def f(io, p:\n  pass", 2) is None
 

@@ -20,17 +20,22 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 if it is proven at every Case where it has a meaning, and at one at least."""
     where = context(arguments.root, arguments.deployment)
+    cases = strategy_file.chosen_cases(where, arguments.problem, arguments.case)
     strategy = strategy_file.read_strategy(arguments.strategy)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
     passed, failed = 0, 0
-    for case in strategy_file.chosen_cases(where, arguments.problem, arguments.case):
+    for case in cases:
         try:
-            found = prove(strategy.source, strategy.function, case, can, budget)
+            with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
+                found = prove(strategy.source, strategy.function, case, can, budget)
         except NotApplicable as reason:
             console().print(f"{case.id}: not applicable: {reason}", highlight=False, soft_wrap=True)
             continue
         passed, failed = passed + found.passed, failed + (not found.passed)
         console().print(f"{case.id}: {proof_text(found)}", highlight=False, soft_wrap=True)
+    every = strategy_file.chosen_cases(where, arguments.problem, None)
+    if not passed and arguments.case and (others := strategy_file.other_cases_text(every, cases[0])):
+        console().print(others, highlight=False, soft_wrap=True)
     return 0 if passed and not failed else 1
 
 
@@ -38,5 +43,6 @@ def proof_text(found: Proof) -> str:
     """One line: proven and how exact, or the gate that rejects it and its counterexample."""
     verdict = found.deciding
     if found.passed:
-        return f"proven, {verdict['numerics']} ({verdict['components']} components, {verdict['method']})"
+        components = f"{verdict['components']} component{'' if verdict['components'] == 1 else 's'}"
+        return f"proven, {verdict['numerics']} ({components}, {verdict['method']})"
     return f"{verdict.outcome.value} at {verdict.gate.value} ({verdict.reason.value}): {verdict.message}"

@@ -1,6 +1,8 @@
 """`overlayccl try`: proof, price by term and measured time of one strategy beside the seeds, in one table."""
 
 import argparse
+from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from overlayccl_core import catalog
@@ -10,9 +12,12 @@ from overlayccl_core.cli.prove import proof_text
 from overlayccl_core.cli.render import LEGEND, console, disturbed_text, say, trial_table
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.stages import seed, try_strategy
 from overlayccl_core.stages.price import theta_of
 from overlayccl_core.stages.summary import floor_of
+from overlayccl_core.stages.try_strategy import Contender
 from overlayccl_core.tables.probes import PROBES
 
 DEFAULT_SECONDS = 30.0
@@ -31,28 +36,60 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 if the strategy is proven, 1 if not."""
+    if not 0 < arguments.seconds < inf:
+        raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
     where = context(arguments.root, arguments.deployment)
-    strategy = strategy_file.read_strategy(arguments.strategy)
     case = strategy_file.chosen_cases(where, arguments.problem, arguments.case)[0]
+    strategy = strategy_file.read_strategy(arguments.strategy)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
-    proof = try_strategy.prove(strategy.source, strategy.function, case, can, budget)
-    console().print(f"{strategy.function} at {case.id}: {proof_text(proof)}", highlight=False, soft_wrap=True)
+    try:
+        with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
+            proof = try_strategy.prove(strategy.source, strategy.function, case, can, budget)
+    except NotApplicable as reason:
+        print_line(f"{strategy.function} at {case.id}: not applicable: {reason}")
+        return _not_proven(where, case)
+    print_line(f"{strategy.function} at {case.id}: {proof_text(proof)}")
+    if not proof.passed:
+        return _not_proven(where, case)
     theta = _theta(where)
     say("proving the seeds of this Case")
     seeds = list(seed.seed_rows(catalog.build(case), can, budget))
     found = try_strategy.contenders(strategy.function, proof, seeds, theta)
-    if proof.passed and not arguments.no_measure:
+    if not arguments.no_measure:
         found = try_strategy.measure(found, where.deployment, arguments.seconds, say)
     console().print(trial_table(found, _floor(where)))
-    console().print(LEGEND, highlight=False, soft_wrap=True)
+    print_line(LEGEND)
     if any(one.timed and one.timed.disturbed for one in found):
-        console().print(disturbed_text("strategies"), highlight=False, soft_wrap=True)
+        print_line(disturbed_text("strategies"))
     if theta is None:
         command = f"snakemake --profile local results/{where.deployment.name}/theta.parquet"
-        console().print(
-            f"No prices: nothing was fitted here yet. Run: {command}", highlight=False, soft_wrap=True
-        )
-    return 0 if proof.passed else 1
+        print_line(f"No prices: nothing was fitted here yet. Run: {command}")
+    elif unpriced := unpriced_text(found):
+        print_line(unpriced)
+    return 0
+
+
+def print_line(text: str) -> None:
+    """A line of results, as it is."""
+    console().print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def _not_proven(where: Context, case: Case) -> int:
+    """Say where else it could be tried: nothing is priced or timed that is not proven."""
+    others = strategy_file.other_cases_text(strategy_file.chosen_cases(where, case.problem, None), case)
+    if others:
+        print_line(others)
+    return 1
+
+
+def unpriced_text(found: Sequence[Contender]) -> str | None:
+    """Why some strategies have no price, in one line; None where all have one."""
+    unpriced = [one for one in found if one.price and one.price.us is None]
+    if not unpriced:
+        return None
+    names = ", ".join(one.strategy for one in unpriced)
+    missing = ", ".join(sorted({name for one in unpriced if one.price for name in one.price.missing}))
+    return f"No price for {names}: the probes of this deployment gave no theta for {missing}."
 
 
 def _theta(where: Context) -> Theta | None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from overlayccl_core.deployments.deployment import load
@@ -105,7 +106,15 @@ def test_a_strategy_that_is_not_in_the_language_gives_line_and_reason(root: Path
     (root / "endless.py").write_text(ENDLESS)
     done = overlayccl(root, "prove", f"{root}/endless.py", "--problem", "uniform_a2a")
     message = one_message(done, 1)
-    assert "line 2" in message and "while" in message.lower()
+    assert f"{root}/endless.py, line 2, in endless: while is not in the language" in message
+
+
+def test_a_strategy_that_is_no_program_gives_file_line_function_and_case(root: Path) -> None:
+    (root / "div.py").write_text("def div(io, p):\n    io.write('received', p.nothing)\n")
+    for command in ("prove", "try"):
+        done = overlayccl(root, command, f"{root}/div.py", "--problem", "uniform_a2a")
+        message = one_message(done, 1)
+        assert f"{root}/div.py, line 2, in div, at uniform_a2a/" in message and "no parameter" in message
 
 
 @pytest.mark.parametrize(
@@ -114,6 +123,9 @@ def test_a_strategy_that_is_not_in_the_language_gives_line_and_reason(root: Path
         (("nowhere.py::f", "--problem", "tp_mlp"), "nowhere.py: there is no such file"),
         (("{root}/mine.py::kept", "--problem", "tp_mlp"), "one of: exchange, keep"),
         (("{root}/mine.py::keep", "--problem", "tp_mpl"), "did you mean 'tp_mlp'"),
+        (("nowhere.py::f", "--problem", "tp_mpl"), "did you mean 'tp_mlp'"),
+        (("{root}::f", "--problem", "tp_mlp"), "is a directory: give FILE::FUNCTION"),
+        (("{root}/binary.py::f", "--problem", "tp_mlp"), "binary.py: is not a text file in UTF-8"),
         (
             ("{root}/mine.py::keep", "--problem", "tp_mlp", "--case", "n8"),
             "no Case 'n8' of tp_mlp: choose one of",
@@ -121,6 +133,7 @@ def test_a_strategy_that_is_not_in_the_language_gives_line_and_reason(root: Path
     ],
 )
 def test_wrong_arguments_give_one_message(root: Path, arguments: tuple[str, ...], message: str) -> None:
+    (root / "binary.py").write_bytes(b"\xff\xfe\x00")
     done = overlayccl(root, "prove", *(a.format(root=root) for a in arguments))
     assert message in one_message(done, 2)
 
@@ -191,7 +204,28 @@ def test_try_of_a_wrong_strategy_shows_the_counterexample_and_exits_1(root: Path
     done = overlayccl(root, "try", f"{root}/mine.py::keep", "--problem", "uniform_a2a")
     assert done.returncode == 1
     assert "wrong_value" in done.stdout
-    assert "yours" not in done.stdout
+    for part in ("yours", "x developer", "predicted ms"):
+        assert part not in done.stdout
+    assert "keep at uniform_a2a/" in done.stdout and "Other Cases (--case): uniform_a2a/" in done.stdout
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf"])
+def test_try_refuses_a_time_that_is_none_at_once(root: Path, seconds: str) -> None:
+    done = overlayccl(root, "try", "nowhere.py", "--problem", "tp_mlp", f"--seconds={seconds}")
+    assert "--seconds must be a time above 0" in one_message(done, 2)
+
+
+def test_a_seed_without_a_price_says_why(root: Path) -> None:
+    fitted(root)
+    path = root / "results/local/theta.parquet"
+    unknown = {"value": None, "low": None, "high": None, "status": "unidentified"}
+    rows = [
+        row | unknown if "all_to_all" in row["feature"] else row for row in pl.read_parquet(path).to_dicts()
+    ]
+    write(THETA, rows, path)
+    done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--no-measure")
+    assert done.returncode == 0, done.stderr
+    assert "No price for exchange, " in done.stdout and "gave no theta for " in done.stdout
 
 
 @pytest.mark.ranks

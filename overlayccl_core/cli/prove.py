@@ -29,13 +29,15 @@ def run(arguments: argparse.Namespace) -> int:
             with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
                 found = prove(strategy.source, strategy.function, case, can, budget)
         except NotApplicable as reason:
-            console().print(f"{case.id}: not applicable: {reason}", highlight=False, soft_wrap=True)
+            console().print(
+                f"{case.id}: not applicable: {reason}", highlight=False, soft_wrap=True, markup=False
+            )
             continue
         passed, failed = passed + found.passed, failed + (not found.passed)
-        console().print(f"{case.id}: {proof_text(found)}", highlight=False, soft_wrap=True)
+        console().print(f"{case.id}: {proof_text(found)}", highlight=False, soft_wrap=True, markup=False)
     every = strategy_file.chosen_cases(where, arguments.problem, None)
     if not passed and arguments.case and (others := strategy_file.other_cases_text(every, cases[0])):
-        console().print(others, highlight=False, soft_wrap=True)
+        console().print(others, highlight=False, soft_wrap=True, markup=False)
     return 0 if passed and not failed else 1
 
 

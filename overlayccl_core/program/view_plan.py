@@ -66,11 +66,6 @@ class ViewPlan:
         """True if nothing is copied."""
         return self.layout is Layout.ALIAS
 
-    @property
-    def is_strided(self) -> bool:
-        """True if the copy does not go through memory in long stretches."""
-        return self.layout in (Layout.RADIX, Layout.ROWS)
-
 
 def view_plan(node: Node) -> ViewPlan:
     """The plan of a view node."""

@@ -43,8 +43,8 @@ def shared_group(ranks: tuple[int, ...]) -> Group:
 def make_usual_groups() -> None:
     """Contiguous groups of every size that divides the ranks, in every launch, used or not.
 
-    How many process groups there are changes what a collective of any of them costs (gloo, 4 ranks on 2 cores:
-    by a fifth), so launches with different groups could not be compared; a training job has several too.
+    How many process groups there are changes what a collective of any of them costs, so launches with different
+    groups could not be compared; a training job has several too.
     """
     ranks = dist.get_world_size()
     for size in (g for g in range(2, ranks + 1) if ranks % g == 0):

@@ -12,11 +12,11 @@ import yaml
 
 FILE = "config/config.yaml"
 SCHEMA = Path(__file__).resolve().parents[1] / "config" / "config.schema.yaml"
-OVERRIDES = ("deployment", "preset", "problems", "heldout_seed")
+OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed")
 WITHOUT_MEANING = {
-    "search": "there is no search yet",
-    "proposer": "there is no search yet",
-    "command": "there is no search yet",
+    "search": "searches are files in config/searches, named under `searches` in the configuration",
+    "proposer": "it is a field of a file in config/searches",
+    "command": "no proposer here runs commands",
     "max_usd": "nothing here costs money",
     "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
 }
@@ -57,14 +57,47 @@ class Fit:
     seed: int
 
 
-SECTIONS = {"probe": Probe, "bench": Bench, "fit": Fit}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortlist:
+    """What is timed at each Case and direction, besides the developer's and the other obvious strategies.
+
+    families: how many families of the search send their cheapest Program. random: proven candidates drawn with
+    `seed`, without which the regret of the model's choice would be of its own favourites only. at_least: filled
+    up with the next cheapest to so many, if so many are proven.
+    """
+
+    families: int
+    random: int
+    at_least: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train:
+    """Training launches of each model; ratios differ more between launches than within one.
+
+    seconds: of the timed steps of one launch, all arms and microbatches together; steps follow from it, at least
+    `minimum_steps` and at most `maximum_steps`. loss_steps: of every arm and seed where losses are compared.
+    """
+
+    launches: int
+    seconds: float
+    minimum_steps: int
+    maximum_steps: int
+    loss_steps: int
+    loss_seeds: int
+
+
+SECTIONS = {"probe": Probe, "bench": Bench, "fit": Fit, "shortlist": Shortlist, "train": Train}
+NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of the configuration, its preset applied.
 
-    cases: Problem -> entries as they stand in the file; the Problem reads and checks their fields.
+    cases: Problem -> entries as they stand in the file; the Problem reads and checks their fields. Models (files
+    in config/models) add those of their sites.
     A job gets the part that its rule declares (`part`, `from_part`): any other field raises, so that no job
     depends on a value whose change would not run it again.
     """
@@ -72,11 +105,15 @@ class Settings:
     deployment: str
     preset: str
     problems: tuple[str, ...]
+    models: tuple[str, ...]
+    searches: tuple[str, ...]
     heldout_seed: int
     cases: Mapping[str, tuple[Mapping[str, Any], ...]]
     probe: Probe
-    bench: Bench
     fit: Fit
+    shortlist: Shortlist
+    bench: Bench
+    train: Train
 
     def part(self, *names: str) -> str:
         """Some fields as JSON with sorted keys: equal values, equal text."""
@@ -85,7 +122,7 @@ class Settings:
 
     def of_problem(self, problem: str) -> "Settings":
         """These settings with the Cases of one Problem only."""
-        return replace(self, problems=(problem,), cases={problem: self.cases[problem]})
+        return replace(self, problems=(problem,), cases={problem: self.cases.get(problem, ())})
 
     @classmethod
     def from_part(cls, text: str) -> "Settings":
@@ -113,18 +150,18 @@ def load(
 
     ValueError: field, mend, and the file (another may have overridden the field).
     """
+    overrides = tuple(overrides)
     check_overrides(overrides)
-    data = {**config, "problems": _list(config.get("problems"))}
+    data = {**config, **{name: _list(config.get(name)) for name in NAMES}}
     _validate(data, yaml.safe_load(schema.read_text()), file)
     preset, presets = data["preset"], data.pop("presets")
     if preset not in presets:
         raise _wrong(file, f"preset: there is no {preset!r}: {_hint(preset, presets)}")
-    for section, values in presets[preset].items():
-        data[section] = {**data[section], **values}
-    for problem in data["problems"]:
-        if problem not in data["cases"]:
-            hint = _hint(problem, data["cases"])
-            raise _wrong(file, f"problems: there are no cases of {problem!r}: add some, or: {hint}")
+    for name, values in presets[preset].items():
+        data[name] = {**data[name], **values} if name in SECTIONS else values
+    for name in NAMES:
+        if name in overrides:
+            data[name] = _list(config[name])
     _check_across(data, file)
     return Settings(**_typed(data))
 
@@ -136,11 +173,11 @@ def _check_across(data: Mapping[str, Any], file: str) -> None:
             f"heldout_seed must differ from probe.mixed_seed (both are {data['heldout_seed']}): "
             "the model would be judged on the Programs that it was fitted on",
         )
-    for section in ("probe", "bench"):
-        low, high = data[section]["minimum_rounds"], data[section]["maximum_rounds"]
+    for section, what in (("probe", "rounds"), ("bench", "rounds"), ("train", "steps")):
+        low, high = data[section][f"minimum_{what}"], data[section][f"maximum_{what}"]
         if low > high:
             raise _wrong(
-                file, f"{section}.minimum_rounds must be at most maximum_rounds (got {low} and {high})"
+                file, f"{section}.minimum_{what} must be at most maximum_{what} (got {low} and {high})"
             )
 
 
@@ -173,8 +210,7 @@ def check_overrides(keys: Iterable[str]) -> None:
 def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Fields as read from JSON or YAML, with the types of Settings."""
     typed = dict(data)
-    if "problems" in typed:
-        typed["problems"] = tuple(typed["problems"])
+    typed |= {name: tuple(typed[name]) for name in NAMES if name in typed}
     if "cases" in typed:
         typed["cases"] = {problem: tuple(entries) for problem, entries in typed["cases"].items()}
     for name, section in SECTIONS.items():

@@ -25,17 +25,22 @@ MAY_IMPORT = {
     "strategies": {"program"},
     "deployments": {"program"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
-    "workloads": {"problems"},
+    "models": set[str](),
+    "workloads": {"problems", "models"},
     "probes": {"program", "deployments"},
     "costmodel": {"program", "deployments", "statistics"},
     "gates": {"program", "problems", "deployments", "statistics"},
     "emit": {"program"},
     "backends": {"program", "emit", "deployments", "tables", "workloads", "statistics"},
-    "training": {"program", "workloads", "emit", "backends"},
+    "training": {"program", "models", "workloads", "emit", "backends", "deployments", "statistics", "tables"},
+    "search": {
+        *("program", "catalog", "problems", "strategies", "deployments", "statistics"),
+        *("rewrites", "gates", "costmodel"),
+    },
 }
-EVERYTHING_BELOW = set(MAY_IMPORT)
-MAY_IMPORT["stages"] = EVERYTHING_BELOW - {"training"}
-MAY_IMPORT["cli"] = EVERYTHING_BELOW | {"stages"}
+MAY_IMPORT["stages"] = set(MAY_IMPORT)
+MAY_IMPORT["report"] = set(MAY_IMPORT)
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
 TORCH = {"backends", "training"}
 
 

@@ -39,7 +39,6 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"heldout_seed": "x"}, ("heldout_seed", "integer")),
         ({"heldout_seed": 1}, ("heldout_seed must differ from probe.mixed_seed",)),
         ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
-        ({"problems": "tp_mpl"}, ("no cases of 'tp_mpl'", "'tp_mlp'")),
         ({"problems": []}, ("problems",)),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"fit": {"bootstraps": 3}}, ("fit", "'ridge' is a required property")),

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.deployments.deployment import load as load_deployment
 from overlayccl_core.digest import digest
+from overlayccl_core.models import load as load_model
+from overlayccl_core.models import sites_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.settings import Settings
 from overlayccl_core.settings import load as load_settings
@@ -51,7 +53,7 @@ class Pipeline:
 
     def settings_of(self, problem: str) -> str:
         """The part of the settings that Cases are made from."""
-        return self.settings.of_problem(problem).part("cases")
+        return self.settings.of_problem(problem).part("cases", "models")
 
     def code(self, rule: str, problem: str | None = None) -> str:
         """Digest of a rule's code, for its Problem if it has one."""
@@ -70,8 +72,10 @@ class Pipeline:
         if rule == "seed":
             found += [_file("strategies", name) for name in involved]
         else:
-            models = {entry["model"] for entry in self.settings.cases[problem] if "model" in entry}
-            found += [_file("workloads", name) for name in models]
+            entries = self.settings.cases.get(problem, ())
+            workloads = {entry["model"] for entry in entries if "model" in entry}
+            workloads |= {load_model(name).workload for name in self.settings.models}
+            found += [_file("workloads", name) for name in workloads]
         return tuple(sorted(found))
 
     def _involved(self, problem: str) -> set[str]:
@@ -86,10 +90,17 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     config: as Snakemake merged it. overrides: the keys that came from --config.
     """
     settings = load_settings(config, overrides=overrides)
+    settings = replace(settings, models=tuple(m for m in settings.models if _solved(m, settings.problems)))
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     _check_backend(deployment)
     return Pipeline(settings=settings, deployment=deployment, cases=cases)
+
+
+def _solved(model: str, problems: Iterable[str]) -> bool:
+    """True if all that a model asks of its ranks is among the Problems that are configured."""
+    found = load_model(model)
+    return all(site.problem in problems for site in sites_of(found, found.microbatches[0]))
 
 
 def prefer_this_python() -> None:

@@ -1,12 +1,16 @@
-"""cases: the Cases of one Problem at one deployment, from the configuration. Needs no ranks, no tracing."""
+"""cases: the Cases of one Problem at one deployment: those of its models' sites, then those of the configuration.
+
+Needs no ranks, no tracing.
+"""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
-from overlayccl_core import catalog, loader
+from overlayccl_core import catalog, loader, models
 from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.models import Model
 from overlayccl_core.program.case import Case
 from overlayccl_core.settings import Settings
 
@@ -14,25 +18,49 @@ _OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
 
 
 def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[Case]:
-    """The Cases of a Problem, in the order of the configuration.
+    """The Cases of a Problem: of the models that are configured, then of the entries, in their order.
 
     ValueError for an unknown Problem, an entry that does not fit, and two entries that make the same Case.
     """
-    found: dict[str, Case] = {}
+    found = {case.id: case for case in _of_models(settings, deployment, problem)}
+    listed: set[str] = set()
     for number, entry in enumerate(settings.cases.get(problem, ()), 1):
         try:
             case = case_of(problem, entry, deployment)
         except ValueError as error:
             raise ValueError(f"cases of {problem}, entry {number}: {error}") from None
-        if case.id in found:
+        if case.id in listed:
             raise ValueError(
                 f"cases of {problem}, entry {number}: {case.id} is there already: remove one of the two"
             )
-        found[case.id] = case
+        listed.add(case.id)
+        found.setdefault(case.id, case)
     if not found:
         catalog.plug_in(problem)
-        raise ValueError(f"cases of {problem}: none are configured: add an entry, or leave the Problem out")
+        raise ValueError(
+            f"cases of {problem}: none are configured: add an entry or a model with such a site, or leave the "
+            "Problem out"
+        )
     return list(found.values())
+
+
+def cases_of_model(model: Model, deployment: Deployment, microbatches: int) -> dict[str, Case]:
+    """site -> its Case, in the order in which the step driver prefers sites."""
+    found = {}
+    for site in models.sites_of(model, microbatches):
+        try:
+            found[site.name] = case_of(site.problem, site.entry, deployment)
+        except ValueError as error:
+            raise ValueError(f"model {model.name}, site {site.name}: {error}") from None
+    return found
+
+
+def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[Case]:
+    for name in settings.models:
+        model = models.load(name)
+        for microbatches in model.microbatches:
+            cases = cases_of_model(model, deployment, microbatches).values()
+            yield from (case for case in cases if case.problem == problem)
 
 
 def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:

@@ -1,4 +1,8 @@
-"""A Llama-like transformer: the shapes of its parameters."""
+"""A Llama-like transformer: the shapes of its parameters, and what its ranks have to do together in a step."""
+
+from math import prod
+
+from overlayccl_core.models import Model, Parallelism, Site
 
 Shape = tuple[int, ...]
 
@@ -35,3 +39,21 @@ def parameter_sizes(
         ("norm", (width,)),
         ("head", (vocabulary, width)),
     )
+
+
+def sites(model: Model, microbatches: int) -> tuple[Site, ...]:
+    """Tensor parallel: two sums a block and microbatch in each direction. Data parallel: one mean a parameter."""
+    if model.parallelism is Parallelism.TENSOR:
+        sums = {
+            "microbatches": microbatches,
+            "layers": 2 * model.layers,
+            "shape": [model.batch, model.sequence, model.width],
+        }
+        return tuple(
+            Site(name=place, problem="tp_mlp", entry={**sums, "site": place}) for place in ("entry", "exit")
+        )
+    parameters = parameter_sizes(
+        width=model.width, hidden=model.hidden, layers=model.layers, vocabulary=model.vocabulary
+    )
+    entry = {"sizes": [prod(shape) for _, shape in parameters], "overlap": True}
+    return (Site(name="gradients", problem="grad_ar", entry=entry),)

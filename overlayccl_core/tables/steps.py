@@ -1,0 +1,59 @@
+"""Training steps: one row per (model, microbatches, arm, purpose, seed, launch).
+
+Arms of one (model, microbatches, purpose, seed, launch) are interleaved step by step, so that their steps_us
+are paired by index.
+"""
+
+import polars as pl
+
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT
+
+STEPS = Table(
+    name="steps",
+    version=1,
+    columns=(
+        Column(name="model", dtype=pl.String(), doc="a file in config/models"),
+        Column(name="microbatches", dtype=pl.Int64()),
+        Column(
+            name="arm",
+            dtype=pl.String(),
+            doc="developer, single_graph, hand_bundled, finalist_1, finalist_2, big_batch or ddp_<MiB>",
+        ),
+        Column(
+            name="purpose",
+            dtype=pl.String(),
+            values=("timed", "quiet", "loss"),
+            doc="quiet: the same step with local work in place of every collective",
+        ),
+        Column(name="seed", dtype=pl.Int64(), doc="of parameters and batches"),
+        Column(name="launch", dtype=pl.Int64(), doc="which start of the ranks; ratios hold within one only"),
+        Column(name="cold_us", dtype=pl.List(pl.Float64()), unit="us", doc="first steps, slowest rank"),
+        Column(name="steps_us", dtype=pl.List(pl.Float64()), unit="us", doc="slowest rank, optimizer inside"),
+        Column(name="losses", dtype=pl.List(pl.Float64()), doc="mean over microbatches, one a step"),
+        Column(
+            name="gradient_rel_error",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="worst parameter at step 0 against the unsharded model; null: not compared in this row",
+        ),
+        Column(name="matmuls", dtype=pl.Int64(), doc="matrix products of a step on one rank"),
+        Column(name="matmul_digest", dtype=pl.String(), doc="of the shapes of these products"),
+        Column(name="collectives", dtype=pl.Int64(), doc="library calls of a step on one rank, as counted"),
+        Column(
+            name="peak_activation_bytes",
+            dtype=pl.Int64(),
+            unit="bytes",
+            doc="most bytes that autograd held for the backward pass on one rank",
+        ),
+        Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
+        Column(
+            name="foreign_cpu_share",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="CPU time of other processes in the launch; null: it was cut off before this was known",
+        ),
+        Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
+        FINGERPRINT,
+    ),
+)

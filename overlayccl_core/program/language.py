@@ -28,13 +28,15 @@ GroupList = Sequence[Sequence[int]]
 class Library:
     """Which strategies a file offers and in which role: its last statement, read from the parsed tree.
 
-    developer: what practitioners write. hand_bundled: the obvious one-line change. others: all that is listed
-    besides.
+    developer: what practitioners write. single_graph: its collectives, not merged, no boundary between them, in
+    the order that lets independent ones be in flight together; empty where developer is that already.
+    hand_bundled: the obvious one-line change. others: all that is listed besides.
     """
 
     developer: str
     hand_bundled: str
     others: tuple[str, ...]
+    single_graph: str = ""
 
 
 def not_applicable(reason: str) -> NoReturn:

@@ -14,6 +14,7 @@ class Role(StrEnum):
     """What a seed stands for in comparisons."""
 
     DEVELOPER = "developer"
+    SINGLE_GRAPH = "single_graph"
     HAND_BUNDLED = "hand_bundled"
     OTHER = "other"
 
@@ -28,10 +29,12 @@ class SeedLibrary:
     @property
     def seeds(self) -> tuple[tuple[str, Role], ...]:
         """(name, role) of every listed strategy, developer first."""
+        listed = self.listed
         return (
-            (self.listed.developer, Role.DEVELOPER),
-            (self.listed.hand_bundled, Role.HAND_BUNDLED),
-            *((name, Role.OTHER) for name in self.listed.others),
+            (listed.developer, Role.DEVELOPER),
+            *(((listed.single_graph, Role.SINGLE_GRAPH),) if listed.single_graph else ()),
+            (listed.hand_bundled, Role.HAND_BUNDLED),
+            *((name, Role.OTHER) for name in listed.others),
         )
 
 
@@ -76,14 +79,15 @@ def _listed(call: ast.Call) -> Library:
             raise Rejected(f"LIBRARY: {keyword.arg} must be written out, not computed").at(
                 keyword.lineno
             ) from None
-    wanted = {"developer", "hand_bundled", "others"}
-    if call.args or set(found) != wanted:
-        raise Rejected(f"LIBRARY takes exactly {', '.join(sorted(wanted))} (got {', '.join(found)})").at(
-            call.lineno
-        )
+    wanted, optional = {"developer", "hand_bundled", "others"}, {"single_graph"}
+    if call.args or set(found) - optional != wanted:
+        raise Rejected(
+            f"LIBRARY takes exactly {', '.join(sorted(wanted))}, and single_graph where there is one"
+            f" (got {', '.join(found)})"
+        ).at(call.lineno)
     others = found["others"]
     if not isinstance(others, tuple) or not all(isinstance(n, str) for n in others):
         raise Rejected("LIBRARY: others must be a tuple of names").at(call.lineno)
-    if not isinstance(found["developer"], str) or not isinstance(found["hand_bundled"], str):
-        raise Rejected("LIBRARY: developer and hand_bundled must each be a name").at(call.lineno)
+    if not all(isinstance(name, str) for role, name in found.items() if role != "others"):
+        raise Rejected("LIBRARY: developer, hand_bundled and single_graph must each be a name").at(call.lineno)
     return Library(**found)

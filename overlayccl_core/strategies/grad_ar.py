@@ -110,9 +110,9 @@ def _padded(x, parts):
 
 LIBRARY = Library(
     developer="developer",
+    single_graph="reduce_back_to_back",
     hand_bundled="flat",
     others=(
-        "reduce_back_to_back",
         "buckets_25_mib",
         "buckets_32_mib",
         "buckets_64_mib",

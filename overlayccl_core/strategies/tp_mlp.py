@@ -113,9 +113,9 @@ def _tiers(p):
 
 LIBRARY = Library(
     developer="developer",
+    single_graph="single_graph",
     hand_bundled="merged_over_microbatches",
     others=(
-        "single_graph",
         "reduce_scatter_all_gather",
         "all_to_all_sum",
         "all_to_all_of_copies",

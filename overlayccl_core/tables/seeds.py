@@ -13,7 +13,7 @@ SEEDS = Table(
         Column(name="case", dtype=pl.String()),
         Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
         Column(name="strategy", dtype=pl.String()),
-        Column(name="role", dtype=pl.String(), doc="developer, hand_bundled or other"),
+        Column(name="role", dtype=pl.String(), doc="developer, single_graph, hand_bundled or other"),
         Column(name="status", dtype=pl.String(), values=("program", "not_applicable", "rejected")),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         Column(name="program", dtype=pl.String(), nullable=True, doc="digest; null: there is none"),

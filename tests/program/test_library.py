@@ -32,6 +32,13 @@ def test_roles_and_functions_are_read_from_the_source() -> None:
     assert functions_of(SOURCE) == ("one", "two", "three")
 
 
+def test_a_library_may_name_its_single_graph() -> None:
+    library = read_library(
+        SOURCE + 'LIBRARY = Library(developer="one", single_graph="three", hand_bundled="two", others=())\n'
+    )
+    assert library.seeds == (("one", Role.DEVELOPER), ("three", Role.SINGLE_GRAPH), ("two", Role.HAND_BUNDLED))
+
+
 @pytest.mark.parametrize(
     ("last", "message"),
     [
@@ -49,6 +56,14 @@ def test_roles_and_functions_are_read_from_the_source() -> None:
             "must be a tuple of names",
         ),
         ('LIBRARY = Library(developer="one", hand_bundled=3, others=())', "must each be a name"),
+        (
+            'LIBRARY = Library(developer="one", hand_bundled="two", single_graph=3, others=())',
+            "must each be a name",
+        ),
+        (
+            'LIBRARY = Library(developer="one", hand_bundled="two", single_graph="two", others=())',
+            "'two' twice",
+        ),
         (
             'LIBRARY = Library(developer="one", hand_bundled="two", others=())\nN = 3',
             "the last statement must",

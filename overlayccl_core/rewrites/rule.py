@@ -75,6 +75,25 @@ def like(x: Node, kind: Kind, operand: Node, groups: Groups | None = None) -> No
     return make_collective(kind, operand, x.groups if groups is None else groups, x.label)
 
 
+def sums_over_members(program: Program, sites: Iterable[Node]) -> dict[Node, Node]:
+    """sum -> the collective whose blocks, one from each member, it adds up; groups of one rank are left out."""
+    known = {x for x in sites if x.groups.size > 1}
+    return {
+        total: x
+        for total in program.nodes
+        if total.kind is Kind.SUM and (x := total.operands[0]) in known and total.count == x.groups.size
+    }
+
+
+def by_library(sums: Mapping[Node, Node], kind: Kind) -> dict[Node, Replacement]:
+    """Every sum over members by one collective of that kind on the operand of the one it reads."""
+
+    def replacement(x: Node) -> Replacement:
+        return lambda go: like(x, kind, go(x.operands[0]))
+
+    return {total: replacement(x) for total, x in sums.items()}
+
+
 def adds(x: Node) -> bool:
     """True for an all_reduce or reduce_scatter that sums (not a maximum)."""
     reduces = x.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)

@@ -1,0 +1,25 @@
+"""sum(AG(x)) -> AR(x): let the library add up.
+
+Side conditions: the sum is over exactly the blocks that came from the members, of more than one rank.
+Numerics: reordered.
+"""
+
+from collections.abc import Sequence
+
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, by_library, sums_over_members
+
+KINDS = (Kind.ALL_GATHER,)
+NUMERICS = RuleNumerics.REORDERED
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """Nothing to turn."""
+    return ("",)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replace the sums; the gather goes where nothing else reads it."""
+    return by_library(sums_over_members(program, sites), Kind.ALL_REDUCE)

@@ -1,0 +1,125 @@
+"""{C(x_i)} -> slices of C(x_i side by side): collectives that cannot wait for each other in buckets.
+
+Knob: the largest bucket, in bytes of operands: `all`, a share `1/k` of what can be joined, or `25MiB`. Buckets are
+filled in the order in which the model gives the values; a value larger than a bucket is alone.
+Side conditions: one kind, reduction, groups (or partners), label and dtype; equal depth through the model's
+segments, so that no bucket waits for itself or for another. Numerics: same.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from overlayccl_core.program.kinds import COLLECTIVES
+from overlayccl_core.program.nodes import Node, Replacement, rebuild
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import Depths
+from overlayccl_core.rewrites.readiness import by_readiness
+from overlayccl_core.rewrites.rule import (
+    DoesNotApply,
+    Replacements,
+    RuleNumerics,
+    blocks_in,
+    blocks_out,
+    columns,
+    side_by_side,
+)
+
+KINDS = COLLECTIVES
+NUMERICS = RuleNumerics.SAME
+
+ALL = "all"
+SHARES = ("1/2", "1/3", "1/4", "1/8", "1/16", "1/32")
+CAPS = (
+    "25MiB",
+    "32MiB",
+    "64MiB",
+)  # what practitioners set; the first is torch DistributedDataParallel's default
+_KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
+
+Bucket = list[Node]
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """The knobs that give different buckets, coarse ones first."""
+    levels = independent(program, sites)
+    seen: list[list[Bucket]] = [[[x] for level in levels for x in level]]  # all alone: nothing to do
+    found = []
+    for knob in (ALL, *SHARES, *CAPS):
+        buckets = [bucket for level in levels for bucket in in_buckets(level, knob)]
+        if buckets not in seen:
+            seen.append(buckets)
+            found.append(knob)
+    return tuple(found)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Join what each bucket holds."""
+    replacements: dict[Node, Replacement] = {}
+    for level in independent(program, sites):
+        for bucket in in_buckets(level, knob):
+            if len(bucket) > 1:
+                replacements.update(_joined(bucket))
+    return replacements
+
+
+def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
+    """The sites in lists of which all may be joined, each in the order in which the model gives their values."""
+    depths = Depths(program.problem, program.outputs)
+    levels: dict[Any, list[Node]] = {}
+    for x in by_readiness(program, sites):
+        levels.setdefault((depths.node(x), x.kind, x.attr, x.dtype), []).append(x)
+    return list(levels.values())
+
+
+def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
+    """The sites in order, cut where the next one would exceed the cap."""
+    cap = _cap_bytes(knob, sum(x.operands[0].bytes for x in level))
+    bucket: Bucket = []
+    filled = 0
+    for x in level:
+        size = x.operands[0].bytes
+        if bucket and filled + size > cap:
+            yield bucket
+            bucket, filled = [], 0
+        bucket.append(x)
+        filled += size
+    yield bucket
+
+
+def _cap_bytes(knob: str, total: int) -> Fraction:
+    if knob == ALL:
+        return Fraction(total)
+    found = _KNOB.fullmatch(knob)
+    if not found:
+        raise DoesNotApply(f"a bucket is {ALL}, a share as 1/4, or a cap as 25MiB (got {knob!r})")
+    if parts := found["parts"]:
+        return Fraction(total, int(parts))
+    return Fraction(int(found["mib"]) * 2**20)
+
+
+def _joined(bucket: Bucket) -> dict[Node, Replacement]:
+    """Each of the bucket as columns of one collective, made once."""
+    first = bucket[0]
+    made: list[Node] = []
+
+    def whole(go: Callable[[Node], Node]) -> Node:
+        if not made:
+            operand = side_by_side([go(x.operands[0]) for x in bucket], blocks_in(first))
+            made.append(rebuild(first, [operand]))
+        return made[0]
+
+    rows = blocks_out(first)
+    found, start = {}, 0
+    for x in bucket:
+        width = x.size // rows
+        found[x] = _columns(whole, rows, start, width)
+        start += width
+    return found
+
+
+def _columns(
+    whole: Callable[[Callable[[Node], Node]], Node], rows: int, start: int, width: int
+) -> Replacement:
+    return lambda go: columns(whole(go), rows, start, width)

@@ -1,0 +1,73 @@
+"""AG over G -> AG over the connected components of who reads from whom; blocks of the others are not read.
+
+Side conditions: every consumer is a view and it is no output; the components are of equal size, more than one
+rank and fewer than the group.
+Numerics: same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from overlayccl_core.program import maps
+from overlayccl_core.program.groups import Groups, groups_of
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.maps import Ints, Map
+from overlayccl_core.program.nodes import Node, make_view
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites import demand
+from overlayccl_core.rewrites.demand import Demand
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, like, members
+
+KINDS = (Kind.ALL_GATHER,)
+NUMERICS = RuleNumerics.SAME
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """Nothing to turn."""
+    return ("",)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replacements of the sites whose readers fall apart into smaller groups of equal size."""
+    users, plans = program.users(), {}
+    for x in sites:
+        wanted = demand.of_gather(program, x, users)
+        if wanted is not None and (plan := narrower_groups(x.groups, wanted)):
+            plans[x] = plan
+    return each(plans, lambda x, operand: _narrowed(x, operand, plans[x]))
+
+
+def narrower_groups(groups: Groups, wanted: Demand) -> Groups | None:
+    """The components, each with its members in the group's order; None if they are not of equal size."""
+    component = _components(groups.ranks, wanted.rank, wanted.sender)
+    parts: dict[int, list[int]] = {}
+    for rank in groups.array.ravel().tolist():
+        parts.setdefault(int(component[rank]), []).append(rank)
+    sizes = {len(part) for part in parts.values()}
+    if len(sizes) != 1 or not 1 < min(sizes) < groups.size:
+        return None
+    return groups_of(parts.values(), groups.ranks)
+
+
+def _components(ranks: int, reader: Ints, sender: Ints) -> Ints:
+    """int[N]: the smallest rank that each rank is connected with."""
+    label = np.arange(ranks)
+    while True:
+        before = label.copy()
+        least = np.minimum(label[reader], label[sender])
+        np.minimum.at(label, reader, least)
+        np.minimum.at(label, sender, least)
+        label = label[label]
+        if (label == before).all():
+            return label
+
+
+def _narrowed(x: Node, operand: Node, narrow: Groups) -> Node:
+    block = operand.size
+    rank, member = np.arange(narrow.ranks)[:, None], members(x.groups)
+    keys = rank * x.size + np.arange(x.groups.size) * block
+    near = narrow.group[member] == narrow.group[rank]
+    sources = np.where(near, narrow.place[member] * block, maps.ZERO)
+    back = Map(narrow.ranks, x.size, keys.ravel(), sources.ravel())
+    return make_view([like(x, Kind.ALL_GATHER, operand, narrow)], back)

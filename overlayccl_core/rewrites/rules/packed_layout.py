@@ -1,0 +1,110 @@
+"""AG(V x) -> V'(AG(V_packed x)), A2A likewise: what repeats, and what is zero anyway, is not sent.
+
+V' lays out on arrival what V laid out before. What is packed is read off the map of the view below (through
+casts); ranks that pack less than others send zeros behind it.
+
+Side conditions: the most distinct elements that any rank lays out in one block (for A2A: for one member) are
+fewer than the block's, and not none.
+Numerics: same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from overlayccl_core.program import map_algebra, maps
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.maps import Ints, Map
+from overlayccl_core.program.nodes import Node, make_view, rebuild
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.demand import end_to_end
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, blocks_in, each, like, members
+
+KINDS = (Kind.ALL_GATHER, Kind.ALL_TO_ALL)
+NUMERICS = RuleNumerics.SAME
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """Nothing to turn."""
+    return ("",)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replacements of the sites that send less when packed."""
+    plans = {x: plan for x in sites if (plan := pack_plan(x))}
+    return each(plans, lambda x, operand: _unpacked(x, operand, plans[x]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackPlan:
+    """pack: from what the view below reads to the blocks sent. back: from the packed result to that of x."""
+
+    pack: Map
+    back: Map
+
+
+def pack_plan(x: Node) -> PackPlan | None:
+    """The plan, or None if nothing is gained."""
+    view = view_below(x.operands[0])
+    if view is None:
+        return None
+    blocks, rows = blocks_in(x), view.map.rows
+    width = view.size // blocks
+    cell, at, source, length = _pieces(view.map, width, blocks)
+    span = sum(y.size for y in view.operands)
+    if not len(cell):
+        return None
+    cells, start, distinct = map_algebra.union_of_intervals(cell, source, length, span)
+    slot, most = end_to_end(cells, distinct, rows * blocks)
+    if most >= width:
+        return None
+    pack = maps.from_pieces(rows, blocks * most, cells * most + slot, start, distinct)
+    found = np.searchsorted(cells * (span + 1) + start, cell * (span + 1) + source, "right") - 1
+    place = slot[found] + source - start[found]
+    unpack = maps.from_pieces(rows * blocks, width, cell * width + at, place, length)
+    return PackPlan(pack=pack, back=_of_members(x, unpack, rows, most))
+
+
+def view_below(x: Node) -> Node | None:
+    """The view that x is, cast or not."""
+    while x.kind in (Kind.CAST, Kind.SCALE):
+        x = x.operands[0]
+    return x if x.kind is Kind.VIEW else None
+
+
+def _pieces(m: Map, width: int, blocks: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """(row * blocks + block, place in the block, source, length) of what is not zero, cut at the blocks' ends."""
+    some = m.sources >= 0
+    key, source, length = m.keys[some], m.sources[some], m.lengths[some]
+    piece, low, length = map_algebra.cut_at_multiples(key, length, width)
+    return low // width, low % width, source[piece] + low - key[piece], length
+
+
+def _of_members(x: Node, unpack: Map, rows: int, most: int) -> Map:
+    """The map of the result of x: the block of each member, unpacked as that member packed it for me.
+
+    unpack: one row for every (row of the map, block).
+    """
+    groups, blocks = x.groups, blocks_in(x)
+    member = members(groups) if rows > 1 else np.zeros((groups.ranks, groups.size), np.int64)
+    chosen = member * blocks + (groups.place[:, None] if blocks > 1 else 0)
+    if blocks == 1:  # all of a group receive the same
+        chosen = chosen[groups.array[:, 0]]
+    order = chosen.ravel() if unpack.rows > 1 else np.zeros(chosen.size, np.int64)
+    each_row = np.searchsorted(unpack.keys, np.arange(unpack.rows + 1) * unpack.size)
+    maps.check_runs(int(np.diff(each_row)[order].sum()))
+    keys, sources = map_algebra.take_rows(unpack, order).spread(chosen.size)
+    from_member = sources + keys // unpack.size % groups.size * most
+    laid_out = Map(len(chosen), x.size, keys, np.where(sources < 0, maps.ZERO, from_member))
+    return laid_out if blocks > 1 else map_algebra.take_rows(laid_out, groups.group)
+
+
+def _unpacked(x: Node, operand: Node, plan: PackPlan) -> Node:
+    return make_view([like(x, x.kind, _packed(operand, plan.pack))], plan.back)
+
+
+def _packed(x: Node, pack: Map) -> Node:
+    if x.kind is Kind.VIEW:
+        return make_view(x.operands, pack, x.dtype)
+    return rebuild(x, [_packed(x.operands[0], pack)])

@@ -1,0 +1,80 @@
+"""V(AG x) -> V'(permute(V x)): a gather of which every rank reads one other member's block, and no two the same.
+
+A rank reads its own block from x directly. What a rank packs that sends to nobody is read by nobody.
+
+Side conditions: every consumer is a view and it is no output; each rank reads of at most one other rank, each
+rank is read by at most one other, and some rank by one.
+Numerics: same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from overlayccl_core.program import maps
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node, make_permute, make_view
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites import demand
+from overlayccl_core.rewrites.demand import Demand
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+
+KINDS = (Kind.ALL_GATHER,)
+NUMERICS = RuleNumerics.SAME
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """Nothing to turn."""
+    return ("",)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replacements of the sites in which each rank has one partner to read from and one to be read by."""
+    users, plans = program.users(), {}
+    for x in sites:
+        wanted = demand.of_gather(program, x, users)
+        if wanted is not None and (plan := permute_plan(x, wanted)):
+            plans[x] = plan
+    return each(plans, lambda x, operand: _permuted(x, operand, plans[x]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermutePlan:
+    """sources: as in a collective_permute. back: reads [what came, x]. as_rank: whom each rank packs like."""
+
+    sources: tuple[int, ...]
+    pack: maps.Map
+    back: maps.Map
+    as_rank: maps.Ints
+
+
+def permute_plan(x: Node, wanted: Demand) -> PermutePlan | None:
+    """The plan, or None where ranks do not pair up."""
+    ranks = x.groups.ranks
+    own, other = wanted.where(wanted.own), wanted.where(~wanted.own)
+    sources = np.full(ranks, -1)
+    sources[other.rank] = other.sender
+    senders = sources[sources >= 0]
+    one_source = bool((sources[other.rank] == other.sender).all())
+    if not len(senders) or not one_source or len(np.unique(senders)) < len(senders):
+        return None
+    slot, most = other.packed(x.groups.size, ranks)
+    back = maps.from_pieces(
+        ranks,
+        x.size,
+        np.concatenate([other.rank * x.size + other.start, own.rank * x.size + own.start]),
+        np.concatenate([slot, most + own.offset]),
+        np.concatenate([other.length, own.length]),
+    )
+    return PermutePlan(
+        sources=tuple(sources.tolist()),
+        pack=maps.from_pieces(ranks, most, other.sender * most + slot, other.offset, other.length),
+        back=back,
+        as_rank=demand.first_that(np.isin(np.arange(ranks), senders)),
+    )
+
+
+def _permuted(x: Node, operand: Node, plan: PermutePlan) -> Node:
+    packed = demand.view_as(operand, plan.pack, plan.as_rank)
+    return make_view([make_permute(packed, plan.sources, x.label), operand], plan.back)

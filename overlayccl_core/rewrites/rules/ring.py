@@ -1,0 +1,57 @@
+"""A2A, AG -> N - 1 permutes: at distance d every rank sends to the member d places on; my own block stays.
+
+Side conditions: groups of two ranks or more.
+Numerics: same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from overlayccl_core.program import maps
+from overlayccl_core.program.groups import Groups
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.maps import Map
+from overlayccl_core.program.nodes import Node, make_permute, make_view
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+
+KINDS = (Kind.ALL_TO_ALL, Kind.ALL_GATHER)
+NUMERICS = RuleNumerics.SAME
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """Nothing to turn."""
+    return ("",)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replacements of all sites."""
+    return each((x for x in sites if x.groups.size > 1), rotations)
+
+
+def rotations(x: Node, operand: Node) -> Node:
+    """The exchange or gather x of `operand` by permutes: block d of what comes is from d places before me."""
+    groups, g = x.groups, x.groups.size
+    block = x.size // g
+    came = []
+    for d in range(g):
+        sent = operand
+        if x.kind is Kind.ALL_TO_ALL:
+            sent = make_view([operand], maps.window(receiver_place(groups, d) * block, block))
+        came.append(make_permute(sent, sender(groups, d).tolist(), x.label) if d else sent)
+    keys = np.arange(groups.ranks)[:, None] * x.size + np.arange(g) * block
+    distance = (groups.place[:, None] - np.arange(g)) % g
+    return make_view(came, Map(groups.ranks, x.size, keys.ravel(), distance.ravel() * block))
+
+
+def receiver_place(groups: Groups, distance: int) -> maps.Ints:
+    """int[N]: the place of the member `distance` places on."""
+    place: maps.Ints = (groups.place + distance) % groups.size
+    return place
+
+
+def sender(groups: Groups, distance: int) -> maps.Ints:
+    """int[N]: the member `distance` places back, from which each rank receives."""
+    found: maps.Ints = groups.array[groups.group, (groups.place - distance) % groups.size]
+    return found

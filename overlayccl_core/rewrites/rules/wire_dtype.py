@@ -1,0 +1,27 @@
+"""C(x) -> cast C(cast x): fewer bytes on the wire, and sums in the narrow type.
+
+Side conditions: elements wider than the knob's type.
+Numerics: lossy.
+"""
+
+from collections.abc import Sequence
+
+from overlayccl_core.program.kinds import COLLECTIVES, DType
+from overlayccl_core.program.nodes import Node, make_cast, rebuild
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+
+KINDS = COLLECTIVES
+NUMERICS = RuleNumerics.LOSSY
+
+
+def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """The types on the wire."""
+    return (DType.BFLOAT16.value,)
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replacements of the sites that move wider elements than `knob`."""
+    wire = DType(knob)
+    wider = [x for x in sites if x.dtype.bytes > wire.bytes]
+    return each(wider, lambda x, operand: make_cast(rebuild(x, [make_cast(operand, wire)]), x.dtype))

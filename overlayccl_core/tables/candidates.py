@@ -1,0 +1,39 @@
+"""Every Program that a search came upon, with its lineage, verdicts and price."""
+
+import polars as pl
+
+from overlayccl_core.tables.prices import TERMS_US, US
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT
+
+CANDIDATES = Table(
+    name="candidates",
+    version=1,
+    columns=(
+        Column(name="case", dtype=pl.String()),
+        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        Column(name="candidate", dtype=pl.String(), doc="a seed's name, or found-<value_digest, shortened>"),
+        Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
+        Column(name="source", dtype=pl.String(), doc="developer, seed or rule"),
+        Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: a seed"),
+        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        Column(name="family", dtype=pl.String(), doc="collectives with groups and depth; labels; numerics"),
+        Column(name="numerics", dtype=pl.String(), nullable=True, doc="null: not proven"),
+        Column(name="program", dtype=pl.String(), doc="digest"),
+        Column(name="value_digest", dtype=pl.String()),
+        Column(name="program_json", dtype=pl.String(), nullable=True, doc="of elites and of what was proven"),
+        Column(name="collectives", dtype=pl.Int64()),
+        Column(name="wire_bytes", dtype=pl.Int64(), unit="bytes", doc="that a rank sends"),
+        Column(name="peak_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="null: not legal"),
+        Column(name="legality", dtype=pl.String(), doc="outcome"),
+        Column(name="equivalence", dtype=pl.String(), nullable=True, doc="outcome; null: not asked"),
+        Column(name="reason", dtype=pl.String(), doc="code of the deciding verdict"),
+        Column(name="message", dtype=pl.String()),
+        Column(name="elite", dtype=pl.Boolean(), doc="the cheapest of its family that is not shown wrong"),
+        *(
+            Column(name=name, dtype=pl.Float64(), unit="us", nullable=True, doc="null: no price")
+            for name in (*US, *TERMS_US)
+        ),
+        FINGERPRINT,
+    ),
+)

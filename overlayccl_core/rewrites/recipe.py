@@ -13,6 +13,7 @@ from overlayccl_core.program.rename import ports_in_order, renamed
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
+from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
 
 SOURCE = "source:"
 
@@ -30,10 +31,10 @@ class TransposeOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """base: a seed's name, `source:<sha256>:<function>` or a TransposeOf. steps: (rule, class, knob)."""
+    """base: a seed's name, `source:<sha256>:<function>` or a TransposeOf. steps: what `apply` takes, in turn."""
 
     base: str | TransposeOf
-    steps: tuple[tuple[str, str, str], ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back."""
@@ -72,13 +73,22 @@ def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) 
     """The Program of a recipe at a Problem, forward or backward.
 
     At a backward, a seed's name means the library of the Problem that the backward equals. Raises Rejected or
-    NotApplicable as tracing does, ValueError for a recipe that cannot be replayed here.
+    NotApplicable as tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that
+    cannot be replayed here.
     """
-    if recipe.steps:
-        rule = recipe.steps[0][0]
-        raise ValueError(
-            f"the recipe applies the rewrite rule {rule!r}, which this version does not have: update it"
-        )
+    program = _base(recipe, problem, source_of)
+    for number, step in enumerate(recipe.steps, 1):
+        try:
+            program = apply(program, step)
+        except DoesNotApply as error:
+            raise DoesNotApply(
+                f"step {number} of {len(recipe.steps)} at {problem.case.id}: {error}"
+            ) from error
+    return program
+
+
+def _base(recipe: Recipe, problem: Problem, source_of: SourceOf | None) -> Program:
+    """The Program that the steps begin with."""
     if isinstance(recipe.base, TransposeOf):
         return _transposed(recipe.base, problem, source_of)
     if problem.direction is Direction.BACKWARD:
@@ -110,10 +120,12 @@ def _from_equal_problem(recipe: Recipe, problem: Problem, source_of: SourceOf | 
             f"{problem.name} equals no Problem with a library: use the transpose of a forward recipe"
         )
     forward = catalog.build(equal)
-    return renamed(replay(recipe, forward, source_of), problem, ports_in_order(forward, problem))
+    return renamed(
+        replay(Recipe(base=recipe.base), forward, source_of), problem, ports_in_order(forward, problem)
+    )
 
 
-def _steps(data: list[Any]) -> tuple[tuple[str, str, str], ...]:
+def _steps(data: list[Any]) -> tuple[Step, ...]:
     for step in data:
         if not isinstance(step, list) or len(step) != 3 or not all(isinstance(part, str) for part in step):
             raise ValueError(f"a step of a recipe is rule, class and knob (got {step!r})")

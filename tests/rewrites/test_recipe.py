@@ -6,6 +6,7 @@ from overlayccl_core import catalog
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.apply import DoesNotApply, apply
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay, source_base
 from tests.seed_cases import case
 
@@ -22,7 +23,7 @@ def in_halves(io, p):
     "recipe",
     [
         Recipe(base="developer"),
-        Recipe(base="developer", steps=(("merge", "all_reduce/0", "0"),)),
+        Recipe(base="developer", steps=(("merge", "all_reduce:world:1", "1/4"),)),
         Recipe(base=TransposeOf(recipe=Recipe(base="native"), simplified=False)),
         Recipe(base=source_base(OWN, "in_halves")),
     ],
@@ -67,9 +68,37 @@ def test_a_source_replays_from_its_digest_and_only_from_its_own_content() -> Non
         replay(recipe, problem)
 
 
-def test_steps_are_refused_by_the_name_of_their_rule() -> None:
-    with pytest.raises(ValueError, match="'merge'"):
-        replay(Recipe(base="developer", steps=(("merge", "", ""),)), catalog.build(case("grad_ar")))
+def test_steps_are_applied_in_turn_after_the_base() -> None:
+    steps = (("drop_boundary", "all_reduce:world:1", ""), ("merge", "all_reduce:world:1", "all"))
+    problem = catalog.build(case("tp_mlp"))
+    one_by_one = apply(apply(replay(Recipe(base="developer"), problem), steps[0]), steps[1])
+    assert replay(Recipe(base="developer", steps=steps), problem).digest == one_by_one.digest
+
+
+def test_steps_on_a_transpose_come_after_transposing() -> None:
+    recipe = Recipe(
+        base=TransposeOf(recipe=Recipe(base="native")), steps=(("ring", "all_to_all:world:1", ""),)
+    )
+    _, backward = catalog.directions(case("uniform_a2a"))
+    program = replay(recipe, backward)
+    assert program.problem is backward
+    assert len(program.collectives) == 3
+
+
+def test_a_step_that_does_nothing_is_named_with_its_place_its_class_and_what_there_is() -> None:
+    steps = (("merge", "all_reduce:world:1", "all"), ("merge", "all_gather:node:2", "all"))
+    with pytest.raises(
+        DoesNotApply,
+        match=r"step 2 of 2 at grad_ar/\S+: rule merge at all_gather:node:2 with all:"
+        r" no such collectives in this Program \(there is all_reduce:world:1\)",
+    ):
+        replay(Recipe(base="developer", steps=steps), catalog.build(case("grad_ar")))
+
+
+def test_a_rule_that_there_is_not_is_named_with_those_that_are() -> None:
+    recipe = Recipe(base="developer", steps=(("mergee", "all_reduce:world:1", "all"),))
+    with pytest.raises(ValueError, match=r"no 'mergee'.*did you mean 'merge'"):
+        replay(recipe, catalog.build(case("grad_ar")))
 
 
 def test_a_transpose_replays_at_the_backward_only() -> None:

@@ -1,0 +1,196 @@
+"""From `developer` alone every strategy of the libraries is reached, digest for digest, by these chains of steps."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.gates import equivalence
+from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.program.library import read_library
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.rewrites.apply import Step
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
+from tests.seed_cases import case
+
+MIB = 2**20
+
+SUM = "all_reduce:world:1"
+ONE_GRAPH = ("drop_boundary", SUM, "")
+MERGED = ("merge", SUM, "all")
+BY_SHARES = ("reduce_scatter_all_gather", SUM, "")
+BY_TIERS = ("two_tiers", SUM, "scatter")
+MY_SLICE = ("equal_copies", "reduce_scatter:world:2", "")
+EXCHANGED = ("send_what_is_read", "all_gather:world:1", "")
+
+TP_MLP: dict[str, tuple[Step, ...]] = {
+    "developer": (),
+    "single_graph": (ONE_GRAPH,),
+    "merged_over_microbatches": (ONE_GRAPH, MERGED),
+    "reduce_scatter_all_gather": (ONE_GRAPH, MERGED, BY_SHARES),
+    "all_to_all_sum": (ONE_GRAPH, MERGED, BY_SHARES, ("exchange_and_sum", "reduce_scatter:world:1", "")),
+    "all_to_all_of_copies": (
+        ONE_GRAPH,
+        MERGED,
+        ("gather_and_sum", SUM, ""),
+        ("exchange_of_copies", "all_gather:world:1", ""),
+    ),
+    "bf16_on_the_wire": (ONE_GRAPH, MERGED, ("wire_dtype", SUM, "bfloat16")),
+    "hierarchical": (ONE_GRAPH, MERGED, BY_TIERS),
+}
+UNIFORM_A2A: dict[str, tuple[Step, ...]] = {
+    "developer": (),
+    "gather_slice": (MY_SLICE,),
+    "native": (MY_SLICE, EXCHANGED),
+    "permute_ring": (MY_SLICE, EXCHANGED, ("ring", "all_to_all:world:1", "")),
+    "two_step_hierarchical": (MY_SLICE, EXCHANGED, ("two_tiers", "all_to_all:world:1", "")),
+}
+GRAD_AR: dict[str, tuple[Step, ...]] = {
+    "developer": (),
+    "reduce_back_to_back": (),  # the developer's values; the order in which they are issued is no value
+    "flat": (MERGED,),
+    "buckets_25_mib": (("merge", SUM, "25MiB"),),
+    "buckets_32_mib": (("merge", SUM, "32MiB"),),
+    "buckets_64_mib": (("merge", SUM, "64MiB"),),
+    "reduce_scatter_all_gather": (MERGED, BY_SHARES),
+    "hierarchical": (MERGED, BY_TIERS),
+}
+CHAINS = {"tp_mlp": TP_MLP, "uniform_a2a": UNIFORM_A2A, "grad_ar": GRAD_AR}
+
+MIXED_MIB = (3, 30, 1, 12, 9, 20, 5, 26, 2, 2, 18, 7)  # 25, 32 and 64 MiB cut these in different places
+
+
+class At(NamedTuple):
+    """A Case and a direction at which the chains are tried."""
+
+    problem: str
+    entry: dict[str, Any] | None = None
+    ranks: int = 4
+    ranks_per_node: int = 0
+    backward: bool = False
+    dtype: str = "float32"
+
+    def build(self) -> Problem:
+        at = case(
+            self.problem,
+            self.entry,
+            ranks=self.ranks,
+            ranks_per_node=self.ranks_per_node,
+            dtype=self.dtype,
+        )
+        directions = {p.direction: p for p in catalog.directions(at)}
+        return directions[Direction.BACKWARD if self.backward else Direction.FORWARD]
+
+
+ENTRY = {
+    "microbatches": 2,
+    "layers": 3,
+    "shape": [1, 3, 3],
+    "site": "entry",
+}  # 18 elements: padded on 4 ranks
+LARGE = {"sizes": [mib * MIB // 4 for mib in MIXED_MIB]}
+PLACES = {
+    "exit": At("tp_mlp"),
+    "exit, two tiers": At("tp_mlp", ranks_per_node=2),
+    "entry": At("tp_mlp", ENTRY),
+    "entry, two tiers": At("tp_mlp", ENTRY, ranks_per_node=2),
+    "exit, 6 ranks in nodes of 3": At("tp_mlp", ranks=6, ranks_per_node=3),
+    "exchange": At("uniform_a2a"),
+    "exchange, two tiers": At("uniform_a2a", ranks=6, ranks_per_node=2),
+    "exchange backward": At("uniform_a2a", backward=True),
+    "exchange backward, two tiers": At("uniform_a2a", ranks_per_node=2, backward=True),
+    "gradients": At("grad_ar", ranks=3),
+    "gradients, two tiers": At("grad_ar", ranks_per_node=2),
+    "large gradients": At("grad_ar", LARGE),
+    "large gradients, overlapped": At("grad_ar", {**LARGE, "overlap": True}),
+    "large gradients, bfloat16": At("grad_ar", LARGE, dtype="bfloat16"),
+}
+
+
+def targets(at: At) -> list[str]:
+    """The strategies that have a meaning there."""
+    tiers = 0 < at.ranks_per_node < at.ranks
+    return [name for name in CHAINS[at.problem] if tiers or "hierarchical" not in name]
+
+
+@pytest.mark.parametrize("problem", CHAINS)
+def test_the_table_holds_every_strategy_of_the_library(problem: str) -> None:
+    library = read_library(catalog.library_source(problem)).seeds
+    assert set(CHAINS[problem]) == {name for name, _ in library}
+
+
+@pytest.mark.parametrize(
+    ("place", "target"), [(place, target) for place, at in PLACES.items() for target in targets(at)]
+)
+def test_a_chain_from_developer_meets_the_strategy(place: str, target: str) -> None:
+    at = PLACES[place]
+    problem = at.build()
+    found = replay(Recipe(base="developer", steps=CHAINS[at.problem][target]), problem)
+    assert found.value_digest == replay(Recipe(base=target), problem).value_digest
+
+
+@pytest.mark.parametrize("target", targets(At("uniform_a2a", ranks_per_node=2)))
+def test_the_transpose_of_a_chain_is_the_transpose_of_the_strategy(target: str) -> None:
+    problem = At("uniform_a2a", ranks_per_node=2, backward=True).build()
+    chain = Recipe(base="developer", steps=UNIFORM_A2A[target])
+    found = replay(Recipe(base=TransposeOf(recipe=chain)), problem)
+    seed = replay(Recipe(base=TransposeOf(recipe=Recipe(base=target))), problem)
+    assert found.value_digest == seed.value_digest
+
+
+def test_what_autograd_gives_of_the_developer_reaches_the_native_exchange() -> None:
+    problem = At("uniform_a2a", backward=True).build()
+    mechanical = TransposeOf(recipe=Recipe(base="developer"), simplified=False)
+    found = replay(Recipe(base=mechanical, steps=UNIFORM_A2A["native"]), problem)
+    assert found.value_digest == replay(Recipe(base="native"), problem).value_digest
+
+
+def test_caps_of_25_32_and_64_mib_give_different_buckets() -> None:
+    for place in ("large gradients", "large gradients, overlapped"):
+        problem = PLACES[place].build()
+        names = ("buckets_25_mib", "buckets_32_mib", "buckets_64_mib", "flat")
+        assert len({replay(Recipe(base=name), problem).value_digest for name in names}) == 4
+
+
+WAYS_BACK: tuple[tuple[str, tuple[Step, ...], str], ...] = (
+    (
+        "reduce_scatter_all_gather",
+        (("all_reduce_of_parts", "all_gather:world:2", ""),),
+        "merged_over_microbatches",
+    ),
+    ("all_to_all_sum", (("reduce_scatter_of_sum", "all_to_all:world:1", ""),), "reduce_scatter_all_gather"),
+    (
+        "all_to_all_of_copies",
+        (("gather_of_copies", "all_to_all:world:1", ""), ("all_reduce_of_gather", "all_gather:world:1", "")),
+        "merged_over_microbatches",
+    ),
+)
+
+
+@pytest.mark.parametrize(("base", "steps", "target"), WAYS_BACK)
+@pytest.mark.parametrize("place", ["exit", "entry"])
+def test_ways_back_meet_where_the_chain_came_from(
+    place: str, base: str, steps: tuple[Step, ...], target: str
+) -> None:
+    problem = PLACES[place].build()
+    found = replay(Recipe(base=base, steps=steps), problem)
+    assert found.value_digest == replay(Recipe(base=target), problem).value_digest
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        At("tp_mlp", {"microbatches": 3, "layers": 4, "shape": [2, 3, 5]}, ranks=8, ranks_per_node=4),
+        At("tp_mlp", {"microbatches": 2, "layers": 1, "shape": [1, 4, 7]}, ranks=224, ranks_per_node=32),
+        At("uniform_a2a", {"chunk": 2, "width": 3}, ranks=8, ranks_per_node=4),
+        At("grad_ar", {"sizes": [5, 300, 2]}, ranks=224, ranks_per_node=32),
+    ],
+    ids=lambda at: f"{at.problem}-n{at.ranks}",
+)
+def test_chains_replay_at_another_size_and_are_proven_there(at: At) -> None:
+    problem = at.build()
+    reference = catalog.reference_program(problem)
+    for target, steps in CHAINS[at.problem].items():
+        program = replay(Recipe(base="developer", steps=steps), problem)
+        assert program.value_digest == replay(Recipe(base=target), problem).value_digest, target
+        assert equivalence.prove(program, reference).outcome is Outcome.PASS, target

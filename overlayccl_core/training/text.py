@@ -1,0 +1,57 @@
+"""Real text that every machine has: the sources of Python's standard library, as bytes.
+
+Files are taken in the order of their names and split by a digest of the name, so that the split is the same
+wherever the library is.
+"""
+
+import hashlib
+import sysconfig
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from overlayccl_core.training.segments import Tensor
+
+VOCABULARY = 256
+HELD_OUT = 10  # one file in so many is for validation
+FEWEST_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """uint8[bytes] to train on, and to validate with."""
+
+    train: Tensor
+    validation: Tensor
+
+
+@cache
+def standard_library(folder: Path | None = None) -> Text:
+    """The text; ValueError where Python came without its sources."""
+    home = folder or Path(sysconfig.get_paths()["stdlib"])
+    parts: dict[bool, list[bytes]] = {True: [], False: []}
+    for path in sorted(home.glob("*.py")):
+        held_out = hashlib.blake2b(path.name.encode(), digest_size=8).digest()[0] % HELD_OUT == 0
+        parts[held_out].append(path.read_bytes())
+    train, validation = (
+        torch.frombuffer(bytearray(b"".join(parts[k])), dtype=torch.uint8) for k in (False, True)
+    )
+    if min(len(train), len(validation)) < FEWEST_BYTES:
+        raise ValueError(
+            f"{home} has {len(train)} bytes of Python sources to train on: this Python came without them; "
+            "use one that has its standard library as .py files"
+        )
+    return Text(train=train, validation=validation)
+
+
+def batch(
+    text: Tensor, *, seed: int, step: int, microbatch: int, replica: int, shape: tuple[int, int]
+) -> Tensor:
+    """int64[batch, sequence + 1]: stretches drawn at random; the same for the same arguments on every rank."""
+    key = hashlib.blake2b(repr((seed, step, microbatch, replica)).encode(), digest_size=7).digest()
+    random = torch.Generator().manual_seed(int.from_bytes(key))
+    rows, sequence = shape
+    starts = torch.randint(0, len(text) - sequence - 1, (rows,), generator=random)
+    return text[starts[:, None] + torch.arange(sequence + 1)].to(torch.int64)

@@ -1,0 +1,266 @@
+"""The torchrun target of a training launch: runs every arm of a plan, step by step in turn, and says what it found.
+
+All arms of a launch take turns within a round, in an order of its own, on the same data from the same parameters:
+step k of one arm is to be compared with step k of another, and with nothing else.
+"""
+
+import gc
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from overlayccl_core.backends.status import NO_JOB, Phase
+from overlayccl_core.backends.torchdist.bench_driver import make_usual_groups
+from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.models import Parallelism
+from overlayccl_core.training import text
+from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
+from overlayccl_core.training.inspection import count_calls, inspect, make_quiet
+from overlayccl_core.training.models.llama import shard
+from overlayccl_core.training.plan import (
+    Arm,
+    Found,
+    Inspection,
+    Purpose,
+    TrainingPlan,
+    write_found,
+)
+from overlayccl_core.training.segments import Tensor
+
+COLD = 2  # steps of an arm that are kept apart: the first allocates, the second settles
+QUIET_SHARE = 0.1  # of the seconds, for steps without communication
+VALIDATION_BATCHES = 8
+
+
+@dataclass(slots=True)
+class _Course:
+    """An arm on its way: its state and what was seen of it."""
+
+    index: int
+    purpose: Purpose
+    seed: int
+    state: ArmState
+    starts_ns: list[int] = field(default_factory=list)
+    ends_ns: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+
+class _Trainer:
+    """One rank's part of a training launch."""
+
+    def __init__(self, rank: Rank, plan: TrainingPlan) -> None:
+        self.rank = rank
+        self.plan = plan
+        self.text = text.standard_library()
+        self.found: list[Found] = []
+        self.modules: list[Modules] = []
+        self.quiet: dict[int, Modules] = {}
+        self.replicas = 1 if plan.model.parallelism is Parallelism.TENSOR else rank.ranks
+        self.replica = 0 if self.replicas == 1 else rank.index
+
+    # ------------------------------------------------------------------------------------------- what there is
+    def prepare(self) -> None:
+        """Load and connect the modules of every arm."""
+        self.rank.status.enter(Phase.PREPARING)
+        make_usual_groups()
+        for index, arm in enumerate(self.plan.arms):
+            self.rank.status.work_on(index)
+            self.modules.append(Modules(arm, self.rank.folder, f"arm_{index}", self.rank.device))
+            if Purpose.QUIET in arm.purposes:
+                silent = Modules(arm, self.rank.folder, f"quiet_{index}", self.rank.device)
+                for module in silent.modules.values():
+                    make_quiet(module)
+                self.quiet[index] = silent
+
+    def tokens(self, microbatches: int, seed: int, step: int, replica: int) -> list[Tensor]:
+        """The data of a step: one tensor int64[batch, sequence + 1] a microbatch."""
+        shape = (self.plan.model.batch, self.plan.model.sequence)
+        return [
+            text.batch(self.text.train, seed=seed, step=step, microbatch=m, replica=replica, shape=shape)
+            for m in range(microbatches)
+        ]
+
+    def state(self, index: int, seed: int, modules: Modules | None = None) -> ArmState:
+        """An arm at the beginning of a course."""
+        return ArmState(
+            self.plan.arms[index],
+            self.plan.model,
+            modules or self.modules[index],
+            seed=seed,
+            rank=self.rank.index,
+            ranks=self.rank.ranks,
+        )
+
+    # -------------------------------------------------------------------------------------------- inspection
+    def inspect(self) -> list[Inspection]:
+        """One untimed step of every arm: gradients against the unsharded model, and what it does. First launch only:
+        another would find the same."""
+        if self.plan.launch:
+            return []
+        self.rank.status.enter(Phase.CHECKING)
+        expected: dict[int, dict[str, Tensor]] = {}
+        found = []
+        for index, arm in enumerate(self.plan.arms):
+            self.rank.status.work_on(index)
+            if arm.microbatches not in expected:
+                expected[arm.microbatches] = self._unsharded(arm.microbatches)
+            found.append(self._inspect(index, arm, expected[arm.microbatches]))
+        return found
+
+    def _unsharded(self, microbatches: int) -> dict[str, Tensor]:
+        seed = self.plan.launch
+        everywhere = [t for r in range(self.replicas) for t in self.tokens(microbatches, seed, 0, r)]
+        return dict(unsharded_gradients(self.plan.model, everywhere, seed=seed))
+
+    def _inspect(self, index: int, arm: Arm, expected: dict[str, Tensor]) -> Inspection:
+        seed = self.plan.launch
+        modules = Modules(arm, self.rank.folder, f"inspected_{index}", self.rank.device)
+        calls = {site: count_calls(module) for site, module in modules.modules.items()}
+        state = self.state(index, seed, modules)
+        data = self.tokens(arm.microbatches, seed, 0, self.replica)
+        if state.framework is not None:
+            for _ in range(2):  # after its first step DDP rebuilds its buckets in the order of readiness
+                state.gradients(data)
+        dist.barrier()
+        counts = inspect(lambda: state.gradients(data))
+        parts = self.rank.ranks if self.replicas == 1 else 1
+        place = self.rank.index if self.replicas == 1 else 0
+        errors = []
+        for name, parameter in state.pieces.parameters.items():
+            want = shard(name, expected[name], place, parts)
+            got = torch.zeros_like(want) if parameter.grad is None else parameter.grad
+            errors.append(float((got - want).norm() / want.norm()))
+        [worst] = self.rank.largest(max(errors))
+        return Inspection(
+            matmuls=counts.matmuls,
+            matmul_digest=counts.matmul_digest,
+            collectives=counts.collectives,
+            calls=tuple((site, count()) for site, count in calls.items()),
+            peak_activation_bytes=int(self.rank.largest(counts.peak_activation_bytes)[0]),
+            gradient_rel_error=worst,
+        )
+
+    # ------------------------------------------------------------------------------------------------- steps
+    def time(self, inspections: Sequence[Inspection]) -> None:
+        """Steps of all arms in turn, then those without communication."""
+        self.rank.status.enter(Phase.TIMING)
+        gc.collect()
+        gc.disable()
+        seed, settings = self.plan.launch, self.plan.settings
+        timed = [
+            _Course(index, Purpose.TIMED, seed, self.state(index, seed))
+            for index in range(len(self.plan.arms))
+        ]
+        self._run(timed, settings.seconds)
+        silent = [
+            _Course(index, Purpose.QUIET, seed, self.state(index, seed, modules))
+            for index, modules in self.quiet.items()
+        ]
+        self._run(silent, settings.seconds * QUIET_SHARE)
+        gc.enable()
+        for course in timed:
+            self._keep(course, COLD, inspections[course.index] if inspections else None)
+        for course in silent:
+            self._keep(course, COLD)
+
+    def _run(self, courses: Sequence[_Course], seconds: float) -> None:
+        if not courses:
+            return
+        random = np.random.default_rng((self.plan.launch, len(courses)))
+        started = time.monotonic()
+        for number in range(COLD):
+            last = time.monotonic()
+            self._round(courses, random.permutation(len(courses)).tolist(), number)
+        [spent, each] = self.rank.largest(time.monotonic() - started, time.monotonic() - last)
+        settings = self.plan.settings
+        fitting = int((seconds - spent) / each)
+        steps = min(max(fitting, settings.minimum_steps), settings.maximum_steps)
+        for number in range(COLD, COLD + steps):
+            self._round(courses, random.permutation(len(courses)).tolist(), number)
+
+    def _round(self, courses: Sequence[_Course], order: Sequence[int], number: int) -> None:
+        self.rank.status.start_round(number + 1)
+        for which in order:
+            course = courses[which]
+            self.rank.status.work_on(course.index)
+            arm = self.plan.arms[course.index]
+            data = self.tokens(arm.microbatches, course.seed, number, self.replica)
+            self.rank.meet()
+            start = time.monotonic_ns()
+            loss = course.state.step(data)
+            self.rank.force()
+            end = time.monotonic_ns()
+            course.starts_ns.append(start)
+            course.ends_ns.append(end)
+            course.losses.append(loss)
+
+    def compare_losses(self) -> None:
+        """Many steps of the arms whose losses are compared, from every seed."""
+        self.rank.status.enter(Phase.CHECKING)
+        chosen = [i for i, arm in enumerate(self.plan.arms) if Purpose.LOSS in arm.purposes]
+        for seed in self.plan.settings.loss_seeds:
+            courses = [_Course(i, Purpose.LOSS, seed, self.state(i, seed)) for i in chosen]
+            for number in range(self.plan.settings.loss_steps):
+                self._round(courses, list(range(len(courses))), number)
+            for course in courses:
+                self._keep(course, 0, validation_loss=self._validate(course.state))
+
+    def _validate(self, state: ArmState) -> float | None:
+        """The mean loss of held-out text, where this rank has the whole model."""
+        if self.replicas == 1:
+            return None
+        shape = (self.plan.model.batch, self.plan.model.sequence)
+        with torch.no_grad():
+            losses = [
+                state.pieces.whole(
+                    text.batch(self.text.validation, seed=0, step=k, microbatch=0, replica=0, shape=shape)
+                )
+                for k in range(VALIDATION_BATCHES)
+            ]
+        return float(torch.stack(losses).mean())
+
+    def _keep(
+        self,
+        course: _Course,
+        cold: int,
+        inspection: Inspection | None = None,
+        validation_loss: float | None = None,
+    ) -> None:
+        self.found.append(
+            Found(
+                arm=course.index,
+                purpose=course.purpose,
+                seed=course.seed,
+                cold=cold,
+                starts_ns=tuple(course.starts_ns),
+                ends_ns=tuple(course.ends_ns),
+                losses=tuple(course.losses),
+                validation_loss=validation_loss,
+                inspection=inspection,
+            )
+        )
+
+
+def main(folder: Path) -> None:
+    """Train the arms of a folder's plan."""
+    plan = TrainingPlan.read(folder)
+
+    def work(rank: Rank) -> None:
+        trainer = _Trainer(rank, plan)
+        trainer.prepare()
+        trainer.time(trainer.inspect())
+        trainer.compare_losses()
+        write_found(folder, rank.index, trainer.found)
+        rank.status.work_on(NO_JOB)
+
+    run_rank(folder, plan.library, work)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

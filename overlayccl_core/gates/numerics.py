@@ -118,10 +118,10 @@ def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
 
 
 def _class_of(roots: Iterable[Node]) -> NumericsClass:
-    return NumericsClass.LOSSY if any(_loses(x) for x in topological(roots)) else NumericsClass.REORDERED
+    return NumericsClass.LOSSY if any(loses(x) for x in topological(roots)) else NumericsClass.REORDERED
 
 
-def _loses(x: Node) -> bool:
+def loses(x: Node) -> bool:
     """True for arithmetic in 16 bits."""
     rounds = x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
     rounds |= x.kind is Kind.SCALE and not is_power_of_two(x.ratio)

@@ -1,0 +1,47 @@
+"""Families: Programs that a cost model is right or wrong about together.
+
+A family is the set of its collectives (kind, groups and their size, collectives on the way to them), with what
+its labels say and whether it computes in 16 bits. How values are cut into buckets does not count.
+"""
+
+from overlayccl_core.gates.numerics import NumericsClass, loses
+from overlayccl_core.program.kinds import IssueOrder
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import group_size
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.classes import class_of
+
+SEVERAL_GRAPHS = "several graphs"
+INFEASIBLE = "infeasible"
+
+
+def family_of(program: Program, *, feasible: bool) -> str:
+    """A line that people read: `all_to_all:world4:1 + all_gather:world4:2, several graphs, lossy`.
+
+    What the deployment cannot run is a family of its own: it hides nothing that runs.
+    """
+    case = program.problem.case
+    found = sorted({_collective(class_of(case, x), x) for x in program.collectives})
+    words = [" + ".join(name for _, name in found) or "local"]
+    if has_graphs(program):
+        words.append(SEVERAL_GRAPHS)
+    if any(x.label.issue is IssueOrder.EARLY for x in program.collectives):
+        words.append(IssueOrder.EARLY.value)
+    if is_lossy(program):
+        words.append(NumericsClass.LOSSY.value)
+    return ", ".join(words if feasible else [*words, INFEASIBLE])
+
+
+def has_graphs(program: Program) -> bool:
+    """True if boundaries keep collectives apart."""
+    return any(x.label.copy for x in program.collectives)
+
+
+def is_lossy(program: Program) -> bool:
+    """True if it adds, scales or casts in 16 bits."""
+    return any(loses(x) for x in program.nodes)
+
+
+def _collective(site_class: str, x: Node) -> tuple[int, str]:
+    kind, groups, depth = site_class.split(":")
+    return x.depth, f"{kind}:{groups}{group_size(x)}:{depth}"

@@ -1,0 +1,126 @@
+"""What an all_reduce of one bucket costs: the price of real Programs, as a function of its bytes.
+
+Every feature of a Program that packs k tensors, reduces them and takes the mean is a count or proportional
+to the bytes, so its price is `fixed + bytes * slope`, once for a bucket of one tensor (nothing is packed) and
+once for more. Both lines are drawn through priced Programs; `check` compares them with the price of the
+Program of any bucket.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core import catalog
+from overlayccl_core.costmodel.features import Term, features
+from overlayccl_core.costmodel.price import price_features
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.library import read_library
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.recipe import Recipe, replay
+
+PROBLEM = "grad_ar"
+FIRST_ELEMENTS, SECOND_ELEMENTS = 2**10, 2**20  # where the lines are drawn through; any two would do
+EQUAL = 1e-9  # relative: rounding of sums
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """us = fixed_us + bytes * us_per_byte."""
+
+    fixed_us: float
+    us_per_byte: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCosts:
+    """Costs of buckets on a deployment: alone (one tensor) and packed (more).
+
+    launch_us: of the module's call, once whatever the buckets. low, high: factors of the 10% to 90% range.
+    """
+
+    alone: Line
+    packed: Line
+    launch_us: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        for line in (self.alone, self.packed):
+            if not (line.fixed_us >= 0 and line.us_per_byte >= 0):
+                raise ValueError(f"a bucket costs at least nothing (got {line}): fit theta again")
+
+    def us(self, size: int, tensors: int) -> float:
+        """One bucket of `size` bytes."""
+        line = self.alone if tensors == 1 else self.packed
+        return line.fixed_us + size * line.us_per_byte
+
+    def ending_at(self, before: Floats, last: int) -> Floats:
+        """[last]: costs of the buckets of tensors i..last-1 for every i; before[i]: bytes before tensor i."""
+        costs: Floats = self.packed.fixed_us + (before[last] - before[:last]) * self.packed.us_per_byte
+        costs[-1] = self.us(int(before[last] - before[last - 1]), 1)
+        return costs
+
+
+def bucket_costs(theta: Theta, *, ranks: int, ranks_per_node: int, dtype: DType) -> BucketCosts:
+    """The costs that theta gives. ValueError naming what the probes of the deployment did not tell."""
+
+    def line(tensors: int) -> Line:
+        points = []
+        for elements in (FIRST_ELEMENTS, SECOND_ELEMENTS):
+            sizes = [elements // tensors] * tensors
+            us, launch = _priced(_program(sizes, ranks, ranks_per_node, dtype), theta)
+            points.append((elements * dtype.bytes, us, launch))
+        (first, first_us, _), (second, second_us, _) = points
+        slope = (second_us - first_us) / (second - first)
+        return Line(fixed_us=max(first_us - first * slope, 0.0), us_per_byte=slope)
+
+    _, launch_us = _priced(_program([FIRST_ELEMENTS], ranks, ranks_per_node, dtype), theta)
+    return BucketCosts(
+        alone=line(1), packed=line(2), launch_us=launch_us, low=theta.residual_low, high=theta.residual_high
+    )
+
+
+def check(
+    costs: BucketCosts,
+    buckets: Sequence[Sequence[int]],
+    theta: Theta,
+    *,
+    ranks: int,
+    ranks_per_node: int,
+    dtype: DType,
+) -> None:
+    """ValueError if a bucket's cost is not the price of its Program; buckets: bytes of the tensors of each."""
+    for sizes in buckets:
+        program = _program([size // dtype.bytes for size in sizes], ranks, ranks_per_node, dtype)
+        us, _ = _priced(program, theta)
+        found = costs.us(sum(sizes), len(sizes))
+        if abs(found - us) > EQUAL * max(us, 1.0):
+            raise ValueError(
+                f"a bucket of {sum(sizes)} bytes in {len(sizes)} tensors has the price {us:g} us and not "
+                f"{found:g}: the cost model is no longer linear in bytes, so buckets cannot be chosen by it"
+            )
+
+
+def _program(sizes: Sequence[int], ranks: int, ranks_per_node: int, dtype: DType) -> Program:
+    """One buffer of some tensors (elements of each), reduced and averaged: what practitioners write by hand."""
+    entry: dict[str, Any] = {"sizes": list(sizes)}
+    case = catalog.plug_in(PROBLEM).case(entry, ranks=ranks, ranks_per_node=ranks_per_node, dtype=dtype.value)
+    one_buffer = read_library(catalog.library_source(PROBLEM)).listed.hand_bundled
+    return replay(Recipe(base=one_buffer), catalog.build(case))
+
+
+def _priced(program: Program, theta: Theta) -> tuple[float, float]:
+    """(us without the launch of a call, us of the launch)."""
+    found = price_features(features(program), theta)
+    if found.us is None:
+        raise ValueError(
+            f"no price for an all_reduce on this deployment: its probes gave no theta for "
+            f"{', '.join(found.missing)}: give the probes more seconds"
+        )
+    launch = found.terms.get(Term.LAUNCH, 0.0)
+    return found.us - launch, launch

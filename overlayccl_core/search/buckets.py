@@ -1,0 +1,207 @@
+"""Which gradients to reduce together: exact dynamic programming over buckets in the order of readiness.
+
+One link: a bucket starts when its last gradient is ready and the bucket before it is through,
+`end(b) = max(ready(b), end(b - 1)) + cost(b)`. `end` never falls when an earlier end rises, so the best end of
+every prefix is enough to know: O(T^2) for T tensors. Beside the best, the rules that people use.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.search.bucket_costs import BucketCosts, Floats
+from overlayccl_core.search.gradients import Gradient
+
+MIB = 2**20
+# torch.distributed._DEFAULT_FIRST_BUCKET_BYTES and DistributedDataParallel's bucket_cap_mb (torch 2.13).
+DDP_FIRST_BYTES, DDP_CAP_BYTES = MIB, 25 * MIB
+CAPS = 60  # equal caps that are tried, log-spaced between the smallest tensor and all of them
+PARTS = (1, 2, 3, 4, 8, 16, 32)  # of all bytes: the relative knobs of the rule `merge`
+KNOB_MIB = (25, 32, 64)
+SAME = 1e-9  # relative: an end that is no later
+Bounds = tuple[int, ...]
+"""Where buckets end: [k] tensors before the end of bucket k, the last one being all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """Gradients that are reduced in one buffer; times since the backward pass began."""
+
+    tensors: tuple[str, ...]
+    bytes: int
+    ready_us: float
+    start_us: float
+    end_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Buckets in order, and when the last one is through: predicted, and the 10% to 90% range of it."""
+
+    name: str
+    buckets: tuple[Bucket, ...]
+    low_us: float
+    high_us: float
+
+    @property
+    def end_us(self) -> float:
+        """When all gradients are reduced."""
+        return self.buckets[-1].end_us
+
+
+def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
+    """The buckets that end first; of those that end as early, as few as there can be. ValueError for none."""
+    if not gradients:
+        raise ValueError("buckets need at least one gradient (got none)")
+    ready = np.array([g.ready_us for g in gradients])
+    if np.any(np.diff(ready) < 0):
+        raise ValueError("gradients must be in the order of readiness: sort them by ready_us")
+    before = _bytes_before(gradients)
+    T = len(gradients)
+    ends = np.full(T + 1, float(costs.launch_us))
+    previous = np.zeros(T + 1, np.int64)
+    for j in range(1, T + 1):
+        found = np.maximum(ready[j - 1], ends[:j]) + costs.ending_at(before, j)
+        previous[j] = found.argmin()
+        ends[j] = found[previous[j]]
+    return _fewest(ready, before, costs, ends[T] * (1 + SAME), len(_traced([previous], T)))
+
+
+def _fewest(ready: Floats, before: Floats, costs: BucketCosts, deadline: float, most: int) -> Bounds:
+    """As few buckets as end by the deadline; `most` of them do."""
+    T = len(ready)
+    layer = np.full(T + 1, np.inf)
+    layer[0] = costs.launch_us
+    previous: list[NDArray[np.int64]] = []
+    for _ in range(most):
+        following = np.full(T + 1, np.inf)
+        came_from = np.zeros(T + 1, np.int64)
+        for j in range(1, T + 1):
+            found = np.maximum(ready[j - 1], layer[:j]) + costs.ending_at(before, j)
+            came_from[j] = found.argmin()
+            following[j] = found[came_from[j]]
+        previous.append(came_from)
+        layer = following
+        if layer[T] <= deadline:
+            break
+    return _traced(previous[::-1], T)
+
+
+def _traced(previous: Sequence[NDArray[np.int64]], tensors: int) -> Bounds:
+    """From the end back to the start; with one table it serves for every bucket."""
+    bounds: list[int] = []
+    at = tensors
+    while at:
+        bounds.append(at)
+        at = int(previous[min(len(bounds) - 1, len(previous) - 1)][at])
+    return tuple(reversed(bounds))
+
+
+def planned(name: str, gradients: Sequence[Gradient], bounds: Bounds, costs: BucketCosts) -> Plan:
+    """What becomes of some buckets."""
+    buckets = tuple(_simulated(gradients, bounds, costs, 1.0))
+    low, high = (
+        list(_simulated(gradients, bounds, costs, factor))[-1].end_us for factor in (costs.low, costs.high)
+    )
+    return Plan(name=name, buckets=buckets, low_us=low, high_us=high)
+
+
+def _simulated(
+    gradients: Sequence[Gradient], bounds: Bounds, costs: BucketCosts, factor: float
+) -> Iterator[Bucket]:
+    end, first = factor * costs.launch_us, 0
+    for last in bounds:
+        members = gradients[first:last]
+        size = sum(g.bytes for g in members)
+        start = max(members[-1].ready_us, end)
+        end = start + factor * costs.us(size, len(members))
+        yield Bucket(
+            tensors=tuple(g.name for g in members),
+            bytes=size,
+            ready_us=members[-1].ready_us,
+            start_us=start,
+            end_us=end,
+        )
+        first = last
+
+
+def one_buffer(gradients: Sequence[Gradient]) -> Bounds:
+    """All in one."""
+    return (len(gradients),)
+
+
+def one_by_one(gradients: Sequence[Gradient]) -> Bounds:
+    """Each tensor alone."""
+    return tuple(range(1, len(gradients) + 1))
+
+
+def ddp(gradients: Sequence[Gradient], caps_bytes: Sequence[int]) -> Bounds:
+    """torch's compute_bucket_assignment_by_size (reducer.cpp): a bucket is closed by the tensor that reaches its
+    cap, so it may be larger; the last cap holds for all further buckets. DistributedDataParallel applies it to
+    the gradients in the order of their readiness, from the second step on."""
+    bounds, filled, caps = [], 0, list(caps_bytes)
+    for at, g in enumerate(gradients, 1):
+        filled += g.bytes
+        if filled >= caps[0]:
+            bounds.append(at)
+            filled = 0
+            caps = caps[1:] or caps
+    return tuple(bounds) if bounds and bounds[-1] == len(gradients) else (*bounds, len(gradients))
+
+
+def at_most(gradients: Sequence[Gradient], limit_bytes: float) -> Bounds:
+    """Cut where the next tensor would exceed the limit; a larger one is alone (the seeds' rule, and `merge`'s)."""
+    bounds, filled = [], 0
+    for at, g in enumerate(gradients):
+        if at and filled + g.bytes > limit_bytes:
+            bounds.append(at)
+            filled = 0
+        filled += g.bytes
+    return (*bounds, len(gradients))
+
+
+def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
+    """(bucket_cap_mb, its plan): the equal cap that ends first under torch's rule, the largest of those."""
+    smallest, total = min(g.bytes for g in gradients), sum(g.bytes for g in gradients)
+    ladder = {f"{cap / MIB:.3g}" for cap in np.geomspace(smallest, total, CAPS)} | {"25"}
+    found = {
+        cap: planned(f"bucket_cap_mb={cap}", gradients, ddp(gradients, [int(float(cap) * MIB)]), costs)
+        for cap in sorted(ladder, key=float, reverse=True)
+        if int(float(cap) * MIB) > 0
+    }
+    return min(found.items(), key=lambda item: item[1].end_us)
+
+
+def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
+    """(knob of the rule `merge`, its plan): the one that ends first."""
+    total = sum(g.bytes for g in gradients)
+    limits = {("all" if n == 1 else f"1/{n}"): total / n for n in PARTS}
+    limits |= {f"{n}MiB": float(n * MIB) for n in KNOB_MIB}
+    found = {
+        knob: planned(f"merge {knob}", gradients, at_most(gradients, limit), costs)
+        for knob, limit in limits.items()
+    }
+    return min(found.items(), key=lambda item: item[1].end_us)
+
+
+def cap_list(gradients: Sequence[Gradient], plan: Plan) -> tuple[str, ...]:
+    """bucket_cap_mb_list that makes torch's rule give these very buckets: of each, the shortest number of MiB that
+    only its last tensor reaches."""
+    sizes = {g.name: g.bytes for g in gradients}
+    return tuple(_shortest(b.bytes - sizes[b.tensors[-1]], b.bytes) for b in plan.buckets)
+
+
+def _shortest(above: int, up_to: int) -> str:
+    """The shortest decimal number of MiB whose bytes, cut to an integer, lie in (above, up_to]."""
+    for digits in range(1, 20):
+        text = f"{np.floor(up_to / MIB * 10**digits) / 10**digits:.{digits}f}"
+        if above < int(float(text) * MIB) <= up_to:
+            return text.rstrip("0").rstrip(".")
+    return repr(up_to / MIB)
+
+
+def _bytes_before(gradients: Sequence[Gradient]) -> Floats:
+    """[T + 1]"""
+    return np.concatenate([[0.0], np.cumsum([float(g.bytes) for g in gradients])])

@@ -1,0 +1,248 @@
+"""Gradients as people list them: names, sizes and the times at which they are ready, read from a file.
+
+Accepted: .json, .csv (with a header), .parquet, and anything else as text of two words a line.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, prod
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.program.entry import size_bytes
+from overlayccl_core.program.kinds import DType
+
+Row = dict[str, Any]
+EITHER = "shape or bytes"  # what a file without columns gives: told apart by how it is written
+ACCEPTED = (
+    "accepted are .json ({name: [rows, columns]} or {name: bytes}), .csv and .parquet (columns tensor, and "
+    "shape or bytes, and ready_ms if known), and text with a name and a shape or a size on each line "
+    "(head 256x128, or head 128KiB)"
+)
+ACCEPTED_READY = (
+    "accepted are .json ({name: ms}), .csv and .parquet (columns tensor and ready_ms), and text with a name "
+    "and a time in ms on each line"
+)
+_SHAPE = re.compile(r"[\[(]\s*\d+(\s*,\s*\d+)*\s*,?\s*[\])]|\d+(\s*[x*]\s*\d+)+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """One tensor's gradient on a rank. ready_us: since the backward pass began."""
+
+    name: str
+    bytes: int
+    ready_us: float
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1:
+            raise ValueError(f"gradient {self.name}: needs at least one byte (got {self.bytes})")
+        if not (isfinite(self.ready_us) and self.ready_us >= 0):
+            raise ValueError(f"gradient {self.name}: ready_ms must be a time from 0 on (got {self.ready_us})")
+
+
+def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float]) -> tuple[Gradient, ...]:
+    """The gradients as they become ready; those ready at once in the reverse of the order of `sizes`.
+
+    sizes: bytes by name, in the order of the forward pass. ValueError where the names are not the same.
+    """
+    for missing, where in (
+        (sizes.keys() - ready_us.keys(), "ready times"),
+        (ready_us.keys() - sizes, "sizes"),
+    ):
+        if missing:
+            names = ", ".join(sorted(missing)[:3]) + (", ..." if len(missing) > 3 else "")
+            raise ValueError(
+                f"the {where} hold nothing for {len(missing)} tensors ({names}): name all in both"
+            )
+    found = [Gradient(name=name, bytes=sizes[name], ready_us=ready_us[name]) for name in reversed(sizes)]
+    return tuple(sorted(found, key=lambda g: g.ready_us))
+
+
+def all_at_once(sizes: Mapping[str, int]) -> dict[str, float]:
+    """Every gradient is there from the start: [name] -> 0."""
+    return dict.fromkeys(sizes, 0.0)
+
+
+def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, float]:
+    """[name] -> when it is ready: the last tensor first, each after a part of the backward pass like its part
+    of the bytes. The work of a matrix is proportional to its elements, so this is a transformer's backward pass
+    but for its attention. ValueError for a time that is none."""
+    if not 0 < backward_us < float("inf"):
+        raise ValueError(f"the backward pass must take a time above 0 (got {backward_us / 1e3:g} ms)")
+    total, done, ready = sum(sizes.values()), 0, {}
+    for name in reversed(sizes):
+        done += sizes[name]
+        ready[name] = backward_us * done / total
+    return ready
+
+
+def read_sizes(path: str | Path, dtype: DType) -> tuple[dict[str, int], dict[str, float] | None]:
+    """(bytes by name in the order of the file, ready_us by name if the file has a column ready_ms).
+
+    dtype: of the elements where shapes are given. ValueError: the file, what is wrong, and what is accepted.
+    """
+    file = Path(path)
+    rows = _rows(file, EITHER, ACCEPTED)
+    names = _names(file, rows, ACCEPTED)
+    shapes = any(_is_shape(row.get(EITHER)) for row in rows)
+    sizes = {name: _bytes(file, row, shapes, dtype) for name, row in zip(names, rows, strict=True)}
+    timed = ["ready_ms" in row for row in rows]
+    if not any(timed):
+        return sizes, None
+    return sizes, {
+        name: _ready_us(file, name, row.get("ready_ms")) for name, row in zip(names, rows, strict=True)
+    }
+
+
+def read_ready(path: str | Path) -> dict[str, float]:
+    """ready_us by name. ValueError: the file, what is wrong, and what is accepted."""
+    file = Path(path)
+    rows = _rows(file, "ready_ms", ACCEPTED_READY)
+    names = _names(file, rows, ACCEPTED_READY)
+    return {name: _ready_us(file, name, row.get("ready_ms")) for name, row in zip(names, rows, strict=True)}
+
+
+def _rows(file: Path, wanted: str, accepted: str) -> list[Row]:
+    """Rows with `tensor` and other columns; a pair of name and value becomes tensor and `wanted`."""
+    if not file.is_file():
+        raise ValueError(f"{file}: there is no such file; {accepted}")
+    try:
+        rows = _READERS.get(file.suffix.lower(), _from_text)(file, wanted)
+    except (UnicodeDecodeError, json.JSONDecodeError, pl.exceptions.PolarsError, csv.Error) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{file}: not readable ({reason}); {accepted}") from None
+    except _NotRows as error:
+        raise ValueError(f"{file}: {error}; {accepted}") from None
+    if not rows:
+        raise ValueError(f"{file}: lists no tensor; {accepted}")
+    return [{("tensor" if k == "name" else k): v for k, v in row.items()} for row in rows]
+
+
+class _NotRows(Exception):
+    """The content has another form."""
+
+
+def _from_json(file: Path, wanted: str) -> list[Row]:
+    data = json.loads(file.read_text(encoding="utf-8"))
+    if isinstance(data, dict):
+        return [
+            {"tensor": name, **(value if isinstance(value, dict) else {wanted: value})}
+            for name, value in data.items()
+        ]
+    if isinstance(data, list) and all(isinstance(item, dict) for item in data):
+        return data
+    if isinstance(data, list) and all(isinstance(item, list) and len(item) == 2 for item in data):
+        return [{"tensor": name, wanted: value} for name, value in data]
+    raise _NotRows("is neither a mapping of names nor a list of rows")
+
+
+def _from_csv(file: Path, wanted: str) -> list[Row]:
+    reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline=""), skipinitialspace=True)
+    columns = [c.strip() for c in reader.fieldnames or ()]
+    if not {"tensor", "name"} & set(columns):
+        raise _NotRows(f"has no column tensor (the first line is {', '.join(columns) or 'empty'})")
+    reader.fieldnames = columns
+    rows = []
+    for row in reader:
+        if None in row or None in row.values():
+            raise _NotRows(
+                f"line {reader.line_num} has not {len(columns)} fields (quote a shape with commas)"
+            )
+        rows.append({k: v.strip() for k, v in row.items()})
+    return rows
+
+
+def _from_parquet(file: Path, wanted: str) -> list[Row]:
+    return pl.read_parquet(file).to_dicts()
+
+
+def _from_text(file: Path, wanted: str) -> list[Row]:
+    rows = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        name, _, value = line.partition("#")[0].strip().partition(" ")
+        if name and not value.strip():
+            raise _NotRows(f"line {number} is not a name and a value (got {line.strip()!r})")
+        if name:
+            rows.append({"tensor": name, wanted: value.strip()})
+    return rows
+
+
+_READERS = {".json": _from_json, ".csv": _from_csv, ".parquet": _from_parquet}
+
+
+def _names(file: Path, rows: Sequence[Row], accepted: str) -> list[str]:
+    names: dict[str, None] = {}
+    for row in rows:
+        name = row.get("tensor")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{file}: every row needs a tensor's name (got {name!r}); {accepted}")
+        if name in names:
+            raise ValueError(f"{file}: names {name!r} twice: every tensor once")
+        names[name] = None
+    return list(names)
+
+
+def _bytes(file: Path, row: Row, shapes: bool, dtype: DType) -> int:
+    """Bytes of one row; shapes: the file has shapes, so that a bare number may be one that was meant so."""
+    name = row["tensor"]
+    for column in (EITHER, "bytes", "shape"):
+        size = row.get(column)
+        if size is None or size == "":
+            continue
+        bare = _is_bare(size)
+        if column == EITHER and bare and shapes:
+            raise ValueError(
+                f"{file}: {name}: {size} is a bare number among shapes: write [{size}] for a shape of one axis, "
+                f"{size}B for bytes"
+            )
+        if column == "shape" or (column == EITHER and _is_shape(size)):
+            return _elements(file, name, [size] if isinstance(size, int) else size) * dtype.bytes
+        return _payload(file, name, int(size) if bare else size, dtype)
+    raise ValueError(f"{file}: {name} has neither shape nor bytes; {ACCEPTED}")
+
+
+def _is_shape(size: Any) -> bool:
+    return isinstance(size, list) or (isinstance(size, str) and _SHAPE.fullmatch(size) is not None)
+
+
+def _is_bare(size: Any) -> bool:
+    return (isinstance(size, int) and not isinstance(size, bool)) or (
+        isinstance(size, str) and size.isdigit()
+    )
+
+
+def _elements(file: Path, name: str, shape: Any) -> int:
+    whole = isinstance(shape, list) or _is_shape(shape) or _is_bare(shape)
+    axes = [int(n) for n in re.findall(r"\d+", shape)] if isinstance(shape, str) and whole else shape
+    if not whole or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in axes):
+        raise ValueError(f"{file}: {name}: a shape is of positive integers (got {shape!r})")
+    return prod(axes)
+
+
+def _payload(file: Path, name: str, size: Any, dtype: DType) -> int:
+    try:
+        found = size_bytes(size, f"{file}: {name}")
+    except ValueError:
+        raise ValueError(f"{file}: {name}: {size!r} is neither a shape nor a size; {ACCEPTED}") from None
+    if found % dtype.bytes:
+        raise ValueError(f"{file}: {name}: {found} bytes are no whole number of {dtype.value}: check --dtype")
+    return found
+
+
+def _ready_us(file: Path, name: str, ready_ms: Any) -> float:
+    try:
+        found = float("nan") if isinstance(ready_ms, bool) else 1e3 * float(ready_ms)
+    except (TypeError, ValueError):
+        found = float("nan")
+    if not (isfinite(found) and found >= 0):
+        raise ValueError(
+            f"{file}: {name}: ready_ms must be a time from 0 on (got {ready_ms!r}); {ACCEPTED_READY}"
+        )
+    return found

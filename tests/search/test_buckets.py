@@ -1,0 +1,154 @@
+"""Buckets: the dynamic program against all partitions, against the rules that people use, against torch."""
+
+import time
+from itertools import combinations
+from math import inf
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import empty
+
+from overlayccl_core.search import buckets
+from overlayccl_core.search.bucket_costs import BucketCosts, Line
+from overlayccl_core.search.buckets import Bounds, planned
+from overlayccl_core.search.gradients import Gradient
+
+MIB = buckets.MIB
+
+
+def gradients_of(pairs: list[tuple[int, float]]) -> list[Gradient]:
+    """(KiB, ready ms) of each, sorted by readiness."""
+    ordered = sorted(pairs, key=lambda pair: pair[1])
+    return [
+        Gradient(name=f"t{i}", bytes=1024 * kib, ready_us=1e3 * ms) for i, (kib, ms) in enumerate(ordered)
+    ]
+
+
+def costs_of(fixed: float, packing: float, ms_per_mib: float, launch: float = 0.0) -> BucketCosts:
+    slope = 1e3 * ms_per_mib / MIB
+    return BucketCosts(
+        alone=Line(fixed_us=fixed, us_per_byte=slope),
+        packed=Line(fixed_us=fixed + packing, us_per_byte=1.25 * slope),
+        launch_us=launch,
+        low=0.9,
+        high=1.2,
+    )
+
+
+def every_partition(count: int) -> list[Bounds]:
+    return [(*cuts, count) for k in range(count) for cuts in combinations(range(1, count), k)]
+
+
+some_gradients = st.lists(
+    st.tuples(st.integers(1, 4000), st.one_of(st.integers(0, 5).map(float), st.floats(0, 40))),
+    min_size=1,
+    max_size=9,
+).map(gradients_of)
+some_costs = st.builds(
+    costs_of,
+    st.sampled_from([0.0, 50.0, 1e3, 9e3]),
+    st.sampled_from([0.0, 20.0, 500.0]),
+    st.sampled_from([0.0, 0.1, 2.0, 9.0]),
+    st.sampled_from([0.0, 30.0, 6e3]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(some_gradients, some_costs)
+def test_no_partition_ends_earlier_and_none_as_early_has_fewer_buckets(
+    gradients: list[Gradient], costs: BucketCosts
+) -> None:
+    found = buckets.best(gradients, costs)
+    end = planned("", gradients, found, costs).end_us
+    ends = {b: planned("", gradients, b, costs).end_us for b in every_partition(len(gradients))}
+    assert end == pytest.approx(min(ends.values()), rel=1e-8)
+    fewest = min(len(b) for b, e in ends.items() if e <= min(ends.values()) * (1 + 1e-10))
+    assert len(found) <= fewest
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_no_rule_that_people_use_ends_earlier(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(2, 60))
+    sizes = np.exp(random.uniform(np.log(1), np.log(40_000), count)).astype(int)
+    ready = random.uniform(0, random.choice([1.0, 30.0, 500.0]), count)
+    gradients = gradients_of([(int(s), float(t)) for s, t in zip(sizes, ready, strict=True)])
+    costs = costs_of(float(random.choice([30, 900])), 20.0, float(random.choice([0.05, 1.0])))
+    best = planned("", gradients, buckets.best(gradients, costs), costs).end_us * (1 - 1e-8)
+    assert best <= buckets.best_cap(gradients, costs)[1].end_us
+    assert best <= buckets.best_knob(gradients, costs)[1].end_us
+    for rule in (buckets.one_buffer, buckets.one_by_one):
+        assert best <= planned("", gradients, rule(gradients), costs).end_us
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 3000), min_size=1, max_size=25),
+    st.lists(st.integers(1, 4000), min_size=1, max_size=3),
+)
+def test_the_rule_of_ddp_is_torchs_own(kib: list[int], caps_kib: list[int]) -> None:
+    gradients = gradients_of([(k, 0.0) for k in kib])
+    tensors = [empty(256 * k, device="meta") for k in kib]
+    expected, _ = dist._compute_bucket_assignment_by_size(tensors, [1024 * c for c in caps_kib])
+    bounds = buckets.ddp(gradients, [1024 * c for c in caps_kib])
+    assert [list(range(a, b)) for a, b in zip((0, *bounds), bounds, strict=False)] == expected
+
+
+def test_the_defaults_of_ddp_are_torchs_own() -> None:
+    assert dist._DEFAULT_FIRST_BUCKET_BYTES == buckets.DDP_FIRST_BYTES
+    from torch.nn.parallel import distributed
+
+    assert distributed._DEFAULT_BUCKET_CAP_MB * MIB == buckets.DDP_CAP_BYTES
+
+
+@settings(max_examples=80, deadline=None)
+@given(some_gradients, some_costs)
+def test_the_list_of_caps_makes_torch_fill_these_very_buckets(
+    gradients: list[Gradient], costs: BucketCosts
+) -> None:
+    bounds = buckets.best(gradients, costs)
+    caps = buckets.cap_list(gradients, planned("", gradients, bounds, costs))
+    assert buckets.ddp(gradients, [int(float(cap) * MIB) for cap in caps]) == bounds
+
+
+def test_without_ready_times_one_buffer_is_the_answer() -> None:
+    gradients = gradients_of([(k, 0.0) for k in (1, 4, 512, 2048, 9, 9)])
+    assert buckets.best(gradients, costs_of(700.0, 30.0, 1.0)) == (6,)
+
+
+def test_large_gradients_far_apart_go_one_by_one_and_small_ones_together() -> None:
+    costs = costs_of(1000.0, 20.0, 1.0)
+    apart = gradients_of([(1024, 100.0 * i) for i in range(4)])
+    assert buckets.best(apart, costs)[-1] == 4 and buckets.best(apart, costs)[-2] == 3
+    close = gradients_of([(4, 0.01 * i) for i in range(4)])
+    assert buckets.best(close, costs) == (4,)
+
+
+def test_a_plan_follows_the_recurrence_and_its_range_scales_costs_not_ready_times() -> None:
+    gradients = gradients_of([(1024, 10.0), (1024, 12.0), (1024, 100.0)])
+    plan = planned("", gradients, (1, 2, 3), costs_of(5000.0, 0.0, 1.0))
+    assert [(b.start_us, b.end_us) for b in plan.buckets] == [(1e4, 1.6e4), (1.6e4, 2.2e4), (1e5, 1.06e5)]
+    assert plan.low_us == pytest.approx(1e5 + 0.9 * 6e3) and plan.high_us == pytest.approx(1e5 + 1.2 * 6e3)
+
+
+def test_three_hundred_gradients_take_well_under_a_second() -> None:
+    random = np.random.default_rng(3)
+    gradients = gradients_of([(int(k), float(t)) for k, t in random.uniform(1, 300, (300, 2))])
+    started, shortest = 0.0, inf
+    for _ in range(3):
+        started = time.perf_counter()
+        buckets.best(gradients, costs_of(400.0, 20.0, 0.3))
+        shortest = min(shortest, time.perf_counter() - started)
+    assert shortest < 0.5
+
+
+def test_gradients_out_of_order_are_refused() -> None:
+    gradients = gradients_of([(1, 1.0), (1, 2.0)])[::-1]
+    with pytest.raises(ValueError, match="order of readiness"):
+        buckets.best(gradients, costs_of(1.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match="at least one gradient"):
+        buckets.best([], costs_of(1.0, 1.0, 1.0))

@@ -7,6 +7,7 @@ Collectives start asynchronously and are waited for where lowering says so. It i
 
 import keyword
 import re
+from collections.abc import Sequence
 
 from overlayccl_core.emit import torch_prelude as prelude
 from overlayccl_core.emit.torch_views import TableStore, print_view, table_text
@@ -46,7 +47,7 @@ def emit(program: Program, backward_program: Program | None = None) -> str:
         raise ValueError(
             f"a module holds one forward and one backward of one Case (got {' and '.join(found)})"
         )
-    store = _Store(program.problem.ranks)
+    store = ModuleStore(program.problem.ranks)
     functions = [_function(p, store) for p in programs]
     schedules = {d: [_event(e) for e in p.events] for d, p in zip(directions, programs, strict=True)}
     head = prelude.HEAD.format(
@@ -61,6 +62,7 @@ def emit(program: Program, backward_program: Program | None = None) -> str:
     )
     parts = [
         head,
+        prelude.EVENTS,
         prelude.CONNECT_HELPERS,
         *helpers,
         store.constants(),
@@ -77,7 +79,7 @@ def port_name(port: Port) -> str:
     return f"{name}_" if _TAKEN.fullmatch(name) or keyword.iskeyword(name) else name
 
 
-class _Store(TableStore):
+class ModuleStore(TableStore):
     """Constants and helpers of a module, shared by its functions."""
 
     def __init__(self, ranks: int) -> None:
@@ -134,15 +136,18 @@ class _Store(TableStore):
         return "\n".join(lines)
 
 
-def _function(program: Program, store: _Store) -> str:
-    printer = _Printer(store)
+def _function(program: Program, store: ModuleStore) -> str:
+    printer = StepPrinter(store)
     for step in lower(program):
         printer.step(step)
-    lines = (
-        printer.lines if any("yield" in line for line in printer.lines) else [*printer.lines, "yield from ()"]
-    )
-    body = "\n".join("    " + folded for line in lines for folded in _folded(line))
-    return f"\ndef {program.problem.direction.value}():\n{body}\n"
+    return generator_text(program.problem.direction.value, printer.lines)
+
+
+def generator_text(name: str, lines: Sequence[str]) -> str:
+    """A generator function of these statements, also where none of them yields."""
+    lines = lines if any("yield" in line for line in lines) else [*lines, "yield from ()"]
+    body = "\n".join(f"    {part}" for line in lines for part in _folded(line))
+    return f"\ndef {name}():\n{body}\n"
 
 
 def _folded(line: str) -> list[str]:
@@ -159,10 +164,10 @@ def _folded(line: str) -> list[str]:
     return [*lines, current]
 
 
-class _Printer:
+class StepPrinter:
     """Statements of one function."""
 
-    def __init__(self, store: _Store) -> None:
+    def __init__(self, store: ModuleStore) -> None:
         self.store = store
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}

@@ -13,8 +13,9 @@ import torch.distributed as dist
 CASE = "{case}"
 RANKS = {ranks}
 DIGEST = {digest}
+'''
 
-
+EVENTS = '''
 class Read:
     """Asks for an input."""
 

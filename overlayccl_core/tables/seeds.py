@@ -2,9 +2,8 @@
 
 import polars as pl
 
+from overlayccl_core.tables.candidate_columns import OUTCOMES
 from overlayccl_core.tables.table import Column, Table
-
-OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 
 SEEDS = Table(
     name="seeds",

@@ -1,0 +1,45 @@
+"""What is deployed at each Case and direction, what it is worth, and why it was chosen."""
+
+import polars as pl
+
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, ratio, us
+from overlayccl_core.tables.finalists import ARMS
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
+
+CHOICE = Table(
+    name="choice",
+    version=1,
+    columns=(
+        *CANDIDATE_KEY,
+        Column(name="arm", dtype=pl.String(), values=ARMS, doc="as which it was chosen"),
+        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        NUMERICS,
+        Column(name="program", dtype=pl.String(), doc="digest"),
+        Column(name="value_digest", dtype=pl.String()),
+        Column(
+            name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has this Case"
+        ),
+        us("predicted_us", "null: no price"),
+        us("predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"),
+        us("measured_us", "null: not measured"),
+        *ratio("speedup", "developer's time over this one's in the bench"),
+        *ratio("step_speedup", "developer's step over this one's; of several models the least"),
+        *ratio("step_gain", "step of the best arm that needs no search (baselines, framework) over this one's"),
+        Column(name="best_other", dtype=pl.String(), nullable=True, doc="that arm"),
+        Column(
+            name="regret",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="its bench time over the least of all measured ones that are not lossy, minus 1",
+        ),
+        Column(
+            name="model_regret",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="the same of the one with the lowest price",
+        ),
+        Column(name="reason", dtype=pl.String(), doc="why this one, in a sentence"),
+        FINGERPRINT_OR_NULL,
+    ),
+)

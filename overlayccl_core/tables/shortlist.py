@@ -1,0 +1,31 @@
+"""What is timed at each Case and direction, and why. No price: one that comes out equal is measured no second time."""
+
+import polars as pl
+
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS
+from overlayccl_core.tables.table import Column, Table
+
+WHY = (
+    *("developer", "single_graph", "hand_bundled", "seed"),
+    *("best_predicted", "family", "random", "next_cheapest"),
+)
+
+SHORTLIST = Table(
+    name="shortlist",
+    version=1,
+    columns=(
+        *CANDIDATE_KEY,
+        Column(
+            name="why",
+            dtype=pl.List(pl.String()),
+            doc="a role or `seed`; else how the search brought it: best_predicted, family, random, next_cheapest",
+        ),
+        Column(name="source", dtype=pl.String(), doc="developer, seed, rule, ...: where the search has it from"),
+        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        Column(name="family", dtype=pl.String(), nullable=True, doc="of the search; null: it has none of it"),
+        NUMERICS,
+        Column(name="program", dtype=pl.String(), doc="digest"),
+        Column(name="value_digest", dtype=pl.String()),
+        Column(name="program_json", dtype=pl.String()),
+    ),
+)

@@ -53,9 +53,9 @@ class Demand:
 
 
 def of_gather(program: Program, x: Node, users: dict[Node, list[Node]]) -> Demand | None:
-    """The demand on an all_gather; None where it may be all. users: program.users()."""
+    """The demand on an all_gather; None where every rank reads, or may read, all. users: program.users()."""
     found = reads(program, x, users)
-    if found is None:
+    if found is None or int(found[2].sum()) == program.problem.ranks * x.size:
         return None
     block = x.operands[0].size
     piece, start, length = map_algebra.cut_at_multiples(found[1], found[2], block)

@@ -1,0 +1,72 @@
+"""What a search asks of every Program: may it run here, what does it cost, which family is it of, is it right?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from overlayccl_core.costmodel.features import features
+from overlayccl_core.costmodel.price import Price, price_features
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.gates import equivalence, legality
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.recipe import Recipe
+from overlayccl_core.search.candidate import Candidate, Source
+from overlayccl_core.search.family import family_of, is_lossy
+
+INFEASIBLE = (Reason.UNSUPPORTED, Reason.MEMORY)
+
+Pricing = Callable[[Program], Price]
+
+
+def pricing(theta: Theta) -> Pricing:
+    """The price of Programs on the deployment that theta was fitted on."""
+    return lambda program: price_features(features(program), theta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """capabilities None: the library can do anything. memory_budget_bytes None: no limit."""
+
+    pricing: Pricing
+    capabilities: Capabilities | None = None
+    memory_budget_bytes: int | None = None
+
+    def candidate(
+        self, program: Program, recipe: Recipe, source: Source, parent: str | None = None
+    ) -> Candidate | Verdict:
+        """A Program with family and price; the verdict where no deployment could ever run it."""
+        legal = legality.check(program, self.capabilities, self.memory_budget_bytes)
+        if not legal.passed and legal.reason not in INFEASIBLE:
+            return legal
+        return Candidate(
+            program=program,
+            recipe=recipe,
+            source=source,
+            parent=parent,
+            legal=legal,
+            price=self.pricing(program),
+            family=family_of(program, feasible=legal.passed),
+            lossy=is_lossy(program),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Prover:
+    """Proofs against one reference, each Program's once.
+
+    known: verdicts by digest that stand already (of the seeds).
+    """
+
+    reference: Program
+    lossy_bound: float
+    known: dict[str, Verdict] = field(default_factory=dict)
+
+    def prove(self, candidate: Candidate) -> Candidate:
+        """The candidate with the verdict of its proof."""
+        digest = candidate.program.digest
+        if digest not in self.known:
+            self.known[digest] = equivalence.prove(
+                candidate.program, self.reference, lossy_bound=self.lossy_bound
+            )
+        return candidate.judged(self.known[digest])

@@ -76,17 +76,15 @@ class ArmState:
         return loss
 
 
-class _Whole(torch.nn.Module):
-    """The model as torch's own data parallelism wants it."""
+class _Whole(torch.nn.Module):  # type: ignore[misc]
+    """The model as torch's own data parallelism wants it; the pieces use its parameters from now on."""
 
     def __init__(self, pieces: Pieces) -> None:
         super().__init__()
         self.pieces = pieces
-        self.held = torch.nn.ParameterDict(
-            {k.replace(".", "_"): torch.nn.Parameter(v.detach()) for k, v in pieces.parameters.items()}
-        )
-        for (name, _), parameter in zip(list(pieces.parameters.items()), self.held.values(), strict=True):
-            pieces.parameters[name] = parameter
+        for name, value in pieces.parameters.items():
+            pieces.parameters[name] = torch.nn.Parameter(value.detach())
+            self.register_parameter(name.replace(".", "_"), pieces.parameters[name])
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The loss."""

@@ -31,7 +31,8 @@ class Counts:
 
 def inspect(step: Callable[[], Any]) -> Counts:
     """Run a step once and count."""
-    with _Operations() as operations, _Activations() as activations:
+    operations, activations = _Operations(), _Activations()
+    with operations, activations:
         step()
     shapes = Counter(operations.matmuls)
     return Counts(
@@ -42,7 +43,7 @@ def inspect(step: Callable[[], Any]) -> Counts:
     )
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Every operation on its way to its kernel, those of the backward pass and of the library's C++ included."""
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ def make_quiet(module: ModuleType) -> None:
             setattr(module, name, lambda *arguments, f=function: (f(*arguments), done))
 
 
-class _Activations(torch.autograd.graph.saved_tensors_hooks):
+class _Activations(torch.autograd.graph.saved_tensors_hooks):  # type: ignore[misc]
     """Bytes of storage that autograd holds for the backward pass, and the most at a time; views count once."""
 
     def __init__(self) -> None:

@@ -147,7 +147,7 @@ class Found:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Found":
         """What `asdict` made plain."""
-        typed = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         if (inspected := data["inspection"]) is not None:
             calls = tuple((site, count) for site, count in inspected["calls"])
             typed["inspection"] = Inspection(**{**inspected, "calls": calls})

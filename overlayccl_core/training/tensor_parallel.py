@@ -5,6 +5,7 @@ sums the gradients of a sublayer's input in the backward pass. Ports of both: pa
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 
@@ -34,29 +35,26 @@ class TensorParallelStep:
                     name=("forward", m, layer),
                     needs=(_exit("total", m, layer - 1),) if layer else (),
                     gives=(_exit("partial", m, layer),),
-                    work=lambda v, m=m, layer=layer: self._forward(v, m, layer),
+                    work=partial(self._forward, m, layer),
                 )
                 yield StepSegment(
                     name=("backward", m, layer),
                     needs=(_entry("total", m, layer),),
                     gives=(_entry("partial", m, layer - 1),) if layer else (),
                     after=(("loss", m),) if layer == last else (),
-                    work=lambda v, m=m, layer=layer: self._backward(v, m, layer),
+                    work=partial(self._backward, m, layer),
                 )
             yield StepSegment(
                 name=("loss", m),
                 needs=(_exit("total", m, last),),
                 gives=(_entry("partial", m, last),),
-                work=lambda v, m=m: self._loss(v, m),
+                work=partial(self._loss, m),
             )
 
-    def _forward(self, v: Values, m: int, layer: int) -> dict[Value, Tensor]:
+    def _forward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         if layer:
-            entered = Recorded(
-                lambda base, total: self._enter(layer, base + total),
-                self._residual[m],
-                v[_exit("total", m, layer - 1)],
-            )
+            before = v[_exit("total", m, layer - 1)]
+            entered = Recorded(lambda x, total: self._enter(layer, x + total), self._residual[m], before)
         else:
             entered = Recorded(lambda: self._enter(0, self.pieces.embed(self.tokens[m][:, :-1])))
         self._entered[m, layer] = entered
@@ -68,7 +66,7 @@ class TensorParallelStep:
         """(residual stream, its norm)."""
         return x, self.pieces.normed(layer, x)
 
-    def _loss(self, v: Values, m: int) -> dict[Value, Tensor]:
+    def _loss(self, m: int, v: Values) -> dict[Value, Tensor]:
         last = self.pieces.sublayers - 1
         loss = Recorded(
             lambda base, total: self.pieces.loss(base + total, self.tokens[m][:, 1:]) / len(self.tokens),
@@ -79,7 +77,7 @@ class TensorParallelStep:
         self._residual[m], cotangent = loss.backward(torch.tensor(1.0))
         return {_entry("partial", m, last): self._sharded[m, last].backward(cotangent)[0]}
 
-    def _backward(self, v: Values, m: int, layer: int) -> dict[Value, Tensor]:
+    def _backward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         entered = self._entered.pop((m, layer))
         del self._sharded[m, layer]
         gradients = entered.backward(self._residual[m], v[_entry("total", m, layer)])

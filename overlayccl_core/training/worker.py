@@ -99,8 +99,10 @@ class _Trainer:
 
     # -------------------------------------------------------------------------------------------- inspection
     def inspect(self) -> list[Inspection]:
-        """One untimed step of every arm: gradients against the unsharded model, and what it does. First launch only:
-        another would find the same."""
+        """One untimed step of every arm: gradients against the unsharded model, and what it does.
+
+        In the first launch only: another would find the same.
+        """
         if self.plan.launch:
             return []
         self.rank.status.enter(Phase.CHECKING)

@@ -17,6 +17,8 @@ from overlayccl_core.workloads.llama import parameter_sizes
 ROTARY_BASE = 10_000.0  # Su et al. 2021
 ROWS = ("query", "key", "value", "gate", "up")  # sharded by rows (outputs); the next ones by columns
 COLUMNS = ("output", "down")
+ATTENTION = ("attention_norm", "query", "key", "value", "output")
+MLP = ("mlp_norm", "gate", "up", "down")
 
 
 def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
@@ -58,12 +60,7 @@ class Pieces:
     def names_of(self, sublayer: int) -> tuple[str, ...]:
         """The parameters that a sublayer uses, in the order of `parameters`."""
         block, second = divmod(sublayer, 2)
-        kinds = (
-            ("mlp_norm", "gate", "up", "down")
-            if second
-            else ("attention_norm", "query", "key", "value", "output")
-        )
-        return tuple(f"blocks.{block}.{kind}" for kind in kinds)
+        return tuple(f"blocks.{block}.{kind}" for kind in (MLP if second else ATTENTION))
 
     def embed(self, tokens: Tensor) -> Tensor:
         """int64[B, S] -> float32[B, S, D]."""

@@ -50,6 +50,17 @@ class Context:
         theta, fidelity = self.table(THETA, "theta"), self.table(FIDELITY, "fidelity")
         return None if theta is None or fidelity is None else (theta, fidelity)
 
+    def fitted(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """(theta, fidelity). ValueError with the command, before the fit."""
+        found = self.theta_tables()
+        if found is None:
+            theta = f"results/{self.deployment.name}/theta.parquet"
+            raise ValueError(
+                f"nothing was fitted on {self.deployment.name} yet, so nothing has a price. "
+                f"Run: snakemake --profile local {theta}"
+            )
+        return found
+
 
 def context(root: Path, deployment: str | None) -> Context:
     """The configuration of the repository at `root`. ValueError names file, field and mend."""

@@ -1,5 +1,6 @@
 """Tables as people read them."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -20,13 +21,23 @@ LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bu
 
 @cache
 def console() -> Console:
-    """Where results go."""
-    return Console(width=None if sys.stdout.isatty() else WIDE)
+    """Where results go: as wide as the terminal, or as COLUMNS says."""
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
 
 def say(line: str) -> None:
     """Progress, beside the results."""
     print(line, file=sys.stderr, flush=True)
+
+
+def print_line(text: str) -> None:
+    """A line of results, as it is."""
+    console().print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def print_text(text: str) -> None:
+    """Words for people, broken at the width of the terminal."""
+    console().print(text, highlight=False, markup=False)
 
 
 def ms(us: float | None) -> str:
@@ -72,12 +83,13 @@ def disturbed_text(what: str) -> str:
     return f"Disturbed: others took CPU time while {what} ran; measure again on a quiet machine."
 
 
-def _table(title: str | None) -> Table:
+def plain_table(title: str | None) -> Table:
+    """An empty table as all of ours look."""
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _case_table(case: str, rows: pl.DataFrame) -> Table:
-    table = _table(case)
+    table = plain_table(case)
     table.add_column("strategy", no_wrap=True)
     table.add_column("proven", no_wrap=True)
     for header in ("predicted ms", "measured ms", "x developer"):
@@ -113,7 +125,7 @@ def _bandwidths(algbw: float | None, busbw: float | None) -> str:
 
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
-    table = _table("How right the model was")
+    table = plain_table("How right the model was")
     table.add_column("Programs of")
     for header in (
         *("n", "rounds", "median error", "repeat error", "Spearman", "repeat", "pairs in order"),
@@ -143,7 +155,7 @@ def _correlation(value: float | None) -> str:
 def trial_table(found: Sequence[Contender], floor: Floor | None) -> Table:
     """A strategy beside the seeds: price by term, measured time, ratio to the developer."""
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in found)]
-    table = _table(None)
+    table = plain_table(None)
     table.add_column("strategy", no_wrap=True)
     for header in ("predicted ms", *(term.value for term in terms), "measured ms", "x developer"):
         table.add_column(header, justify="right")

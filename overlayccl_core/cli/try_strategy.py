@@ -9,14 +9,14 @@ from overlayccl_core import catalog
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.prove import proof_text
-from overlayccl_core.cli.render import LEGEND, console, disturbed_text, say, trial_table
+from overlayccl_core.cli.render import LEGEND, console, disturbed_text, print_line, say, trial_table
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.evidence.benched import floor_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.stages import seed, try_strategy
 from overlayccl_core.stages.price import theta_of
-from overlayccl_core.stages.summary import floor_of
 from overlayccl_core.stages.try_strategy import Contender
 from overlayccl_core.tables.probes import PROBES
 
@@ -67,11 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
     elif unpriced := unpriced_text(found):
         print_line(unpriced)
     return 0
-
-
-def print_line(text: str) -> None:
-    """A line of results, as it is."""
-    console().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def _not_proven(where: Context, case: Case) -> int:

@@ -7,10 +7,12 @@ every prefix is enough to know: O(T^2) for T tensors. Beside the best, the rules
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search.bucket_costs import BucketCosts, Floats
 from overlayccl_core.search.gradients import Gradient
 
@@ -18,8 +20,6 @@ MIB = 2**20
 # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES and DistributedDataParallel's bucket_cap_mb (torch 2.13).
 DDP_FIRST_BYTES, DDP_CAP_BYTES = MIB, 25 * MIB
 CAPS = 60  # equal caps that are tried, log-spaced between the smallest tensor and all of them
-PARTS = (1, 2, 3, 4, 8, 16, 32)  # of all bytes: the relative knobs of the rule `merge`
-KNOB_MIB = (25, 32, 64)
 SAME = 1e-9  # relative: an end that is no later
 Bounds = tuple[int, ...]
 """Where buckets end: [k] tensors before the end of bucket k, the last one being all of them."""
@@ -151,7 +151,7 @@ def ddp(gradients: Sequence[Gradient], caps_bytes: Sequence[int]) -> Bounds:
     return tuple(bounds) if bounds and bounds[-1] == len(gradients) else (*bounds, len(gradients))
 
 
-def at_most(gradients: Sequence[Gradient], limit_bytes: float) -> Bounds:
+def at_most(gradients: Sequence[Gradient], limit_bytes: Fraction) -> Bounds:
     """Cut where the next tensor would exceed the limit; a larger one is alone (the seeds' rule, and `merge`'s)."""
     bounds, filled = [], 0
     for at, g in enumerate(gradients):
@@ -177,11 +177,9 @@ def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Pl
 def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
     """(knob of the rule `merge`, its plan): the one that ends first."""
     total = sum(g.bytes for g in gradients)
-    limits = {("all" if n == 1 else f"1/{n}"): total / n for n in PARTS}
-    limits |= {f"{n}MiB": float(n * MIB) for n in KNOB_MIB}
     found = {
-        knob: planned(f"merge {knob}", gradients, at_most(gradients, limit), costs)
-        for knob, limit in limits.items()
+        knob: planned(f"merge {knob}", gradients, at_most(gradients, merge.cap_bytes(knob, total)), costs)
+        for knob in (merge.ALL, *merge.SHARES, *merge.CAPS)
     }
     return min(found.items(), key=lambda item: item[1].end_us)
 

@@ -11,6 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import empty
 
+from overlayccl_core import catalog
+from overlayccl_core.rewrites.apply import apply
+from overlayccl_core.rewrites.classes import site_classes
+from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search import buckets
 from overlayccl_core.search.bucket_costs import BucketCosts, Line
 from overlayccl_core.search.buckets import Bounds, planned
@@ -113,6 +118,19 @@ def test_the_list_of_caps_makes_torch_fill_these_very_buckets(
     bounds = buckets.best(gradients, costs)
     caps = buckets.cap_list(gradients, planned("", gradients, bounds, costs))
     assert buckets.ddp(gradients, [int(float(cap) * MIB) for cap in caps]) == bounds
+
+
+@pytest.mark.parametrize("knob", ["all", "1/3", "1/8", "25MiB"])
+def test_a_knob_gives_the_buckets_that_the_rule_makes(knob: str) -> None:
+    sizes = [3_000_000, 700, 5_000_000, 40, 40, 900_000, 4_000_000, 12]
+    case = catalog.plug_in("grad_ar").case({"sizes": sizes, "overlap": True}, ranks=4, ranks_per_node=4)
+    alone = replay(Recipe(base="reduce_back_to_back"), catalog.build(case))
+    (site,) = site_classes(alone, merge.KINDS)
+    made = apply(alone, ("merge", site, knob))
+    gradients = [Gradient(name=str(i), bytes=4 * n, ready_us=0.0) for i, n in enumerate(reversed(sizes))]
+    bounds = buckets.at_most(gradients, merge.cap_bytes(knob, 4 * sum(sizes)))
+    plan = planned("", gradients, bounds, costs_of(1.0, 1.0, 1.0))
+    assert sorted(b.bytes for b in plan.buckets) == sorted(x.bytes for x in made.collectives)
 
 
 def test_without_ready_times_one_buffer_is_the_answer() -> None:

@@ -1,0 +1,243 @@
+"""`overlayccl bucket`: which gradients to reduce together on this deployment, and what that is worth."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
+from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.evidence.benched import floor_of
+from overlayccl_core.program.case import bytes_text
+from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.search import buckets
+from overlayccl_core.search.bucket_costs import PROBLEM, bucket_costs, check
+from overlayccl_core.search.buckets import Plan
+from overlayccl_core.search.gradients import (
+    ACCEPTED,
+    ACCEPTED_READY,
+    Gradient,
+    all_at_once,
+    in_order_of_readiness,
+    read_ready,
+    read_sizes,
+    spread_by_bytes,
+)
+from overlayccl_core.stages.price import theta_of
+from overlayccl_core.tables.probes import PROBES
+
+NO_COMPUTATION = (
+    "No ready times (--ready FILE or --backward-ms X): this model sees no computation that a bucket could hide "
+    "behind, and so one buffer is its answer"
+)
+BUT_FOR_LARGE = ", but for tensors so large that packing them costs more than another call"
+DDP_DEFAULT = "DDP's default"
+DDP_SOURCE = (
+    f"{DDP_DEFAULT}: buckets closed by the tensor that reaches 25 MiB, the first at 1 MiB, in the order of "
+    "readiness (torch 2.13, DistributedDataParallel and compute_bucket_assignment_by_size in reducer.cpp)."
+)
+CAPS_SHOWN = 12
+TENSORS_WIDTH = 36
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "bucket",
+        help="which gradients to reduce together, and what it is worth against 25 MiB",
+        description="Choose buckets for the all_reduce of a model's gradients on this deployment, by the "
+        "prices that its probes gave. Starts no ranks.",
+    )
+    parser.add_argument("--sizes", metavar="FILE", required=True, help=f"the gradients; {ACCEPTED}")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--ready", metavar="FILE", help=f"when each gradient is ready; {ACCEPTED_READY}")
+    when.add_argument(
+        "--backward-ms",
+        metavar="X",
+        type=float,
+        help="time of the backward pass: gradients become ready in it in proportion to their bytes, the last "
+        "of --sizes first",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=[d.value for d in DType],
+        default=DType.FLOAT32.value,
+        help="of the gradients (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="everything as JSON, for programs to read")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; ValueError for files that do not fit, and where nothing was fitted."""
+    dtype = DType(arguments.dtype)
+    sizes, ready = read_sizes(arguments.sizes, dtype)
+    if arguments.ready:
+        ready = read_ready(arguments.ready)
+    elif arguments.backward_ms is not None:
+        ready = spread_by_bytes(sizes, 1e3 * arguments.backward_ms)
+    gradients = in_order_of_readiness(sizes, all_at_once(sizes) if ready is None else ready)
+    where = context(arguments.root, arguments.deployment)
+    found = _Answer(where, gradients, dtype, timed=ready is not None)
+    if arguments.json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        found.show()
+    return 0
+
+
+class _Answer:
+    """The best buckets for some gradients, beside the rules that people use."""
+
+    def __init__(self, where: Context, gradients: Sequence[Gradient], dtype: DType, *, timed: bool) -> None:
+        place: dict[str, Any] = {
+            "ranks": where.deployment.ranks,
+            "ranks_per_node": where.deployment.ranks_per_node,
+            "dtype": dtype,
+        }
+        theta = theta_of(*where.fitted())
+        costs = bucket_costs(theta, **place)
+        self.where, self.gradients, self.timed = where, gradients, timed
+        self.best = buckets.planned("best", gradients, buckets.best(gradients, costs), costs)
+        rules = {
+            DDP_DEFAULT: buckets.ddp(gradients, [buckets.DDP_FIRST_BYTES, buckets.DDP_CAP_BYTES]),
+            "one buffer": buckets.one_buffer(gradients),
+            "one by one": buckets.one_by_one(gradients),
+        }
+        self.others = [buckets.planned(name, gradients, b, costs) for name, b in rules.items()]
+        self.cap, self.capped = buckets.best_cap(gradients, costs)
+        self.knob, self.knobbed = buckets.best_knob(gradients, costs)
+        self.others[1:1] = [self.capped, self.knobbed]
+        self.caps = buckets.cap_list(gradients, self.best)
+        sizes = {g.name: g.bytes for g in gradients}
+        chosen = [[sizes[name] for name in b.tensors] for b in self.best.buckets]
+        check(costs, chosen, theta, **place)
+
+    @property
+    def last_ready_us(self) -> float:
+        """When the last gradient is ready."""
+        return self.gradients[-1].ready_us
+
+    def show(self) -> None:
+        """Buckets, comparison, and how to use them; fits 80 columns."""
+        total = sum(g.bytes for g in self.gradients)
+        one = len(self.best.buckets) == 1
+        print_text(
+            f"{len(self.gradients)} gradients, {bytes_text(total)}, on {self.where.deployment.name} "
+            f"({self.where.deployment.ranks} ranks): {'one buffer' if one else f'{len(self.best.buckets)} buckets'}"
+        )
+        if not self.timed:
+            print_text(f"{NO_COMPUTATION}{'' if one else BUT_FOR_LARGE}.")
+        console().print(self._bucket_table())
+        console().print(self._comparison())
+        for line in (*self._how_to_read(), *self._how_to_use(), *self._warnings()):
+            print_text(line)
+
+    def _bucket_table(self) -> Table:
+        table = plain_table(None)
+        table.add_column("", justify="right", no_wrap=True)
+        table.add_column("bucket of", no_wrap=True, overflow="ellipsis", max_width=TENSORS_WIDTH)
+        for header in ("size", "ready", "start", "end ms"):
+            table.add_column(header, justify="right", no_wrap=True)
+        for number, b in enumerate(self.best.buckets, 1):
+            more = f" .. {b.tensors[-1]} ({len(b.tensors)})" if len(b.tensors) > 1 else ""
+            times = (ms(us) for us in (b.ready_us, b.start_us, b.end_us))
+            table.add_row(str(number), f"{b.tensors[0]}{more}", bytes_text(b.bytes), *times)
+        return table
+
+    def _comparison(self) -> Table:
+        table = plain_table(None)
+        table.add_column("rule", no_wrap=True)
+        for header in ("buckets", "predicted end ms", "exposed ms", "loss"):
+            table.add_column(header, justify="right", no_wrap=True)
+        for plan in (self.best, *self.others):
+            table.add_row(
+                plan.name,
+                str(len(plan.buckets)),
+                f"{ms(plan.end_us)} ({ms(plan.low_us)}..{ms(plan.high_us)})",
+                ms(plan.end_us - self.last_ready_us),
+                percent(plan.end_us / self.best.end_us - 1),
+                style="bold" if plan is self.best else None,
+            )
+        return table
+
+    def _how_to_read(self) -> list[str]:
+        return [
+            "end: after the backward pass began, in brackets its 10%..90% range; exposed: after the last gradient "
+            "was ready; loss: end over the best end.",
+            DDP_SOURCE,
+        ]
+
+    def _how_to_use(self) -> list[str]:
+        shown = ", ".join(self.caps[:CAPS_SHOWN]) + (
+            ", ... (all: --json)" if len(self.caps) > CAPS_SHOWN else ""
+        )
+        ddp, best = self.others[0], self.best
+        gain = between(ddp.end_us - best.end_us, ddp.low_us - best.low_us, ddp.high_us - best.high_us)
+        return [
+            f"Worth against 25 MiB: {gain} ms of {ms(ddp.end_us)} ({percent(1 - best.end_us / ddp.end_us)}).",
+            f"In torch: DistributedDataParallel(model, bucket_cap_mb={self.cap}), predicted "
+            f"{percent(self.capped.end_us / self.best.end_us - 1)} behind the best; or these very buckets, where "
+            f"it has the argument: bucket_cap_mb_list=[{shown}].",
+            f"In a recipe: the rule merge with the knob {self.knob}, predicted "
+            f"{percent(self.knobbed.end_us / self.best.end_us - 1)} behind the best.",
+        ]
+
+    def _warnings(self) -> list[str]:
+        probed = self.probed_bytes()
+        largest = max(b.bytes for b in self.best.buckets)
+        if probed is None or largest <= probed:
+            return []
+        return [
+            f"The probes here reach an all_reduce of {bytes_text(probed)}: prices of larger buckets (the largest "
+            f"is {bytes_text(largest)}) are extrapolated."
+        ]
+
+    def probed_bytes(self) -> int | None:
+        """The largest all_reduce that was measured over all ranks; None: the probes are not there."""
+        probes = self.where.table(PROBES, "probes")
+        if probes is None:
+            return None
+        floor: Floor = floor_of(probes)
+        ranks = self.where.deployment.ranks
+        found = [
+            c.payload_bytes for c in floor.collectives if c.kind is Kind.ALL_REDUCE and c.group_size == ranks
+        ]
+        return max(found, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data; times in us since the backward pass began."""
+        return {
+            "deployment": self.where.deployment.name,
+            "problem": PROBLEM,
+            "ready_times": self.timed,
+            "last_ready_us": self.last_ready_us,
+            "best": _plan_json(self.best),
+            "others": [_plan_json(plan) for plan in self.others],
+            "bucket_cap_mb": float(self.cap),
+            "bucket_cap_mb_list": [float(cap) for cap in self.caps],
+            "merge_knob": self.knob,
+            "probed_bytes": self.probed_bytes(),
+        }
+
+
+def _plan_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "end_us": plan.end_us,
+        "low_us": plan.low_us,
+        "high_us": plan.high_us,
+        "buckets": [
+            {
+                "tensors": list(b.tensors),
+                "bytes": b.bytes,
+                "ready_us": b.ready_us,
+                "start_us": b.start_us,
+                "end_us": b.end_us,
+            }
+            for b in plan.buckets
+        ],
+    }

@@ -1,0 +1,120 @@
+"""Groups of ports that a person's own training script can call: the inputs that exist together, and what becomes
+of them.
+
+Reads and writes alternate with the model's own work; how often it has to run before an input exists is the
+input's level (the layer, in a model of layers; always 0 where there is one segment). All inputs of a level may
+exist together, whatever the Program's own order is, so the groups belong to the Problem and stay the same when
+another Program is deployed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.problem import port_text
+from overlayccl_core.program.program import Program, Read, Write
+from overlayccl_core.program.segments import Run, walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortGroup:
+    """Inputs of one level and their outputs, each by index, then by name."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Statements of a Program that use no value of another part; `group`: the one that all its ports are in."""
+
+    group: int | None
+    lines: tuple[str, ...]
+
+
+def port_groups(plain: Program) -> tuple[PortGroup, ...]:
+    """The groups of a forward Problem, read off its plainest Program; ordered by their first input."""
+    levels = _levels(plain)
+    problem = plain.problem
+    found = [
+        PortGroup(
+            inputs=tuple(sorted((p for p in problem.inputs if levels[p] == level), key=_order)),
+            outputs=tuple(sorted((p for p in problem.outputs if levels[p] == level), key=_order)),
+        )
+        for level in sorted(set(levels.values()))
+    ]
+    return tuple(sorted(found, key=lambda g: [_order(p) for p in (*g.inputs, *g.outputs)]))
+
+
+def _levels(plain: Program) -> dict[Port, int]:
+    """port -> how often outputs must have been written before it: counted along a legal run of the step."""
+    levels: dict[Port, int] = {}
+    ran: dict[Port, int] = {}
+    for _, event in walk(plain):
+        match event:
+            case Run(segment):
+                before = [*(levels[p] + 1 for p in segment.needs), *(ran[name] for name in segment.after)]
+                ran[segment.name] = max(before, default=0)
+            case Read(port):
+                giver = plain.problem.giver(port)
+                levels[port] = ran[giver.name] if giver else 0
+            case Write(port, node):
+                below = [levels[x.port] for x in topological([node]) if x.kind is Kind.INPUT]
+                levels[port] = max(below, default=0)
+    for port in plain.problem.inputs:  # what the Program does not read
+        giver = plain.problem.giver(port)
+        levels.setdefault(port, ran[giver.name] if giver else 0)
+    return levels
+
+
+def _order(port: Port) -> tuple[tuple[tuple[bool, int | str], ...], int | str]:
+    return tuple((isinstance(part, str), part) for part in port[1:]), port[0]
+
+
+def printed_parts(
+    program: Program, store: ModuleStore, group_of: Mapping[Port, int]
+) -> tuple[list[Part], str]:
+    """The Program's statements in parts of one group each, and no message.
+
+    Where a part would have ports of two groups, the Program does not fall into groups: it is one part, and the
+    message names two such ports.
+    """
+    printer = StepPrinter(store)
+    found: list[Part] = []
+    message = ""
+    for steps in _pieces(program):
+        first = len(printer.lines)
+        for step in steps:
+            printer.step(step)
+        lines = tuple(printer.lines[first:])
+        ports = {group_of[step.port]: step.port for step in steps if step.port is not None}
+        if len(ports) > 1 and not message:
+            one, other = (port_text(port) for port in list(ports.values())[:2])
+            message = f"{one} and {other} are handled together, though one waits for the other's group"
+        group = next(iter(ports), found[-1].group if found else None)
+        if found and found[-1].group == group:
+            found[-1] = Part(group=group, lines=(*found[-1].lines, *lines))
+        else:
+            found.append(Part(group=group, lines=lines))
+    if message:
+        return [Part(group=None, lines=tuple(printer.lines))], message
+    return found, ""
+
+
+def _pieces(program: Program) -> Iterator[list[Step]]:
+    """The steps, cut wherever no value is alive."""
+    alive: set[Node] = set()
+    piece: list[Step] = []
+    for step in lower(program):
+        piece.append(step)
+        if step.node is not None:
+            alive.add(step.node)
+        alive.difference_update(step.frees)
+        if not alive and step.action is not Action.BOUNDARY:
+            yield piece
+            piece = []
+    if piece:
+        yield piece

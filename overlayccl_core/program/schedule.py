@@ -6,25 +6,32 @@ from overlayccl_core.program.kinds import IssueOrder, Kind
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem, Segment
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
+from overlayccl_core.program.readiness import readiness
 from overlayccl_core.program.segments import Depths
 
 
 def schedule(problem: Problem, outputs: Outputs) -> Program:
     """A legal Program that writes `outputs`.
 
-    Sorting by depth through the segments is always a legal order. Collectives labelled `early` are issued
-    first among those of their depth. A boundary stands between collectives of different graphs.
+    Sorting by depth through the segments is always a legal order; collectives of one depth come in the order in
+    which the model gives what they are made of. Those labelled `early` are issued first, and nothing is written
+    that needs one of them before all of them are in flight. A boundary stands between collectives of different
+    graphs.
     """
     depths = Depths(problem, outputs)
     order = topological(outputs.values())
     position = {x: i for i, x in enumerate(order)}
+    ready = readiness(problem, order)
     depth = {x: depths.node(x) for x in order}
-    issue = sorted((x for x in order if x.is_collective), key=lambda x: (depth[x], _late(x), position[x]))
+    issue = sorted(
+        (x for x in order if x.is_collective), key=lambda x: (depth[x], _late(x), ready[x], position[x])
+    )
     ticket = {x: i for i, x in enumerate(issue)}
     level_end = {depth[x]: ticket[x] for x in issue}
+    early_end = {depth[x]: ticket[x] for x in issue if not _late(x)}
     when: dict[Node, int] = {}  # ticket of the last collective that a node waits for
     for x in order:
-        own = [ticket[x]] if x in ticket else []
+        own = [ticket[x] if _late(x) else early_end[depth[x]]] if x in ticket else []
         read = [level_end.get(depth[x], -1)] if x.kind is Kind.INPUT else []
         when[x] = max(own + read + [when[y] for y in x.operands], default=-1)
     steps: list[tuple[tuple[int, int, int], Issue | Write]] = [((ticket[x], 0, 0), Issue(x)) for x in issue]

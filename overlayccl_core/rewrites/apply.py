@@ -30,7 +30,7 @@ def apply(program: Program, step: Step) -> Program:
         there = ", ".join(classes) or f"no {' or '.join(k.value for k in rule.KINDS)}"
         raise DoesNotApply(f"{where}: no such collectives in this Program (there is {there})")
     sites = classes[site_class]
-    if knob and rule.knobs(program, sites) == ("",):
+    if knob and rule.knobs is rules_.no_knobs:
         raise DoesNotApply(f"{where}: the rule has no knob, leave it empty")
     try:
         return _rewritten(program, rule, sites, knob)

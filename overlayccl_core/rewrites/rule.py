@@ -39,7 +39,7 @@ class Rule(Protocol):
     """What a file in rewrites/rules/ defines.
 
     KINDS: the collectives whose classes it looks at. NUMERICS: the worst that it does.
-    knobs(program, sites): the settings worth trying at these sites, `("",)` where there is nothing to turn.
+    knobs(program, sites): the settings worth trying at these sites; `no_knobs` where there is nothing to turn.
     rewrite(program, sites, knob): what replaces which node, as `nodes.substitute` takes it; {} or DoesNotApply
     (with the reason) where it does not apply. Keys may be other nodes than the sites. Must be deterministic.
     """
@@ -48,6 +48,11 @@ class Rule(Protocol):
     NUMERICS: RuleNumerics
     knobs: Callable[[Program, Sequence[Node]], tuple[str, ...]]
     rewrite: Callable[[Program, Sequence[Node], str], Replacements]
+
+
+def no_knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
+    """The `knobs` of a rule that has nothing to turn."""
+    return ("",)
 
 
 def rule_names() -> tuple[str, ...]:

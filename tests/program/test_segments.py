@@ -2,11 +2,16 @@
 
 import pytest
 
-from overlayccl_core.program.nodes import substitute
-from overlayccl_core.program.program import Write
+from overlayccl_core import catalog
+from overlayccl_core.program.kinds import IssueOrder, Label
+from overlayccl_core.program.nodes import relabel, substitute, topological
+from overlayccl_core.program.program import Program, Write
+from overlayccl_core.program.readiness import by_readiness
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.program.segments import Depths, IllegalOrder, Run, walk
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.recipe import Recipe, replay
+from tests.seed_cases import case
 from tests.small_problems import layers, strategy
 
 PROBLEM = layers(4, 2, 2, (3,))
@@ -39,6 +44,10 @@ io.write("total", 1, 0, slice_axis(both, 0, 3, 3))
 io.write("total", 1, 1, all_reduce(io.read("partial", 1, 1)))
 """
 WORDS = "all_reduce, boundary, concat, slice_axis, split"
+
+
+def _kinds(program: Program) -> list[str]:
+    return [type(e).__name__ for e in program.events]
 
 
 def traced(body: str):
@@ -87,8 +96,28 @@ def test_rebuilt_events_compute_the_same_values_in_a_legal_order(body: str) -> N
 
 def test_schedule_reads_late_and_writes_early() -> None:
     again = schedule(PROBLEM, traced(LOCKSTEP).outputs)
-    kinds = [type(e).__name__ for e in again.events]
-    assert kinds == ["Read", "Read", "Issue", "Write", "Write"] * 2
+    assert _kinds(again) == ["Read", "Read", "Issue", "Write", "Write"] * 2
+
+
+def test_what_is_issued_early_is_in_flight_together_before_anything_of_it_is_written() -> None:
+    early = Label(issue=IssueOrder.EARLY)
+    outputs = traced(MICROBATCH_MAJOR.replace("    boundary()\n", "")).outputs
+    sums = [x for x in topological(outputs.values()) if x.is_collective]
+    as_written = schedule(PROBLEM, outputs)
+    labelled = substitute(outputs, {x: lambda go, x=x: relabel(x, x.operands[0], early) for x in sums})
+    together = schedule(PROBLEM, labelled)
+    assert _kinds(as_written) == ["Read", "Issue", "Write", "Read", "Issue", "Write"] * 2
+    assert _kinds(together) == ["Read", "Issue", "Read", "Issue", "Write", "Write"] * 2
+    walk(together)
+
+
+def test_collectives_of_one_depth_come_in_the_order_in_which_the_model_gives_their_values() -> None:
+    found = catalog.build(case("grad_ar", {"sizes": [4, 2, 3], "overlap": True}))
+    program = replay(Recipe(base="developer"), found)
+    assert [x.size for x in schedule(found, program.outputs).collectives] == [3, 2, 4]
+    turned = dict(reversed(program.outputs.items()))
+    assert schedule(found, turned).collectives == program.collectives
+    assert by_readiness(program, reversed(program.collectives)) == program.collectives
 
 
 def test_schedule_puts_a_boundary_where_the_graph_changes() -> None:

@@ -1,4 +1,4 @@
-"""From `developer` alone every strategy of the libraries is reached, digest for digest, by these chains of steps."""
+"""Every strategy of the libraries is reached from `developer` alone, digest for digest, by a chain of steps."""
 
 from typing import Any, NamedTuple
 

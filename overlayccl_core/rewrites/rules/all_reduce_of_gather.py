@@ -9,15 +9,11 @@ from collections.abc import Sequence
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, by_library, sums_over_members
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, by_library, no_knobs, sums_over_members
 
 KINDS = (Kind.ALL_GATHER,)
 NUMERICS = RuleNumerics.REORDERED
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

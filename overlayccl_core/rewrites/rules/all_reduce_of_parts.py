@@ -10,15 +10,11 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import ZERO
 from overlayccl_core.program.nodes import Node, Replacement
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, head, like
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, head, like, no_knobs
 
 KINDS = (Kind.ALL_GATHER,)
 NUMERICS = RuleNumerics.REORDERED
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
@@ -49,6 +45,8 @@ def _reduced(x: Node) -> Replacement:
 
 def _size_without_padding(x: Node) -> int:
     """Elements before the zeros that end x on every rank (at least one)."""
+    if x.kind is Kind.SCALE:
+        return _size_without_padding(x.operands[0])
     if x.kind is not Kind.VIEW or x.map.rows > 1 or x.map.sources[-1] != ZERO:
         return x.size
     return max(int(x.map.keys[-1]), 1)

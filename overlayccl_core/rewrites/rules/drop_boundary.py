@@ -10,15 +10,11 @@ from dataclasses import replace
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.nodes import Node, relabel
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

@@ -1,6 +1,7 @@
-"""C(x) -> C(x) labelled `early`: issued before the others of its depth that are not.
+"""C(x) -> C(x) labelled `early`: issued before the others of its depth, all in flight before one is waited for.
 
-Side conditions: none; memory may rise, since what it reads is wanted earlier. Numerics: same.
+Side conditions: none; memory may rise, since values are asked for earlier and results wait for each other.
+Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -9,15 +10,11 @@ from dataclasses import replace
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
 from overlayccl_core.program.nodes import Node, relabel
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

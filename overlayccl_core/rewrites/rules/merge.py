@@ -14,8 +14,8 @@ from typing import Any
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.nodes import Node, Replacement, rebuild
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.readiness import by_readiness
 from overlayccl_core.program.segments import Depths
-from overlayccl_core.rewrites.readiness import by_readiness
 from overlayccl_core.rewrites.rule import (
     DoesNotApply,
     Replacements,
@@ -75,7 +75,7 @@ def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
 
 def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
     """The sites in order, cut where the next one would exceed the cap."""
-    cap = _cap_bytes(knob, sum(x.operands[0].bytes for x in level))
+    cap = cap_bytes(knob, sum(x.operands[0].bytes for x in level))
     bucket: Bucket = []
     filled = 0
     for x in level:
@@ -88,7 +88,8 @@ def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
     yield bucket
 
 
-def _cap_bytes(knob: str, total: int) -> Fraction:
+def cap_bytes(knob: str, total: int) -> Fraction:
+    """The largest bucket that a knob allows, of `total` bytes that can be joined. DoesNotApply: no such knob."""
     if knob == ALL:
         return Fraction(total)
     found = _KNOB.fullmatch(knob)

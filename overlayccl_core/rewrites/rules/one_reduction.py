@@ -10,15 +10,11 @@ from collections.abc import Callable, Sequence
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Replacement, make_scale, make_sum, make_view
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, like
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, like, no_knobs
 
 KINDS = (Kind.ALL_REDUCE,)
 NUMERICS = RuleNumerics.REORDERED
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

@@ -8,15 +8,11 @@ from collections.abc import Sequence
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, each, head, like, padded
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, each, head, like, no_knobs, padded
 
 KINDS = (Kind.ALL_REDUCE,)
 NUMERICS = RuleNumerics.REORDERED
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

@@ -1,0 +1,130 @@
+"""Every rewrite rule on thousands of random small Programs: `python -m tests.rewrites.campaign [PROGRAMS]`.
+
+A result must be a legal Program, equal to the one before in every element, no worse in rounding than its rule
+declares, keep what the rule promises (promises.py), and come out the same twice.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import IllegalOrder, walk
+from overlayccl_core.rewrites import rule as rules_
+from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, rule_names, steps_at
+from overlayccl_core.rewrites.classes import site_classes
+from overlayccl_core.rewrites.rule import RuleNumerics
+from tests.rewrites.generator import random_program
+from tests.rewrites.judge import Rounding, differs, loses
+from tests.rewrites.promises import Applied, promises
+
+PROGRAMS = 2000
+FEWEST_APPLIED = 500
+TWICE_EVERY = 8  # applications, of which one is repeated
+
+
+class Wrong(AssertionError):
+    """A rule broke a Program; names seed, step and what is wrong."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a rule did: Programs seen, Programs it applied at, knobs it applied with."""
+
+    rule: str
+    programs: int = 0
+    applied: int = 0
+    seconds: float = 0.0
+    knobs: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        knobs = ", ".join(f"{k} {n}" for k, n in sorted(self.knobs.items()) if k)
+        return f"{self.rule:28}{self.programs:>10}{self.applied:>10}{self.seconds:>8.1f}  {knobs}"
+
+
+HEADER = f"{'rule':28}{'Programs':>10}{'applied':>10}{'seconds':>8}  knobs"
+
+program_of = lru_cache(maxsize=None)(random_program)
+
+
+def run(rule: str, seeds: Iterable[int]) -> Tally:
+    """One application at each Program where the rule applies, at a random class and knob. Raises Wrong."""
+    tally, start = Tally(rule), time.perf_counter()
+    for seed in seeds:
+        tally.programs += 1
+        program = program_of(seed)
+        for step in _in_random_order(program, rule, seed):
+            if judged(program, step, twice=tally.applied % TWICE_EVERY == 0, seed=seed) is not None:
+                tally.applied += 1
+                tally.knobs[step[2]] += 1
+                break
+    tally.seconds = time.perf_counter() - start
+    return tally
+
+
+def _in_random_order(program: Program, rule: str, seed: int) -> list[Step]:
+    steps = list(steps_at(program, (rule,)))
+    Random(f"{seed} {rule}").shuffle(steps)
+    return steps
+
+
+def judged(program: Program, step: Step, *, seed: int, twice: bool = True) -> Program | None:
+    """The result of a step, None where it does not apply. Raises Wrong."""
+    try:
+        result = apply(program, step)
+    except DoesNotApply as error:
+        if isinstance(error.__cause__, Rejected):  # the rule said yes, and no Program came of it
+            raise Wrong(f"seed {seed}, {step}: {error}") from error
+        return None
+    if wrong := fault(program, step, result) or (twice and _differs_from_itself(program, step, result)):
+        raise Wrong(f"seed {seed}, {step}: {wrong}")
+    return result
+
+
+def fault(program: Program, step: Step, result: Program) -> str:
+    """What is wrong with the result of a step; empty if nothing."""
+    name, site_class, knob = step
+    rule = rules_.rule(name)
+    try:
+        walk(result)
+    except IllegalOrder as error:
+        return str(error)
+    if where := differs(result, program):
+        return f"differs at {where}"
+    if rule.NUMERICS is RuleNumerics.SAME and (where := differs(result, program, Rounding)):
+        return f"rounds otherwise at {where}, declared {rule.NUMERICS}"
+    if rule.NUMERICS is not RuleNumerics.LOSSY and loses(result) and not loses(program):
+        return f"computes in 16 bits, declared {rule.NUMERICS}"
+    sites = site_classes(program, rule.KINDS)[site_class]
+    applied = Applied(program=program, sites=sites, knob=knob, result=result)
+    return next((wrong for promise in promises(name) if (wrong := promise(applied))), "")
+
+
+def _differs_from_itself(program: Program, step: Step, result: Program) -> str:
+    again = apply(Program(program.problem, program.events), step)
+    return "" if again.digest == result.digest else "comes out otherwise when done again"
+
+
+def main() -> int:
+    """Print the table; 1 if a rule is wrong or was applied too seldom."""
+    programs = int(sys.argv[1]) if len(sys.argv) > 1 else PROGRAMS
+    bad = 0
+    print(HEADER)
+    for rule in rule_names():
+        try:
+            tally = run(rule, range(programs))
+            print(tally, "" if tally.applied >= FEWEST_APPLIED else "TOO FEW")
+            bad += tally.applied < FEWEST_APPLIED
+        except Wrong as wrong:
+            print(f"{rule:28}{wrong}")
+            bad += 1
+    return min(bad, 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

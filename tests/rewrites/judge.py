@@ -1,0 +1,170 @@
+"""The truth over elements, by an evaluator of its own: every value on every rank, written out.
+
+It shares no code with `program.meaning`, and what a rewritten Program shares with the one before is evaluated once.
+"""
+
+import zlib
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.fields import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node, topological
+from overlayccl_core.program.program import Program
+
+Array = NDArray[np.int64]
+
+
+class Exact:
+    """Two planes modulo the prime: values, and gains (values of ones under absolute coefficients).
+
+    A maximum is that of the residues nearest to zero, so that a zero is no smallest element.
+    """
+
+    planes = 2
+
+    def drawn(self, random: np.random.Generator, shape: tuple[int, int]) -> Array:
+        """An input."""
+        return np.stack([random.integers(1, PRIME, shape), np.ones(shape, np.int64)])
+
+    def scale(self, data: Array, x: Node) -> Array:
+        """data times the ratio of x."""
+        both = np.array([residue(x.ratio), residue(Fraction(abs(x.ratio)))])
+        found: Array = data * both[:, None, None] % PRIME
+        return found
+
+    def cast(self, data: Array, x: Node) -> Array:
+        """Nothing is rounded."""
+        return data
+
+    def reduce(self, terms: Array, x: Node) -> Array:
+        """[planes, rows, terms, size] -> [planes, rows, size]."""
+        if is_max(x):
+            signed = np.where(terms > PRIME // 2, terms - PRIME, terms)
+            found: Array = signed.max(2) % PRIME
+            return found
+        return terms.sum(2) % PRIME  # type: ignore[no-any-return]
+
+
+class Rounding:
+    """One plane of `Origins`: equal numbers mean the same terms in the same rounding operations.
+
+    x + x is 2 x here: no bit of the two differs, and normal forms make the one of the other.
+    """
+
+    planes = 1
+
+    def __init__(self) -> None:
+        self._of = Origins()
+
+    def drawn(self, random: np.random.Generator, shape: tuple[int, int]) -> Array:
+        """An input."""
+        return random.integers(1, PRIME, (1, *shape))
+
+    def scale(self, data: Array, x: Node) -> Array:
+        """data times the ratio of x."""
+        return self._of.scale(data[0], x)[None]
+
+    def cast(self, data: Array, x: Node) -> Array:
+        """data in the dtype of x."""
+        return self._of.cast(data[0], x)[None]
+
+    def reduce(self, terms: Array, x: Node) -> Array:
+        """[1, rows, terms, size] -> [1, rows, size]."""
+        _, rows, count, size = terms.shape
+        if x.is_collective:
+            members = np.arange(rows * count).reshape(rows, count)
+            return self._of.combine(terms.reshape(rows * count, size), members, x)[None]
+        found = self._of.add_blocks(terms.reshape(rows, count * size), x)[None]
+        if count > 2:
+            return found
+        twice = terms[:, :, 0] % MIXED * 2 % PRIME | (terms[:, :, 0] & MIXED)
+        return np.where((terms[:, :, 0] == terms[:, :, 1]) & (found != 0), twice, found)
+
+
+Arithmetic = Exact | Rounding
+
+
+def evaluated(program: Program, how: Arithmetic) -> dict[Node, Array]:
+    """Every node of a Program -> [planes, ranks, size]; kept with the Program."""
+    key = f"all elements, {type(how).__name__}"
+    if key not in program.facts:
+        program.facts[key] = values(program, how, {})
+    return program.facts[key]  # type: ignore[no-any-return]
+
+
+def values(program: Program, how: Arithmetic, known: dict[Node, Array]) -> dict[Node, Array]:
+    """As `evaluated`, given some of them."""
+    held = dict(known)
+    for x in topological(program.outputs.values(), known):
+        held[x] = _value(x, [held[y] for y in x.operands], how, program.problem.ranks)
+    return held
+
+
+def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
+    match x.kind:
+        case Kind.INPUT:
+            random = np.random.default_rng(zlib.crc32(repr(x.port).encode()))
+            data = how.drawn(random, (1 if x.attr.equal else ranks, x.size))
+            return np.broadcast_to(data, (how.planes, ranks, x.size))
+        case Kind.VIEW:
+            zero = np.zeros((how.planes, ranks, 1), np.int64)
+            table = np.broadcast_to(x.map.table(), (ranks, x.size))
+            return np.take_along_axis(np.concatenate([*below, zero], 2), table[None], 2)
+        case Kind.SCALE:
+            return how.scale(below[0], x)
+        case Kind.CAST:
+            return how.cast(below[0], x)
+        case Kind.SUM:
+            return how.reduce(below[0].reshape(how.planes, ranks, x.count, x.size), x)
+        case Kind.COLLECTIVE_PERMUTE:
+            source = np.array(x.sources)
+            return np.where(source[:, None] >= 0, below[0][:, source], 0)
+    found = np.empty((how.planes, ranks, x.size), np.int64)
+    for group in x.groups.members:
+        came = below[0][:, list(group)]  # [planes, members, size]
+        found[:, list(group)] = _grouped(x, came, how)
+    return found
+
+
+def _grouped(x: Node, came: Array, how: Arithmetic) -> Array:
+    """What the members of one group get of what they gave."""
+    planes, g, size = came.shape
+    match x.kind:
+        case Kind.ALL_GATHER:
+            return np.repeat(came.reshape(planes, 1, g * size), g, 1)
+        case Kind.ALL_TO_ALL:
+            return came.reshape(planes, g, g, -1).swapaxes(1, 2).reshape(planes, g, size)
+        case Kind.ALL_REDUCE:
+            return np.repeat(how.reduce(came[:, None], x), g, 1)
+        case _:
+            return how.reduce(came.reshape(planes, g, g, -1).swapaxes(1, 2), x)
+
+
+def differs(result: Program, program: Program, how: Callable[[], Arithmetic] = Exact) -> str:
+    """The first output on which two Programs of one Problem differ; empty if none."""
+    before = evaluated(program, how())
+    after = values(result, how(), before)
+    for port, x in program.outputs.items():
+        wrong = (after[result.outputs[port]] != before[x]).any(0)
+        if wrong.any():
+            rank, element = np.argwhere(wrong)[0].tolist()
+            return f"output {port}, rank {rank}, element {element}"
+    return ""
+
+
+def loses(program: Program) -> bool:
+    """True if something is summed, scaled or cast in 16 bits."""
+    return any(_loses(x) for x in program.nodes)
+
+
+def _loses(x: Any) -> bool:
+    if x.dtype.bytes > 2:
+        return False
+    if x.kind is Kind.SCALE:
+        return not is_power_of_two(x.ratio)
+    return x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)

@@ -1,0 +1,178 @@
+"""What a rule promises besides equality: labels, sizes, caps, groups. A promise says what is wrong, or nothing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from overlayccl_core.program.kinds import DType, IssueOrder, Kind, Label
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import payload_bytes
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.classes import tiers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A rule that was applied at the sites of a class."""
+
+    program: Program
+    sites: Sequence[Node]
+    knob: str
+    result: Program
+
+    @property
+    def fresh(self) -> list[Node]:
+        """The collectives that were not there before."""
+        before = set(self.program.collectives)
+        return [x for x in self.result.collectives if x not in before]
+
+    @property
+    def gone(self) -> list[Node]:
+        """The sites that are no more."""
+        after = set(self.result.collectives)
+        return [x for x in self.sites if x not in after]
+
+
+Promise = Callable[[Applied], str]
+
+
+def labels(program: Program) -> set[Label]:
+    """The labels of its collectives."""
+    return {x.label for x in program.collectives}
+
+
+def payload(program: Program) -> int:
+    """Bytes of all collectives on one rank."""
+    return sum(payload_bytes(x) for x in program.collectives)
+
+
+def no_new_label(a: Applied) -> str:
+    """What replaces a collective has its label."""
+    new = {x.label for x in a.fresh} - labels(a.program)
+    return f"made up the labels {new}" if new else ""
+
+
+def every_label_stays(a: Applied) -> str:
+    """Nothing changed its graph or its order."""
+    lost = labels(a.program) - labels(a.result)
+    return f"lost the labels {lost}" if lost else no_new_label(a)
+
+
+def only_graphs_go(a: Applied) -> str:
+    """No graph at what the class became; issue orders as before."""
+    wanted = {replace(x.label, copy="") for x in a.sites}
+    if not wanted <= labels(a.result):
+        return f"there should be the labels {wanted}"
+    new = labels(a.result) - labels(a.program) - wanted
+    return f"made up the labels {new}" if new else ""
+
+
+def only_order_changes(a: Applied) -> str:
+    """The class is early; graphs as before."""
+    wanted = {replace(x.label, issue=IssueOrder.EARLY) for x in a.sites}
+    if not wanted <= labels(a.result):
+        return f"there should be the labels {wanted}"
+    new = labels(a.result) - labels(a.program) - wanted
+    return f"made up the labels {new}" if new else ""
+
+
+def moves_less(a: Applied) -> str:
+    """Fewer bytes, or it was for nothing."""
+    before, after = payload(a.program), payload(a.result)
+    return "" if after < before else f"moves {after} bytes instead of {before}"
+
+
+def moves_no_more(a: Applied) -> str:
+    """At most as many bytes."""
+    before, after = payload(a.program), payload(a.result)
+    return "" if after <= before else f"moves {after} bytes instead of {before}"
+
+
+def talks_less(a: Applied) -> str:
+    """Fewer collectives, since members that hold the same say nothing."""
+    before, after = len(a.program.collectives), len(a.result.collectives)
+    return "" if after < before else f"{after} collectives instead of {before}"
+
+
+def several_members(a: Applied) -> str:
+    """Groups of one rank are left alone: nothing moves there."""
+    alone = [x for x in a.gone if x.groups.size == 1]
+    return f"rewrote {len(alone)} collectives of groups of one rank" if alone else ""
+
+
+def within_the_cap(a: Applied) -> str:
+    """A bucket of several values holds at most the knob's share of the class."""
+    if a.knob == "all":
+        return talks_less(a)
+    whole = sum(x.operands[0].bytes for x in a.sites)
+    parts = Fraction(1, 1) if a.knob.endswith("MiB") else Fraction(a.knob)
+    alone = max(x.operands[0].bytes for x in a.sites)
+    cap = max(whole * parts, Fraction(alone))
+    above = [x for x in a.fresh if x.kind is a.sites[0].kind and x.operands[0].bytes > cap]
+    return f"buckets of {above} above {cap} bytes" if above else talks_less(a)
+
+
+def in_parts(a: Applied) -> str:
+    """Each site into the knob's number of parts, or as many as it has columns, of sizes that differ by one."""
+    for x in a.gone:
+        rows = x.groups.size if x.kind in (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL) else 1
+        width = x.operands[0].size // rows
+        parts = min(int(a.knob), width)
+        allowed = {rows * (width // parts), rows * -(-width // parts)}
+        alike = [y for y in a.result.collectives if y.kind is x.kind and y.label == x.label]
+        if not any(y.operands[0].size in allowed for y in alike):
+            return f"no part of {x} has {sorted(allowed)} elements"
+    return "" if a.gone else "cut nothing"
+
+
+def narrow_on_the_wire(a: Applied) -> str:
+    """What is new moves elements of the knob's type."""
+    wide = [x for x in a.gone if x.dtype.bytes <= DType(a.knob).bytes]
+    return f"{wide} were narrow enough" if wide else ""
+
+
+def over_tiers(a: Applied) -> str:
+    """What replaces the world's collectives runs in nodes and across them."""
+    found = tiers(a.program.problem.case)
+    kept = [x for x in a.gone if not x.groups.is_world]
+    if found is None or kept:
+        return f"there are the tiers {found}; {kept} were not of the world"
+    return ""
+
+
+def only_permutes(a: Applied) -> str:
+    """What is new among the class's kind depends on something that is new; the class itself is gone."""
+    left = [x for x in a.sites if x in set(a.result.collectives) and x.groups.size > 1]
+    return f"{left} stayed" if left else ""
+
+
+def promises(rule: str) -> tuple[Promise, ...]:
+    """What a rule is held to."""
+    return PROMISES.get(rule, ()) or (no_new_label,)
+
+
+PROMISES: dict[str, tuple[Promise, ...]] = {
+    "drop_boundary": (only_graphs_go,),
+    "early_issue": (only_order_changes,),
+    "merge": (every_label_stays, within_the_cap),
+    "split": (every_label_stays, in_parts),
+    "wire_dtype": (every_label_stays, narrow_on_the_wire),
+    "ring": (no_new_label, several_members, only_permutes),
+    "two_tiers": (every_label_stays, over_tiers),
+    "reduce_scatter_all_gather": (every_label_stays, several_members),
+    "gather_and_sum": (every_label_stays, several_members),
+    "exchange_and_sum": (every_label_stays, several_members),
+    "exchange_of_copies": (every_label_stays, several_members),
+    "gather_of_copies": (no_new_label, several_members),
+    "all_reduce_of_parts": (no_new_label, several_members),
+    "all_reduce_of_gather": (no_new_label, several_members),
+    "reduce_scatter_of_sum": (no_new_label, several_members),
+    "one_reduction": (no_new_label, moves_less),
+    "equal_copies": (no_new_label, talks_less),
+    "send_what_is_read": (no_new_label, moves_less),
+    "permute_what_is_read": (no_new_label, moves_less),
+    "narrow_groups": (no_new_label, moves_less),
+    "packed_layout": (no_new_label, moves_less),
+    "scatter_what_is_read": (no_new_label, moves_no_more),
+    "disjoint_support": (no_new_label,),
+}

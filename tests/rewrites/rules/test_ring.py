@@ -1,0 +1,53 @@
+"""An exchange or a gather as permutes: one for every distance but zero."""
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.rewrites.recipe import Recipe, replay
+from tests.rewrites.rules.tried import CROSSED, PAIRS, kinds, payloads, refusal, rewritten, traced
+from tests.seed_cases import case
+
+RULE = "ring"
+
+
+@pytest.mark.parametrize(("expression", "block"), [("all_to_all(x)", 3), ("all_gather(x)", 12)])
+def test_one_permute_for_every_distance(expression: str, block: int) -> None:
+    found = rewritten(RULE, traced(f'io.write("y", {expression})', 4 * block))
+    assert kinds(found) == [Kind.COLLECTIVE_PERMUTE] * 3
+    assert payloads(found) == [block] * 3
+    sources = {x.sources for x in found.collectives}
+    assert sources == {(3, 0, 1, 2), (2, 3, 0, 1), (1, 2, 3, 0)}
+
+
+@pytest.mark.parametrize("groups", [PAIRS, CROSSED, ((3, 0), (2, 1)), ((2, 0, 3, 1),)])
+@pytest.mark.parametrize("word", ["all_to_all", "all_gather"])
+def test_blocks_arrive_in_member_order(word: str, groups: tuple[tuple[int, ...], ...]) -> None:
+    g = len(groups[0])
+    size = 12 * g if word == "all_gather" else 12
+    found = rewritten(RULE, traced(f'io.write("y", {word}(x, 0, {groups}))', size))
+    assert kinds(found) == [Kind.COLLECTIVE_PERMUTE] * (g - 1)
+
+
+def test_of_what_is_read_in_part_only_those_distances_stay() -> None:
+    body = 'io.write("y", slice_axis(all_gather(x), 0, [12, 24, 36, 0], 12))'
+    assert [x.sources for x in rewritten(RULE, traced(body, 12)).collectives] == [(1, 2, 3, 0)]
+
+
+def test_a_layout_before_the_exchange_and_its_label() -> None:
+    table = "[[0, -1, 5, 5], [1] * 4, [-1] * 4, [3, 2, 1, 0]]"
+    body = f'boundary()\nio.write("y", all_to_all(index_select(x, {table})))'
+    found = rewritten(RULE, traced(body, 4))
+    assert [x.label.copy for x in found.collectives] == ["g1"] * 3
+
+
+def test_a_group_of_one_is_refused() -> None:
+    program = traced('io.write("y", all_to_all(x, 0, ((0,), (1,), (2,), (3,))))', 12)
+    assert "side conditions" in refusal(RULE, program)
+
+
+@pytest.mark.parametrize("ranks", [2, 5, 224])
+def test_it_makes_the_known_ring(ranks: int) -> None:
+    at = catalog.build(case("uniform_a2a", ranks=ranks))
+    found = replay(Recipe(base="native", steps=((RULE, "all_to_all:world:1", ""),)), at)
+    assert found.value_digest == replay(Recipe(base="permute_ring"), at).value_digest

@@ -11,15 +11,11 @@ from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node, rebuild
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import without_talk
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
 
 KINDS = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER, Kind.ALL_GATHER, Kind.ALL_TO_ALL)
 NUMERICS = RuleNumerics.REORDERED
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

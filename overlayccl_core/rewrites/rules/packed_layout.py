@@ -19,15 +19,11 @@ from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, make_view, rebuild
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.demand import end_to_end
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, blocks_in, each, like, members
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, blocks_in, each, like, members, no_knobs
 
 KINDS = (Kind.ALL_GATHER, Kind.ALL_TO_ALL)
 NUMERICS = RuleNumerics.SAME
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

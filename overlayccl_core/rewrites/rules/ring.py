@@ -14,15 +14,11 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, make_permute, make_view
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
 
 KINDS = (Kind.ALL_TO_ALL, Kind.ALL_GATHER)
 NUMERICS = RuleNumerics.SAME
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

@@ -18,15 +18,11 @@ from overlayccl_core.program.nodes import Node, make_view
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites import demand
 from overlayccl_core.rewrites.demand import Demand
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, like
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, like, no_knobs
 
 KINDS = (Kind.ALL_GATHER,)
 NUMERICS = RuleNumerics.SAME
-
-
-def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Nothing to turn."""
-    return ("",)
+knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

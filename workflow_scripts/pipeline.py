@@ -13,12 +13,12 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.deployments.deployment import load as load_deployment
 from overlayccl_core.digest import digest
+from overlayccl_core.models import label, sites_of
 from overlayccl_core.models import load as load_model
-from overlayccl_core.models import sites_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.settings import Settings
 from overlayccl_core.settings import load as load_settings
-from overlayccl_core.stages.cases import cases_of
+from overlayccl_core.stages.cases import cases_of, cases_of_model
 
 DEPLOYMENTS = Path("config/deployments")
 
@@ -51,16 +51,44 @@ class Pipeline:
         """The Cases of a Problem."""
         return json.dumps([case.to_json() for case in self.cases[problem]], sort_keys=True)
 
+    def model_json(self, model: str) -> str:
+        """A training model's fields: a comment in its file changes nothing."""
+        return json.dumps(asdict(load_model(model)), sort_keys=True)
+
+    def problems_of_model(self, model: str) -> tuple[str, ...]:
+        """The Problems at the sites of a model's step."""
+        found = load_model(model)
+        return tuple(sorted({site.problem for site in sites_of(found, found.microbatches[0])}))
+
+    def models_of(self, problem: str) -> tuple[str, ...]:
+        """The configured models that have the Problem at a site."""
+        return tuple(name for name in self.settings.models if problem in self.problems_of_model(name))
+
+    def trained_json(self, problem: str) -> str:
+        """Case -> models (`nano m8`) that train it, of a Problem."""
+        found: dict[str, list[str]] = {}
+        for name in self.models_of(problem):
+            model = load_model(name)
+            for microbatches in model.microbatches:
+                for case in cases_of_model(model, self.deployment, microbatches).values():
+                    if case.problem == problem:
+                        found.setdefault(case.id, []).append(label(name, microbatches))
+        return json.dumps(
+            {case: list(dict.fromkeys(labels)) for case, labels in found.items()}, sort_keys=True
+        )
+
     def settings_of(self, problem: str) -> str:
         """The part of the settings that Cases are made from."""
         return self.settings.of_problem(problem).part("cases", "models")
 
-    def code(self, rule: str, problem: str | None = None) -> str:
-        """Digest of a rule's code, for its Problem if it has one."""
-        return digest(rule, *self.plugins(rule, problem))
+    def code(self, rule: str, problem: str | None = None, model: str | None = None) -> str:
+        """Digest of a rule's code, for its Problem or its model if it has one."""
+        return digest(rule, *self.plugins(rule, problem, model))
 
-    def plugins(self, rule: str, problem: str | None = None) -> tuple[str, ...]:
+    def plugins(self, rule: str, problem: str | None = None, model: str | None = None) -> tuple[str, ...]:
         """The plug-ins that a rule loads by name, as paths in the package."""
+        if model is not None:
+            return self._plugins_of_model(model)
         if rule in ("selftest", "probe", "bench"):
             return (_file("backends", self.deployment.backend),)
         if rule == "summary":
@@ -76,6 +104,12 @@ class Pipeline:
             workloads = {entry["model"] for entry in entries if "model" in entry}
             workloads |= {load_model(name).workload for name in self.settings.models}
             found += [_file("workloads", name) for name in workloads]
+        return tuple(sorted(found))
+
+    def _plugins_of_model(self, model: str) -> tuple[str, ...]:
+        problems = self.problems_of_model(model)
+        found = [_file("backends", self.deployment.backend), _file("workloads", load_model(model).workload)]
+        found += [_file(folder, name) for name in problems for folder in ("problems", "strategies")]
         return tuple(sorted(found))
 
     def _involved(self, problem: str) -> set[str]:

@@ -29,3 +29,12 @@ def line(parts: Mapping[str, str]) -> str:
     """`host node7, cpu AMD EPYC, ... #1f2e3d4c`."""
     text = ", ".join(f"{name} {value}" for name, value in parts.items())
     return f"{text} #{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def part(line: str, name: str) -> str | None:
+    """One part of a line, None if it has none: part("host a, torch 2.9 #0", "torch") is "2.9"."""
+    for text in line.rpartition(" #")[0].split(", "):
+        key, _, value = text.partition(" ")
+        if key == name:
+            return value
+    return None

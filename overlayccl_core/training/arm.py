@@ -56,7 +56,7 @@ class ArmState:
         place, parts = (rank, ranks) if self.tensor_parallel else (0, 1)
         self.pieces = Pieces(model, full, place, parts)
         self.framework = None if arm.ddp_bucket_mib is None else _framework(self.pieces, arm.ddp_bucket_mib)
-        self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE)
+        self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE, fused=True)
 
     def gradients(self, microbatches: Sequence[Tensor]) -> float:
         """Forward and backward of one step; returns the mean loss of this rank's microbatches."""

@@ -32,6 +32,7 @@ from overlayccl_core.training.plan import (
 WORKER = "overlayccl_core.training.worker"
 FOREIGN_CPU_LIMIT = 0.10
 STEP_TIMEOUT_S = 120.0
+COUNTS = ("matmuls", "matmul_digest", "collectives", "calls", "peak_activation_bytes")
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -89,7 +90,15 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
                 temporary.write_text(json.dumps(found))
                 temporary.replace(kept)
             rows += json.loads(kept.read_text())
-    return rows
+    return _with_counts(rows)
+
+
+def _with_counts(rows: Sequence[Row]) -> list[Row]:
+    """What the first launch counted in a step of an arm holds for all of its rows: the step is the same."""
+    counted = {(row["microbatches"], row["arm"]): row for row in rows if row["matmuls"] is not None}
+    return [
+        {**row, **{name: counted[row["microbatches"], row["arm"]][name] for name in COUNTS}} for row in rows
+    ]
 
 
 def _launch_quietly(training: Training, folder: Path, number: int, progress: Progress) -> list[Row]:

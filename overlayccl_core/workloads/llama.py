@@ -13,7 +13,8 @@ def parameter_sizes(
     """(name, shape) of every parameter, in the order of the forward pass.
 
     Touvron et al. 2023: RMSNorm before each half of a block, rotary attention without biases (as many key
-    heads as query heads), SwiGLU of `hidden` channels, a final norm, a head that is not the embedding.
+    heads as query heads), SwiGLU of `hidden` channels, a final norm, a head that is not the embedding. What
+    multiplies the same input is one matrix, as in Megatron-LM: query, key and value; gate and up.
     """
     for name, value in (("width", width), ("hidden", hidden), ("layers", layers), ("vocabulary", vocabulary)):
         if value < 1:
@@ -23,13 +24,10 @@ def parameter_sizes(
         for layer in range(layers)
         for name, shape in (
             ("attention_norm", (width,)),
-            ("query", (width, width)),
-            ("key", (width, width)),
-            ("value", (width, width)),
+            ("query_key_value", (3 * width, width)),
             ("output", (width, width)),
             ("mlp_norm", (width,)),
-            ("gate", (hidden, width)),
-            ("up", (hidden, width)),
+            ("gate_up", (2 * hidden, width)),
             ("down", (width, hidden)),
         )
     ]

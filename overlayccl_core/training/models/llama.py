@@ -15,10 +15,10 @@ from overlayccl_core.training.segments import Tensor
 from overlayccl_core.workloads.llama import parameter_sizes
 
 ROTARY_BASE = 10_000.0  # Su et al. 2021
-ROWS = ("query", "key", "value", "gate", "up")  # sharded by rows (outputs); the next ones by columns
+ROWS = {"query_key_value": 3, "gate_up": 2}  # matrices in one; each is sharded by rows (outputs)
 COLUMNS = ("output", "down")
-ATTENTION = ("attention_norm", "query", "key", "value", "output")
-MLP = ("mlp_norm", "gate", "up", "down")
+ATTENTION = ("attention_norm", "query_key_value", "output")
+MLP = ("mlp_norm", "gate_up", "down")
 
 
 def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
@@ -42,7 +42,8 @@ def shard(name: str, full: Tensor, rank: int, ranks: int) -> Tensor:
     """What one rank of a tensor-parallel group holds of a parameter (or of its gradient)."""
     kind = name.rpartition(".")[2]
     if kind in ROWS:
-        return full.chunk(ranks, 0)[rank]
+        each = full.view(ROWS[kind], -1, full.shape[1])
+        return each.chunk(ranks, 1)[rank].reshape(-1, full.shape[1])
     return full.chunk(ranks, 1)[rank] if kind in COLUMNS else full
 
 
@@ -92,31 +93,27 @@ class Pieces:
 
     def _attention(self, block: int, h: Tensor) -> Tensor:
         batch, sequence, _ = h.shape
-        p = {kind: self.parameters[f"blocks.{block}.{kind}"] for kind in ("query", "key", "value", "output")}
-        q, k, v = (
-            functional.linear(h, p[kind]).view(batch, sequence, self.heads, -1).transpose(1, 2)
-            for kind in ("query", "key", "value")
-        )
-        rotation = _rotation(sequence, q.shape[-1])
-        mixed = functional.scaled_dot_product_attention(
-            _rotated(q, rotation), _rotated(k, rotation), v, is_causal=True
-        )
-        return functional.linear(mixed.transpose(1, 2).reshape(batch, sequence, -1), p["output"])
+        joined = functional.linear(h, self.parameters[f"blocks.{block}.query_key_value"])
+        apart = joined.view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = _rotated(apart[:2])
+        mixed = functional.scaled_dot_product_attention(q, k, apart[2], is_causal=True)
+        merged = mixed.transpose(1, 2).reshape(batch, sequence, -1)
+        return functional.linear(merged, self.parameters[f"blocks.{block}.output"])
 
     def _mlp(self, block: int, h: Tensor) -> Tensor:
-        gate, up, down = (self.parameters[f"blocks.{block}.{kind}"] for kind in ("gate", "up", "down"))
-        return functional.linear(functional.silu(functional.linear(h, gate)) * functional.linear(h, up), down)
+        gate, up = functional.linear(h, self.parameters[f"blocks.{block}.gate_up"]).chunk(2, -1)
+        return functional.linear(functional.silu(gate) * up, self.parameters[f"blocks.{block}.down"])
 
 
 @cache
-def _rotation(sequence: int, channels: int) -> tuple[Tensor, Tensor]:
-    """(cos, sin) [sequence, channels / 2]."""
+def _rotation(sequence: int, channels: int) -> Tensor:
+    """complex64[sequence, channels / 2]: exp(i * position * frequency)."""
     frequency = ROTARY_BASE ** (-torch.arange(0, channels, 2) / channels)
     angle = torch.arange(sequence)[:, None] * frequency
-    return angle.cos(), angle.sin()
+    return torch.polar(torch.ones_like(angle), angle)
 
 
-def _rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    cos, sin = rotation
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+def _rotated(x: Tensor) -> Tensor:
+    """[..., sequence, channels]: each pair of channels turned by its position."""
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * _rotation(x.shape[-2], x.shape[-1])).flatten(-2)

@@ -1,0 +1,168 @@
+"""train: the finalists of a model's Problems and all baseline arms, in real training steps on real ranks."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.timing import Backend, backend_of
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.models import Model
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.settings import Settings
+from overlayccl_core.stages.cases import cases_of_model
+from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.training.launches import Training, arm_site, module_name, train
+from overlayccl_core.training.plan import Arm, ArmSite, Purpose, StepSettings
+
+BASELINES = ("developer", "single_graph", "hand_bundled")
+FINALISTS = ("finalist_1", "finalist_2")
+COMPARED_BY_LOSS = ("developer", *FINALISTS)
+BIG_BATCH = "big_batch"
+DEVELOPER = "developer"
+Row = dict[str, Any]
+Steps = dict[str, list[Row]]
+
+
+def run(
+    deployment: Deployment,
+    settings: Settings,
+    model: Model,
+    finalists: Mapping[str, pl.DataFrame],
+    partial_dir: Path,
+    *,
+    progress: Callable[[str], None],
+    code: str = "",
+) -> Steps:
+    """The rows of `steps` and `stamps`. finalists: of every Problem that the model's sites need."""
+    one_fingerprint({f"{name}: finalists": frame for name, frame in finalists.items()}, "the rule bench")
+    rows = [row for frame in finalists.values() for row in frame.iter_rows(named=True)]
+    backend = backend_of(deployment)
+    arms = _Arms(model, deployment, backend, rows)
+    for microbatches in model.microbatches:
+        arms.add(microbatches)
+    training = Training(
+        model=model,
+        arms=tuple(arms.arms),
+        sources=arms.sources,
+        ranks=deployment.ranks,
+        library=deployment.library,
+        fingerprint=backend.fingerprint(deployment),
+        settings=StepSettings(
+            seconds=settings.train.seconds,
+            minimum_steps=settings.train.minimum_steps,
+            maximum_steps=settings.train.maximum_steps,
+            loss_steps=settings.train.loss_steps,
+            loss_seeds=tuple(range(settings.train.loss_seeds)),
+        ),
+        launches=settings.train.launches,
+    )
+    found = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
+    version = backend.library_version(deployment)
+    stamps = [
+        {**stamp, "library": deployment.library, "library_version": version, "calls": calls[stamp["site"]]}
+        for stamp in arms.stamps
+        if (calls := _calls(found, stamp["microbatches"], stamp["arm"]))
+    ]
+    return {"steps": [{k: v for k, v in row.items() if k != "calls"} for row in found], "stamps": stamps}
+
+
+def partial_rule(model: str) -> str:
+    """What the folders of a model's launches begin with."""
+    return f"train-{model}"
+
+
+class _Arms:
+    """The arms of a model, the sources of their modules, and what stands at which site."""
+
+    def __init__(
+        self, model: Model, deployment: Deployment, backend: Backend, finalists: Iterable[Row]
+    ) -> None:
+        self.model = model
+        self.deployment = deployment
+        self.backend = backend
+        self.rows = {(row["case"], row["arm"]): row for row in finalists if row["direction"] == "forward"}
+        self.arms: list[Arm] = []
+        self.sources: dict[str, str] = {}
+        self.stamps: list[Row] = []
+
+    def add(self, microbatches: int) -> None:
+        """Baselines and finalists that have a Program at every site, the framework's, and the merged batch."""
+        cases = cases_of_model(self.model, self.deployment, microbatches)
+        self._check(cases)
+        compared = microbatches == self.model.loss_microbatches
+        for name in (*BASELINES, *FINALISTS):
+            found = {site: self._row(case, name) for site, case in cases.items()}
+            if all(found.values()):
+                purposes = [Purpose.TIMED, Purpose.QUIET]
+                purposes += [Purpose.LOSS] if compared and name in COMPARED_BY_LOSS else []
+                sites = tuple(
+                    self._site(name, microbatches, site, cases[site], loads(row["program_json"]), row["candidate"])
+                    for site, row in found.items()
+                    if row is not None
+                )
+                self._arm(name, microbatches, sites=sites, purposes=tuple(purposes))
+        for mib in self.model.ddp_buckets_mib:
+            self._arm(f"ddp_{mib:g}", microbatches, ddp_bucket_mib=mib)
+        if microbatches > 1:
+            self._merged_batch(microbatches)
+
+    def _check(self, cases: Mapping[str, Case]) -> None:
+        for site, case in cases.items():
+            if (case.id, DEVELOPER) not in self.rows:
+                raise ValueError(
+                    f"model {self.model.name}, site {site}: table finalists has no developer's Program of {case.id}: "
+                    "run the rule `finalists` again with this model configured"
+                )
+
+    def _row(self, case: Case, arm: str) -> Row | None:
+        """What an arm has at a Case; a Case with one finalist has it in both of the finalists' arms."""
+        row = self.rows.get((case.id, arm))
+        return self.rows.get((case.id, FINALISTS[0])) if row is None and arm == FINALISTS[1] else row
+
+    def _merged_batch(self, microbatches: int) -> None:
+        """The microbatches as one batch through the developer's strategy: another computation, shown beside."""
+        model = replace(
+            self.model, batch=self.model.batch * microbatches, microbatches=(1,), loss_microbatches=1
+        )
+        sites = []
+        for site, case in cases_of_model(model, self.deployment, 1).items():
+            program = trace_source(catalog.library_source(case.problem), DEVELOPER, catalog.build(case))
+            sites.append(self._site(BIG_BATCH, microbatches, site, case, program, DEVELOPER))
+        purposes = (Purpose.TIMED, Purpose.QUIET)
+        self._arm(BIG_BATCH, microbatches, sites=tuple(sites), merged_batch=True, purposes=purposes)
+
+    def _arm(self, name: str, microbatches: int, **fields: Any) -> None:
+        self.arms.append(Arm(name=name, microbatches=microbatches, **fields))
+
+    def _site(
+        self, arm: str, microbatches: int, site: str, case: Case, program: Program, candidate: str
+    ) -> ArmSite:
+        self.sources[module_name(program.digest)] = self.backend.emit(program)
+        self.stamps.append(
+            {
+                "model": self.model.name,
+                "microbatches": microbatches,
+                "arm": arm,
+                "site": site,
+                "problem": case.problem,
+                "case": case.id,
+                "direction": "forward",
+                "candidate": candidate,
+                "program": program.digest,
+            }
+        )
+        shapes = {port: spec.shape for port, spec in program.problem.outputs.items()}
+        return arm_site(site, program.digest, case.members(), shapes)
+
+
+def _calls(rows: Iterable[Row], microbatches: int, arm: str) -> dict[str, int]:
+    """site -> library calls of a step."""
+    found = (row for row in rows if row["microbatches"] == microbatches and row["arm"] == arm)
+    return dict(next(found)["calls"])

@@ -1,0 +1,33 @@
+"""Train one model's arms."""
+
+from pathlib import Path
+
+from overlayccl_core import models
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.settings import Settings
+from overlayccl_core.stages import train
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Tables steps and stamps of one model."""
+    name, partial = command.option("model"), Path(command.option("partial"))
+    found = train.run(
+        load(command.option("deployment")),
+        Settings.from_part(command.option("settings")),
+        models.load(name),
+        {problem: command.read(FINALISTS, problem) for problem in command.option("problems").split(",")},
+        partial,
+        progress=command.say,
+        code=command.option("code"),
+    )
+    command.write({STEPS: found["steps"], STAMPS: found["stamps"]})
+    forget(partial, train.partial_rule(name))
+
+
+if __name__ == "__main__":
+    run("train", main, "deployment", "settings", "model", "problems", "partial", "code")

@@ -1,0 +1,41 @@
+"""`overlayccl report [TREE ...]`: one self-contained HTML page of what one or several runs found."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.cli.context import context
+from overlayccl_core.tables.atomic import write_bytes
+
+NAME = "report.html"
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "report", help="one HTML page, with figures, of what one or several runs found"
+    )
+    parser.add_argument(
+        "trees",
+        nargs="*",
+        type=Path,
+        metavar="TREE",
+        help="folders of runs, the default one first (default: the deployment's, results/<deployment>)",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help=f"where the page goes (default: {NAME} in the first TREE)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page. ValueError for a folder that is no run, or a damaged table."""
+    # The renderer takes half a second to import, which no other command should pay.
+    from overlayccl_core.report.page import page
+    from overlayccl_core.report.tree import trees_of
+
+    paths = arguments.trees or [context(arguments.root, arguments.deployment).results]
+    output = arguments.output or paths[0] / NAME
+    write_bytes(output, page(trees_of(paths)).encode())
+    print(output)
+    return 0

@@ -1,0 +1,169 @@
+"""Training steps by arm: times, paired ratios, losses, and which arm was chosen. Reads tables only."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.statistics import Ratio, paired_ratio
+
+DEVELOPER, SINGLE_GRAPH, HAND_BUNDLED, BIG_BATCH = "developer", "single_graph", "hand_bundled", "big_batch"
+DDP = "ddp_"
+Launches = Mapping[tuple[int, int], tuple[float, ...]]
+"""(seed, launch) -> us of the steps, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One arm's timed steps at one count of microbatches. quiet: the same without communication."""
+
+    name: str
+    timed: Launches
+    quiet: Launches
+    collectives: int | None
+    peak_activation_bytes: int | None
+
+    @property
+    def rival(self) -> bool:
+        """False for what computes something else: it is shown beside the comparison."""
+        return self.name != BIG_BATCH
+
+    @property
+    def us(self) -> Ratio | None:
+        """A step: median over launches of the launch's median, with its interval over launches and steps."""
+        return over_launches(self.timed)
+
+    @property
+    def quiet_us(self) -> Ratio | None:
+        """The same of the step without communication."""
+        return over_launches(self.quiet)
+
+    def speedup_over(self, other: "Arm") -> Ratio | None:
+        """`other`'s step over this one's, paired step by step within launches; None without a common launch."""
+        common = [
+            (other.timed[key], mine)
+            for key, mine in self.timed.items()
+            if len(other.timed.get(key, ())) == len(mine)
+        ]
+        return paired_ratio(common) if common else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All arms of a model at one count of microbatches. chosen: the arm that is deployed, None if not known."""
+
+    model: str
+    microbatches: int
+    arms: Mapping[str, Arm]
+    chosen: str | None
+    launches: int
+    disturbed: int
+
+    @property
+    def name(self) -> str:
+        """`nano, 8 microbatches`."""
+        return f"{self.model}, {self.microbatches} microbatch{'es' if self.microbatches != 1 else ''}"
+
+    @property
+    def rivals(self) -> tuple[Arm, ...]:
+        """The arms of the comparison, the developer's first, then the slower before the faster."""
+        found = [arm for arm in self.arms.values() if arm.rival and arm.us is not None]
+        return tuple(sorted(found, key=lambda arm: (arm.name != DEVELOPER, -_value(arm.us))))
+
+    @property
+    def best_other(self) -> Arm | None:
+        """The fastest arm that anybody could have written: neither the chosen one nor another finalist."""
+        found = [a for a in self.rivals if a.name != self.chosen and not a.name.startswith("finalist")]
+        return min(found, key=lambda arm: _value(arm.us), default=None)
+
+
+def runs_of(steps: pl.DataFrame, choice: pl.DataFrame | None) -> list[Run]:
+    """The runs of one model's table `steps`, fewer microbatches first; choice: rows of all Problems."""
+    found = []
+    for microbatches in sorted(steps["microbatches"].unique()):
+        rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != "loss"))
+        if rows.is_empty():
+            continue
+        timed = rows.filter(pl.col("purpose") == "timed")
+        once = timed.unique(["seed", "launch"])
+        found.append(
+            Run(
+                model=rows["model"][0],
+                microbatches=microbatches,
+                arms={name: _arm(name, rows) for name in timed["arm"].unique(maintain_order=True)},
+                chosen=_chosen(rows["model"][0], microbatches, choice),
+                launches=once.height,
+                disturbed=int(timed.filter("disturbed").unique(["seed", "launch"]).height),
+            )
+        )
+    return found
+
+
+def over_launches(launches: Launches) -> Ratio | None:
+    """Median over launches of the median step in us, with the interval of DESIGN's paired ratio."""
+    sides: list[tuple[Sequence[float], Sequence[float]]] = [
+        (us, [1.0] * len(us)) for us in launches.values() if us
+    ]
+    return paired_ratio(sides) if sides else None
+
+
+def ddp_arms(run: Run) -> list[Arm]:
+    """torch DDP with each of its bucket sizes, where that was trained."""
+    return [arm for arm in run.arms.values() if arm.name.startswith(DDP)]
+
+
+def arm_label(name: str) -> str:
+    """An arm's name for people."""
+    if name.startswith(DDP):
+        return f"torch DDP, {name.removeprefix(DDP)} MiB"
+    return name.replace("_", " ")
+
+
+def arm_meaning(name: str) -> str:
+    """What an arm is, for somebody who has not read anything else."""
+    known = {
+        DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
+        SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
+        HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
+        BIG_BATCH: "all microbatches computed as one batch: other matrix products, so no rival",
+        "finalist_1": "first of the bench",
+        "finalist_2": "second of the bench",
+    }
+    if name.startswith(DDP):
+        return "torch's own DistributedDataParallel with this bucket size"
+    return known.get(name, "")
+
+
+def _arm(name: str, rows: pl.DataFrame) -> Arm:
+    mine = rows.filter(pl.col("arm") == name)
+    timed = mine.filter(pl.col("purpose") == "timed")
+    return Arm(
+        name=name,
+        timed=_launches(timed.iter_rows(named=True)),
+        quiet=_launches(mine.filter(pl.col("purpose") == "quiet").iter_rows(named=True)),
+        collectives=_first_known(timed["collectives"]),
+        peak_activation_bytes=_first_known(timed["peak_activation_bytes"]),
+    )
+
+
+def _first_known(values: pl.Series) -> int | None:
+    """Arms are inspected in one launch."""
+    return next(iter(values.drop_nulls()), None)
+
+
+def _launches(rows: Iterable[Mapping[str, Any]]) -> Launches:
+    return {(row["seed"], row["launch"]): tuple(row["steps_us"]) for row in rows}
+
+
+def _chosen(model: str, microbatches: int, choice: pl.DataFrame | None) -> str | None:
+    """The arm that `choice` names at the Cases that were trained in this run; None where they do not agree."""
+    if choice is None:
+        return None
+    here = pl.col("trained_in").str.split(", ").list.contains(f"{model} m{microbatches}")
+    arms = set(choice.filter(here)["arm"])
+    return arms.pop() if len(arms) == 1 else None
+
+
+def _value(us: Ratio | None) -> float:
+    return us.value if us is not None else float("inf")

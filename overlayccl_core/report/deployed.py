@@ -1,0 +1,239 @@
+"""What is deployed, what its modules said they ran, and under which conditions everything was measured."""
+
+import json
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from overlayccl_core import statistics
+from overlayccl_core.report.arms import DEVELOPER
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Table,
+    Text,
+    columns_ratio,
+    count,
+    duration,
+    missing,
+    ms,
+    percent,
+    times,
+)
+from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+
+OVERSUBSCRIBED = (
+    "There were more ranks than cores here: ranks waited for the operating system's scheduler far more than for any "
+    "wire, and a small collective cost milliseconds that it would not cost on a cluster. Read these figures as a test "
+    "that the pipeline finds and proves what its probes promise, not as what a cluster will gain."
+)
+OWN_CORES = "Every rank had a core of its own."
+NOT_EMULATED = (
+    "Nothing here is emulated: every time is of real processes that ran the library's real collectives, and every "
+    "trained step computed real gradients."
+)
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """Choice by Case, files, stamps."""
+    return [*_choices(tree), *_files(tree), *_stamps(tree)]
+
+
+def conditions(tree: Tree) -> list[Block]:
+    """Host, oversubscription, disturbed launches, repeat errors, how long phases took."""
+    found: list[Block] = [Text(text=f"{_ranks(tree)} {NOT_EMULATED}", tone="warning" if _over(tree) else "plain")]
+    rows = _measured(tree)
+    if rows:
+        found.append(
+            Table(
+                title="What was measured, and how well it repeats",
+                headers=("measurement", "launches", "disturbed launches", "repeat error"),
+                rows=tuple(rows),
+                numeric=frozenset({1, 2, 3}),
+            )
+        )
+    fingerprints = _fingerprints(tree)
+    if fingerprints:
+        found.append(Text(text="Measured on: " + "; ".join(fingerprints)))
+    versions = tree.versions("summary") or tree.versions("probes")
+    if versions:
+        found.append(Text(text=f"Computed on: {versions}"))
+    found.append(
+        _phases(tree) if tree.phases else missing("No job of this run has left its duration.", "")
+    )
+    return found
+
+
+def _choices(tree: Tree) -> list[Block]:
+    if tree.choice is None or tree.choice.is_empty():
+        return [missing("Nothing was chosen in this run.", "Choose: snakemake --profile local all")]
+    rows = []
+    for row in tree.choice.sort("case", "direction", descending=[False, True]).iter_rows(named=True):
+        recipe = json.loads(row["recipe"])
+        rows.append(
+            (
+                row["case"],
+                row["direction"],
+                row["candidate"],
+                _recipe(recipe),
+                row["numerics"],
+                times(columns_ratio(row["speedup"], row["speedup_low"], row["speedup_high"])),
+                times(columns_ratio(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])),
+                ms(row["predicted_pair_us"]),
+                row["trained_in"] or "no model",
+                row["reason"],
+            )
+        )
+    kept = tree.choice.filter(pl.col("arm") == DEVELOPER).height
+    said = f"{count(tree.choice.height, 'Case and direction', 'Cases and directions')} with a choice"
+    said += f"; in {kept} nothing beats the baseline, and developer's calls stay." if kept else "."
+    return [
+        Text(text=said),
+        Table(
+            title="What is deployed at each Case",
+            headers=(
+                "Case",
+                "direction",
+                "candidate",
+                "how it is made",
+                "numerics",
+                "call: faster than developer (bench, 95% interval)",
+                "step: faster than developer (95% interval)",
+                "price of forward + backward",
+                "trained in",
+                "why",
+            ),
+            rows=tuple(rows),
+            numeric=frozenset({5, 6, 7}),
+        ),
+    ]
+
+
+def _recipe(recipe: dict[str, Any]) -> str:
+    """`developer, then merge(all_reduce:world:1, all)`."""
+    base = recipe["base"]
+    name = base if isinstance(base, str) else f"backward of {_recipe(base['transpose_of'])}"
+    steps = [f"{rule}({', '.join(part for part in (place, knob) if part)})" for rule, place, knob in recipe["steps"]]
+    return ", then ".join([name, *steps])
+
+
+def _files(tree: Tree) -> list[Block]:
+    files = sorted(p for p in (tree.path / "deploy").glob("*") if p.suffix in (".py", ".json"))
+    if not files:
+        return [missing("No module was deployed in this run.", "")]
+    meaning = {".py": "the module: needs torch and nothing of OverlayCCL", ".json": "its predicted and measured figures"}
+    return [
+        Table(
+            title="Files to take away",
+            headers=("file", "what it is", "size"),
+            rows=tuple((f"deploy/{p.name}", meaning[p.suffix], f"{p.stat().st_size / 1024:.1f} KiB") for p in files),
+            numeric=frozenset({2}),
+        )
+    ]
+
+
+def _stamps(tree: Tree) -> list[Block]:
+    stamps = tree.of_models(STAMPS)
+    if stamps is None:
+        return []
+    rows = [
+        (
+            f"{row['model']}, {row['microbatches']}",
+            row["arm"].replace("_", " "),
+            row["site"],
+            row["direction"],
+            row["candidate"],
+            row["program"][:8],
+            f"{row['library']} {row['library_version']}",
+            str(row["calls"]),
+        )
+        for row in stamps.iter_rows(named=True)
+    ]
+    return [
+        Table(
+            title="Stamps: what the modules themselves say ran in a training step",
+            headers=(
+                "model, microbatches",
+                "arm",
+                "site",
+                "direction",
+                "candidate",
+                "digest",
+                "library",
+                "library calls a step",
+            ),
+            rows=tuple(rows),
+            numeric=frozenset({7}),
+            folded=True,
+        )
+    ]
+
+
+def _frames(tree: Tree) -> dict[str, pl.DataFrame]:
+    probes, bench, steps = tree.table(PROBES, "probes"), tree.of_problems(BENCH), tree.of_models(STEPS)
+    named = {"probes of the cost model": probes, "bench of candidates": bench, "training steps": steps}
+    return {name: frame for name, frame in named.items() if frame is not None}
+
+
+def _measured(tree: Tree) -> list[tuple[str, str, str, str]]:
+    found = []
+    for name, frame in _frames(tree).items():
+        training = "steps_us" in frame.columns
+        keys = ["model", "microbatches", "purpose", "seed"] if training else []
+        owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns else []
+        launches = frame.select(*owner, *keys, "launch", "disturbed").unique()
+        samples = frame.filter(pl.col("purpose") == "timed")["steps_us"] if training else frame["samples_us"]
+        error = statistics.repeat_error(s for s in samples.to_list() if len(s) > 1)
+        found.append(
+            (
+                name,
+                str(launches.drop("disturbed").unique().height),
+                str(launches.filter("disturbed").height),
+                percent(error) if error == error else NOTHING,
+            )
+        )
+    return found
+
+
+def _over(tree: Tree) -> bool:
+    return any(frame["oversubscribed"].any() for frame in _frames(tree).values())
+
+
+def _ranks(tree: Tree) -> str:
+    return OVERSUBSCRIBED if _over(tree) else OWN_CORES if _frames(tree) else "Nothing was measured in this run."
+
+
+def _fingerprints(tree: Tree) -> list[str]:
+    found = {f for frame in _frames(tree).values() for f in frame["fingerprint"].unique()}
+    return sorted(found)
+
+
+def _phases(tree: Tree) -> Figure:
+    rows = [
+        {"phase": phase.name, "s": phase.seconds, "label": duration(phase.seconds), "text": f"{phase.name}: {duration(phase.seconds)}"}
+        for phase in tree.phases
+    ]
+    most = max(row["s"] for row in rows)
+
+    def build(width: int) -> Any:
+        bars = alt.Chart(alt.InlineData(values=rows)).encode(
+            y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150)),
+        )
+        drawn = bars.mark_bar(color=Ink.BLUE.value, height=13).encode(
+            x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * 1.3])), description="text:N"
+        )
+        labels = bars.mark_text(align="left", dx=5, color=Ink.TEXT.value).encode(x="s:Q", text="label:N")
+        return styled((drawn + labels).properties(height=alt.Step(21)), width)
+
+    total = duration(sum(phase.seconds for phase in tree.phases))
+    return figure(
+        f"{tree.name}: how long each rule ran",
+        f"Wall-clock seconds of the last run of each rule; together {total}, though some ran side by side.",
+        build,
+    )

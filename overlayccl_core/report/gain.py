@@ -1,0 +1,150 @@
+"""Where the gain comes from: from developer's step to the chosen one, one change at a time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from overlayccl_core.report.arms import DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Arm, Run, arm_label
+from overlayccl_core.report.blocks import Block, Text, missing, ms, times
+from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, styled
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.statistics import Ratio
+
+CHANGES = {
+    SINGLE_GRAPH: "schedule: no boundaries",
+    HAND_BUNDLED: "merging calls",
+    "chosen": "another primitive",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One bar of the waterfall, in us: from where the step before left it. ratio: old over new, paired."""
+
+    label: str
+    from_us: float
+    to_us: float
+    ratio: Ratio | None
+    whole: bool = False
+
+
+def changes(run: Run) -> list[Change]:
+    """developer, what each arm on the way changes, chosen; [] where developer or chosen was not trained.
+
+    An arm that was not trained, or that is the chosen one itself, is no step of its own.
+    """
+    developer = run.arms.get(DEVELOPER)
+    chosen = run.arms.get(run.chosen) if run.chosen else None
+    if developer is None or chosen is None or developer.us is None or chosen.us is None:
+        return []
+    path: list[tuple[str, Arm]] = [
+        (label, run.arms[name])
+        for name, label in CHANGES.items()
+        if name in run.arms and name != run.chosen and run.arms[name].us is not None
+    ]
+    last = CHANGES.get(chosen.name, CHANGES["chosen"])
+    if chosen is not developer:
+        path = [step for step in path if chosen.name not in CHANGES or _before(step[1].name, chosen.name)]
+        path.append((last, chosen))
+    else:
+        path = []
+    found = [Change(label=DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
+    before = developer
+    for label, arm in path:
+        assert before.us is not None and arm.us is not None  # held above
+        found.append(
+            Change(label=label, from_us=before.us.value, to_us=arm.us.value, ratio=arm.speedup_over(before))
+        )
+        before = arm
+    found.append(Change(label="chosen", from_us=0, to_us=chosen.us.value, ratio=None, whole=True))
+    return found
+
+
+def _before(arm: str, chosen: str) -> bool:
+    order = list(CHANGES)
+    return order.index(arm) < order.index(chosen)
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """A waterfall for each run."""
+    if not tree.runs:
+        return [missing("No model was trained in this run, so there is no gain to take apart.", "")]
+    found: list[Block] = [Text(text=READING)]
+    for run in tree.runs:
+        steps = changes(run)
+        if len(steps) > 2:
+            found.append(_figure(run, steps))
+        elif steps:
+            found.append(Text(text=f"{run.name}: developer's own calls are deployed; there is no gain.", tone="warning"))
+        else:
+            found.append(
+                missing(f"{run.name}:", "developer or the chosen arm was not timed, so there is no waterfall.")
+            )
+    return found
+
+
+READING = (
+    "Each bar starts where the one before ended. Schedule: the same library calls without boundaries between them, in "
+    "the order that lets independent ones overlap (arm single graph). Merging: calls that can be one become one, by "
+    "hand (arm hand bundled). Primitive: what the search put in place of the collectives themselves (the chosen arm). "
+    "The ratio at a bar is old over new, paired within launches, with its 95% interval."
+)
+
+
+def _figure(run: Run, steps: list[Change]) -> Figure:
+    order = [step.label for step in steps]
+    developer = run.arms[DEVELOPER]
+
+    def build(width: int) -> Any:
+        rows = [_row(step, short=is_narrow(width)) for step in steps]
+        most = max(row["end"] for row in rows) * (1.65 if is_narrow(width) else 1.35)
+        y = alt.Y("change:N", title=None, sort=order, axis=alt.Axis(labelLimit=110 if is_narrow(width) else 220))
+        bars = alt.Chart(alt.InlineData(values=rows)).encode(y=y)
+        drawn = bars.mark_bar(height=22).encode(
+            x=alt.X("start:Q", title="step time, ms", scale=alt.Scale(domain=[0, most])),
+            x2="end:Q",
+            color=alt.Color(
+                "effect:N",
+                title=None,
+                scale=alt.Scale(
+                    domain=["whole step", "faster by", "slower by"],
+                    range=[Ink.GREY.value, Ink.BLUE.value, Ink.ORANGE.value],
+                ),
+            ),
+            description="text:N",
+        )
+        labels = bars.mark_text(align="left", dx=6, color=Ink.TEXT.value, fontSize=12).encode(
+            x="right:Q", text="label:N"
+        )
+        layers = drawn + labels
+        if developer.quiet_us is not None:
+            floor = [{"start": developer.quiet_us.value / 1e3, "text": "developer's step without communication"}]
+            layers += (
+                alt.Chart(alt.InlineData(values=floor))
+                .mark_rule(strokeDash=[4, 3], color=Ink.TEXT.value, strokeWidth=1.5)
+                .encode(x="start:Q", description="text:N")
+            )
+        return styled(layers.properties(height=alt.Step(38)), width)
+
+    return figure(
+        f"{run.name}: from developer's step to {arm_label(run.chosen or '')}'s",
+        "Dashed: developer's step without communication, the part of it that no collective has to answer for.",
+        build,
+    )
+
+
+def _row(step: Change, *, short: bool) -> dict[str, Any]:
+    change = step.to_us - step.from_us
+    label = ms(step.to_us) if step.whole else f"{'+' if change > 0 else '-'}{ms(abs(change))}"
+    if step.ratio is not None:
+        label += f", {times(step.ratio).partition(' ')[0] if short else times(step.ratio)}"
+    return {
+        "change": step.label,
+        "start": step.from_us / 1e3,
+        "end": step.to_us / 1e3,
+        "right": max(step.from_us, step.to_us) / 1e3,
+        "effect": "whole step" if step.whole else "slower by" if change > 0 else "faster by",
+        "label": label,
+        "text": f"{step.label}: {label}",
+    }

@@ -1,0 +1,62 @@
+"""The report: one self-contained HTML page of one or several runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from overlayccl_core.report import deployed, gain, headline, prediction, rejected, training
+from overlayccl_core.report.blocks import Cards, Section
+from overlayccl_core.report.tree import Tree
+
+TITLES = {
+    "worth": ("What it is worth", headline.blocks),
+    "gain": ("Where the gain comes from", gain.blocks),
+    "deployed": ("What is deployed", deployed.blocks),
+    "model": ("Predicted and measured", prediction.blocks),
+    "training": ("Training as it went", training.blocks),
+    "rejected": ("What was not taken, and why", rejected.blocks),
+    "conditions": ("How it was measured", deployed.conditions),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What the page says of one run. label: the run's name for people; about: where its figures are from."""
+
+    name: str
+    label: str
+    about: str
+    cards: Cards
+    sections: tuple[Section, ...]
+
+
+def page(trees: Sequence[Tree]) -> str:
+    """The HTML. The first run comes first, and is called the default one where there are others."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (Path(__file__).parent / "style.css").read_text()
+    parts = [_part(tree, first=number == 0 and len(trees) > 1) for number, tree in enumerate(trees)]
+    template = environment.get_template("page.html.jinja")
+    return template.render(trees=parts, style=jinja2.utils.markupsafe.Markup(style))
+
+
+def _part(tree: Tree, *, first: bool) -> Part:
+    models = ", ".join(tree.models) or "no model"
+    about = f"{tree.path.as_posix()}: problems {', '.join(tree.problems) or 'none'}; trained {models}."
+    return Part(
+        name=tree.name,
+        label=f"Run {tree.name}" + (" (default)" if first else ""),
+        about=about,
+        cards=headline.cards_of(tree),
+        sections=tuple(
+            Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(blocks(tree)))
+            for name, (title, blocks) in TITLES.items()
+        ),
+    )

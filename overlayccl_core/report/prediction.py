@@ -1,0 +1,231 @@
+"""Predicted against measured times: of what was benched and of the held-out Programs, beside the repeat error."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from overlayccl_core import statistics
+from overlayccl_core.costmodel.price import price
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing, ms, percent
+from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.theta import THETA
+
+HELD_OUT = "held-out mixed Programs"
+_COLORS = (Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.YELLOW)
+_SHAPES = ("square", "triangle-up", "diamond", "cross")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A Program: what the model says, what was measured, and which set it is of."""
+
+    name: str
+    group: str
+    predicted_us: float
+    measured: Measurement
+
+    @property
+    def measured_us(self) -> float:
+        """The estimate over rounds."""
+        return self.measured.estimate.value
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """The scatter plot, the figures beside the repeat error, and the regret of every choice."""
+    found = points(tree)
+    parts: list[Block] = []
+    if found:
+        parts += [_reading(found), _figure(tree, found)]
+    else:
+        parts.append(
+            missing("No Program was both priced and measured in this run.", "Measure: snakemake --profile local all")
+        )
+    frames = [f for f in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY)) if f is not None]
+    if frames:
+        parts.append(_fidelity(pl.concat(frames)))
+    parts += _regret(tree)
+    return parts
+
+
+def points(tree: Tree) -> list[Point]:
+    """Every held-out Program and every benched candidate that has a price by this run's theta."""
+    theta, fidelity = tree.table(THETA, "theta"), tree.table(FIDELITY, "fidelity")
+    if theta is None or fidelity is None:
+        return []
+    model = Theta.from_rows(
+        theta.iter_rows(named=True),
+        residual_low=fidelity["residual_low"][0],
+        residual_high=fidelity["residual_high"][0],
+    )
+    found: list[Point] = []
+    probes = tree.table(PROBES, "probes")
+    if probes is not None:
+        found += _priced(probes.filter(pl.col("role") == "heldout"), model, lambda row: (row["probe"], HELD_OUT))
+    bench = tree.of_problems(BENCH)
+    if bench is not None:
+        found += _priced(
+            bench,
+            model,
+            lambda row: (
+                f"{row['candidate']}, {row['case']}, {row['direction']}",
+                row["case"].partition("/")[0],
+            ),
+        )
+    return found
+
+
+def _priced(frame: pl.DataFrame, theta: Theta, named: Any) -> Iterator[Point]:
+    measured = measurements(frame.iter_rows(named=True))
+    for row in frame.unique("program", keep="first", maintain_order=True).iter_rows(named=True):
+        if row["program"] not in measured:
+            continue
+        us = price(loads(row["program_json"]), theta).us
+        if us is not None and us > 0:
+            name, group = named(row)
+            yield Point(name=name, group=group, predicted_us=us, measured=measured[row["program"]])
+
+
+def _reading(found: Iterable[Point]) -> Text:
+    ratios = np.array([p.predicted_us / p.measured_us for p in found])
+    return Text(
+        text=(
+            f"{count(len(ratios), 'Program')} with a price and a measurement. The model is median "
+            f"{percent(float(np.median(np.abs(ratios - 1))))} off; measuring the same Programs twice (even against odd "
+            f"rounds) gives a median difference of {percent(_repeat(found))}, and no model can be asked to be closer "
+            "than that. Times are those of one call on the slowest rank."
+        )
+    )
+
+
+def _repeat(found: Iterable[Point]) -> float:
+    return statistics.repeat_error(p.measured.samples_us for p in found)
+
+
+def _figure(tree: Tree, found: list[Point]) -> Figure:
+    groups = sorted({p.group for p in found} - {HELD_OUT})
+    known = [HELD_OUT, *groups]
+    repeat = _repeat(found)
+    rows = [
+        {
+            "predicted": p.predicted_us / 1e3,
+            "measured": p.measured_us / 1e3,
+            "set": p.group,
+            "text": f"{p.name}: predicted {ms(p.predicted_us)}, measured {ms(p.measured_us)}",
+        }
+        for p in found
+    ]
+    every = [us / 1e3 for p in found for us in (p.predicted_us, p.measured_us)]
+    ends = [min(every) / 1.2, max(every) * 1.2]
+    band = [{"x": at, "low": at * (1 - repeat), "high": at * (1 + repeat), "same": at} for at in ends]
+
+    def build(width: int) -> Any:
+        scale = alt.Scale(type="log", domain=ends, nice=False)
+        x = alt.X("x:Q", scale=scale, title="measured, ms")
+        area = (
+            alt.Chart(alt.InlineData(values=band))
+            .mark_area(color=Ink.MUTED.value, opacity=0.22, clip=True)
+            .encode(x=x, y=alt.Y("low:Q", scale=scale, title="predicted, ms"), y2="high:Q")
+        )
+        line = (
+            alt.Chart(alt.InlineData(values=band)).mark_line(color=Ink.MUTED.value, strokeWidth=1).encode(x=x, y="same:Q")
+        )
+        dots = (
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_point(filled=True, size=45, opacity=0.8)
+            .encode(
+                x=alt.X("measured:Q", scale=scale, title="measured, ms (log)"),
+                y=alt.Y("predicted:Q", scale=scale, title="predicted, ms (log)"),
+                color=alt.Color(
+                    "set:N",
+                    title=None,
+                    scale=alt.Scale(
+                        domain=known,
+                        range=[Ink.BLUE.value, *(_COLORS[n % len(_COLORS)].value for n in range(len(groups)))],
+                    ),
+                ),
+                shape=alt.Shape(
+                    "set:N",
+                    title=None,
+                    scale=alt.Scale(
+                        domain=known, range=["circle", *(_SHAPES[n % len(_SHAPES)] for n in range(len(groups)))]
+                    ),
+                ),
+                description="text:N",
+            )
+        )
+        return styled((area + line + dots).properties(height=min(width, 460) - 60), width)
+
+    return figure(
+        f"{tree.name}: predicted against measured time of a call",
+        f"Every dot is a Program; on the line the prediction is right. Grey band: the repeat error, "
+        f"{percent(repeat)} either way. Held-out Programs were drawn at random and never used in the fit.",
+        build,
+    )
+
+
+def _fidelity(rows: pl.DataFrame) -> Table:
+    return Table(
+        title="How right the model was, beside how well the measurement repeats itself",
+        headers=(
+            "Programs of",
+            "Programs",
+            "rounds",
+            "median error",
+            "repeat error",
+            "rank correlation (Spearman)",
+            "of a repeat",
+            "pairs in the right order",
+            "first by price, above the fastest",
+        ),
+        rows=tuple(
+            (
+                f"{row['case']}, {row['direction']}" if row["case"] else HELD_OUT,
+                str(row["n"]),
+                str(row["rounds"]),
+                percent(row["median_rel_error"]),
+                percent(row["repeat_rel_error"]),
+                _correlation(row["spearman"]),
+                _correlation(row["repeat_spearman"]),
+                f"{percent(row['pair_accuracy'])} of {row['pairs']}" if row["pairs"] else "no pair apart",
+                percent(row["top1_regret"]) + (" (noise)" if row["top1_within_noise"] else ""),
+            )
+            for row in rows.iter_rows(named=True)
+        ),
+        numeric=frozenset(range(1, 9)),
+    )
+
+
+def _regret(tree: Tree) -> list[Block]:
+    if tree.choice is None:
+        return [missing("Nothing was chosen in this run, so there is no regret to tell.", "")]
+    rows = tree.choice.filter(pl.col("regret").is_not_null() | pl.col("model_regret").is_not_null())
+    if rows.is_empty():
+        return []
+    text = (
+        "Regret is how much slower something is than the fastest measured candidate of the same Case that is not lossy. "
+        f"Of what is deployed: at most {_most(rows['regret'])}. Of what the model alone would have picked: at most "
+        f"{_most(rows['model_regret'])}. The deployed one was measured before it was chosen, the model's pick was not."
+    )
+    return [Text(text=text)]
+
+
+def _most(values: pl.Series) -> str:
+    known = values.drop_nulls()
+    return percent(max(known)) if len(known) else NOTHING
+
+
+def _correlation(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+

@@ -1,0 +1,196 @@
+"""What was not taken and why: proposals of the searches, verdicts that are no pass, strategies without a Program."""
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
+from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.verdicts import VERDICTS
+
+OUTCOMES = {
+    "program": "a new Program",
+    "duplicate": "known already",
+    "does_not_apply": "rule does not apply",
+    "rejected": "not a Program",
+    "illegal": "waits for itself or breaks a rule",
+    "infeasible": "priced, never to be chosen",
+}
+EXAMPLES = 40
+SEARCH_LINES = 80
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """Proposals by outcome, why the search ended, verdicts, strategies that do not apply."""
+    return [*_searches(tree), *_verdicts(tree), *_without_program(tree)]
+
+
+def _searches(tree: Tree) -> list[Block]:
+    sketches = tree.of_searches(SKETCHES)
+    if sketches is None:
+        return [missing("No search has run in this tree.", "Everything below is about the strategies of the library.")]
+    made = sketches.filter(pl.col("outcome") == "program").height
+    cases = sketches.select("case", "direction").unique().height
+    text = (
+        f"The searches made {count(sketches.height, 'proposal')} for {count(cases, 'Case and direction', 'Cases and directions')}; "
+        f"{made} became Programs that nobody had proposed before. A proposal is one rewrite rule applied at one class of places."
+    )
+    parts: list[Block] = [Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches)]
+    lines = _ends(tree)
+    if lines:
+        parts.append(Table(title="Why the searches ended, in their own words", headers=("search", "said"), rows=lines))
+    return parts
+
+
+def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
+    counted = (
+        sketches.with_columns(pl.col("case").str.split("/").list.first().alias("problem"))
+        .group_by("problem", "outcome")
+        .len()
+        .sort("problem", "outcome")
+    )
+    rows = [
+        {
+            "problem": row["problem"],
+            "outcome": OUTCOMES[row["outcome"]],
+            "n": row["len"],
+            "text": f"{row['problem']}: {row['len']} proposals: {OUTCOMES[row['outcome']]}",
+        }
+        for row in counted.iter_rows(named=True)
+    ]
+    problems = sorted({row["problem"] for row in rows})
+    inks = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW)
+
+    def build(width: int) -> Any:
+        chart = (
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_bar(height=18)
+            .encode(
+                y=alt.Y("outcome:N", title=None, sort=list(OUTCOMES.values()), axis=alt.Axis(labelLimit=170)),
+                x=alt.X("n:Q", title="proposals"),
+                color=alt.Color(
+                    "problem:N",
+                    title=None,
+                    scale=alt.Scale(
+                        domain=problems, range=[inks[n % len(inks)].value for n in range(len(problems))]
+                    ),
+                ),
+                description="text:N",
+            )
+            .properties(height=alt.Step(26))
+        )
+        return styled(chart, width)
+
+    return figure(
+        f"{tree.name}: what became of the searches' proposals",
+        "Counts of proposals by outcome; colours are the problems.",
+        build,
+    )
+
+
+def _rules_table(sketches: pl.DataFrame) -> Table:
+    counts: dict[str, Counter[str]] = {}
+    for row in sketches.iter_rows(named=True):
+        rule = json.loads(row["step"])[0] if row["step"] else f"({row['source']})"
+        counts.setdefault(rule, Counter())[row["outcome"]] += 1
+    shown = [name for name in OUTCOMES if any(c[name] for c in counts.values())]
+    return Table(
+        title="Proposals by rewrite rule",
+        headers=("rule", "proposals", *(OUTCOMES[name] for name in shown)),
+        rows=tuple(
+            (rule, str(c.total()), *(str(c[name]) for name in shown))
+            for rule, c in sorted(counts.items(), key=lambda item: -item[1].total())
+        ),
+        numeric=frozenset(range(1, len(shown) + 2)),
+        folded=True,
+    )
+
+
+def _ends(tree: Tree) -> tuple[tuple[str, str], ...]:
+    """The lines of the searches' logs that tell of a Case, without their clock."""
+    found = []
+    for path in sorted((tree.path / "logs").glob("search*.log")):
+        for line in path.read_text().splitlines():
+            said = re.sub(r"^\[[\d:]+\] \S+ ?", "", line)
+            if re.search(r"\b(no new elite|stopped|ended|cut)\b", said):
+                found.append((path.stem, said))
+    return tuple(found[:SEARCH_LINES])
+
+
+def _verdicts(tree: Tree) -> list[Block]:
+    verdicts = tree.of_problems(VERDICTS)
+    if verdicts is None:
+        return [missing("No gate has said anything yet: nothing was chosen in this run.", "")]
+    failed = verdicts.filter(pl.col("outcome").is_in(["fail", "unproven"]))
+    passed = verdicts.filter(pl.col("outcome") == "pass").height
+    parts: list[Block] = [
+        Text(
+            text=(
+                f"Gates gave {count(verdicts.height, 'verdict')}: {passed} passed, {failed.height} did not, "
+                f"{verdicts.height - passed - failed.height} had no question to answer. Gates in order: legality, "
+                "equivalence (a proof against the problem's reference), bench (a time that physics allows), training "
+                "(same matrix products, gradients, losses, and speed in real steps), choice."
+            )
+        )
+    ]
+    if failed.is_empty():
+        parts.append(Text(text="No candidate failed a gate.", tone="good"))
+        return parts
+    rows = failed.select("gate", "reason", "candidate", "case", "direction", "model", "message")
+    parts.append(
+        Table(
+            title="Verdicts that are no pass"
+            + (f" (the first {EXAMPLES} of {failed.height})" if failed.height > EXAMPLES else ""),
+            headers=("gate", "reason", "candidate", "where", "trained in", "message"),
+            rows=tuple(
+                (
+                    row["gate"],
+                    row["reason"].replace("_", " "),
+                    row["candidate"],
+                    f"{row['case']}, {row['direction']}",
+                    row["model"] or NOTHING,
+                    row["message"],
+                )
+                for row in rows.head(EXAMPLES).iter_rows(named=True)
+            ),
+        )
+    )
+    return parts
+
+
+def _without_program(tree: Tree) -> list[Block]:
+    seeds = tree.of_problems(SEEDS)
+    if seeds is None:
+        return []
+    out = seeds.filter((pl.col("status") != "program") | ~pl.col("equivalence").is_in(["pass"]))
+    if out.is_empty():
+        return [Text(text="Every strategy of the library applies at every Case and is proven.", tone="good")]
+    grouped = (
+        out.group_by("strategy", "status", "reason", "message", maintain_order=True)
+        .agg(pl.col("case").n_unique().alias("cases"), pl.col("case").first())
+        .sort("strategy")
+    )
+    return [
+        Table(
+            title="Strategies of the library that are out at some Case",
+            headers=("strategy", "why", "Cases", "for example at"),
+            rows=tuple(
+                (
+                    row["strategy"],
+                    row["message"] or row["reason"].replace("_", " "),
+                    str(row["cases"]),
+                    row["case"],
+                )
+                for row in grouped.iter_rows(named=True)
+            ),
+            numeric=frozenset({2}),
+            folded=True,
+        )
+    ]

@@ -1,0 +1,183 @@
+"""Where the price of a choice comes from: by term of the cost model, beside the runner-up and the developer's.
+
+From tables alone; `overlayccl explain` and the report print the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.tables.prices import TERMS_US
+
+Row = Mapping[str, Any]
+NAMES = {column: column.removesuffix("_us") for column in TERMS_US}
+
+
+class Part(StrEnum):
+    """What a Program is in a comparison."""
+
+    CHOSEN = "chosen"
+    RUNNER_UP = "runner-up"
+    DEVELOPER = "developer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """A Program with its price by term and its time in the bench; times in us, None where there is none.
+
+    terms: name -> us, only those that the cost model has columns for; they add up to predicted_us.
+    """
+
+    name: str
+    program: str
+    predicted_us: float | None
+    low_us: float | None
+    high_us: float | None
+    terms: Mapping[str, float]
+    measured_us: float | None = None
+    measured_low_us: float | None = None
+    measured_high_us: float | None = None
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """Measured before predicted ones, quick before slow ones."""
+        us = self.measured_us if self.measured_us is not None else self.predicted_us
+        return self.measured_us is None, float("inf") if us is None else us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The choice at one Case and direction. The runner-up is the quickest other one of the bench; `reason` is the
+    choice's own."""
+
+    case: str
+    direction: str
+    reason: str
+    chosen: Priced
+    runner_up: Priced | None
+    developer: Priced | None
+
+    @property
+    def parts(self) -> tuple[tuple[Part, Priced], ...]:
+        """What there is to compare; the developer's, where it is neither of the others."""
+        found = [(Part.CHOSEN, self.chosen)]
+        if self.runner_up is not None:
+            found.append((Part.RUNNER_UP, self.runner_up))
+        if self.developer is not None and self.developer.program not in {one.program for _, one in found}:
+            found.append((Part.DEVELOPER, self.developer))
+        return tuple(found)
+
+
+def explanations(
+    choice: pl.DataFrame,
+    seeds: pl.DataFrame,
+    prices: pl.DataFrame,
+    candidates: pl.DataFrame | None,
+    bench: pl.DataFrame,
+) -> list[Explanation]:
+    """One for each row of `choice`. candidates: of all searches; None: none was made."""
+    priced = _priced(prices, candidates)
+    timed = _timed(bench)
+    developers = {
+        (row["case"], row["direction"]): row["program"]
+        for row in seeds.filter(pl.col("role") == "developer").iter_rows(named=True)
+    }
+    return [
+        _explanation(row, priced, timed, developers.get((row["case"], row["direction"])))
+        for row in choice.iter_rows(named=True)
+    ]
+
+
+def _explanation(
+    row: Row,
+    priced: Mapping[tuple[str, str, str], Priced],
+    timed: Mapping[tuple[str, str], Mapping[str, tuple[str, Measurement]]],
+    developer: str | None,
+) -> Explanation:
+    place = (row["case"], row["direction"])
+    here = timed.get(place, {})
+
+    def one(program: str) -> Priced:
+        name, measured = here.get(program, (None, None))
+        known = priced.get((*place, program))
+        found = known or _unpriced(name or row["candidate"], program)
+        return found if measured is None else _with_time(found, measured)
+
+    chosen = row["program"]
+    others = sorted((one(p) for p in here if p != chosen), key=lambda p: p.order)
+    if not others:
+        rest = (one(key[2]) for key in priced if key[:2] == place and key[2] != chosen)
+        others = sorted(rest, key=lambda p: p.order)
+    return Explanation(
+        case=row["case"],
+        direction=row["direction"],
+        reason=row["reason"],
+        chosen=one(chosen),
+        runner_up=others[0] if others else None,
+        developer=None if developer is None else one(developer),
+    )
+
+
+def _priced(prices: pl.DataFrame, candidates: pl.DataFrame | None) -> dict[tuple[str, str, str], Priced]:
+    """(case, direction, program) -> its price; what is no candidate for use has none here."""
+    found: dict[tuple[str, str, str], Priced] = {}
+    searched = (
+        [] if candidates is None else candidates.filter(pl.col("equivalence") == "pass").iter_rows(named=True)
+    )
+    for row in searched:
+        found[row["case"], row["direction"], row["program"]] = priced_of(row["candidate"], row)
+    for row in prices.filter(pl.col("feasible")).iter_rows(named=True):
+        found.setdefault((row["case"], row["direction"], row["program"]), priced_of(row["strategy"], row))
+    return found
+
+
+def priced_of(name: str, row: Row) -> Priced:
+    """A row with `program` and the columns of a price."""
+    terms = {NAMES[column]: row[column] for column in TERMS_US if row[column] is not None}
+    return Priced(
+        name=name,
+        program=row["program"],
+        predicted_us=row["predicted_us"],
+        low_us=row["low_us"],
+        high_us=row["high_us"],
+        terms=terms,
+    )
+
+
+def _unpriced(name: str, program: str) -> Priced:
+    return Priced(name=name, program=program, predicted_us=None, low_us=None, high_us=None, terms={})
+
+
+def _timed(bench: pl.DataFrame) -> dict[tuple[str, str], dict[str, tuple[str, Measurement]]]:
+    """(case, direction) -> program -> its name there and its samples."""
+    found: dict[tuple[str, str], dict[str, tuple[str, Measurement]]] = {}
+    for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
+        samples = measurements(rows.iter_rows(named=True))
+        names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
+        found[str(case), str(direction)] = {p: (names[p], m) for p, m in samples.items()}
+    return found
+
+
+def _with_time(one: Priced, measured: Measurement) -> Priced:
+    low, high = measured.estimate.interval()
+    return Priced(
+        name=one.name,
+        program=one.program,
+        predicted_us=one.predicted_us,
+        low_us=one.low_us,
+        high_us=one.high_us,
+        terms=one.terms,
+        measured_us=measured.estimate.value,
+        measured_low_us=low,
+        measured_high_us=high,
+    )
+
+
+def term_names(parts: Iterable[Priced]) -> list[str]:
+    """The terms that any of them has, in the order of the tables."""
+    listed = list(parts)
+    return [name for name in NAMES.values() if any(name in one.terms for one in listed)]

@@ -1,0 +1,241 @@
+"""Training as it went: step times over steps per launch, losses, and their paired differences to developer's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from overlayccl_core.report.arms import DEVELOPER, Run, arm_label
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
+from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, styled
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.steps import STEPS
+
+EARLY_STEP = 5  # where a difference in the order of sums must still be small: later it has been trained on
+INKS = (Ink.ORANGE, Ink.YELLOW, Ink.PURPLE, Ink.BLUE, Ink.SKY, Ink.GREEN, Ink.GREY)
+DASHES = ([1, 0], [6, 3], [2, 2], [1, 0], [6, 3], [2, 2], [1, 0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """[seed] -> losses, one a step, of every arm of a model that ran for its losses."""
+
+    model: str
+    microbatches: int
+    arms: Mapping[str, Mapping[int, tuple[float, ...]]]
+
+    @property
+    def band(self) -> float | None:
+        """Interquartile range of developer's last loss over seeds; None with fewer than 2."""
+        last = [losses[-1] for losses in self.arms.get(DEVELOPER, {}).values()]
+        return float(np.subtract(*np.quantile(last, [0.75, 0.25]))) if len(last) > 1 else None
+
+    def differences(self, arm: str) -> list[tuple[int, list[float]]]:
+        """(seed, relative difference to developer's loss at each step) of the seeds that both ran."""
+        base = self.arms.get(DEVELOPER, {})
+        return [
+            (seed, [abs(a - b) / abs(b) for a, b in zip(losses, base[seed], strict=False)])
+            for seed, losses in self.arms[arm].items()
+            if seed in base
+        ]
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """Step times of every run, then losses of every model that ran for them."""
+    if not tree.runs:
+        return [missing("No model was trained in this run: no steps and no losses.", "")]
+    found: list[Block] = [_steps_figure(run) for run in tree.runs]
+    losses = losses_of(tree)
+    if not losses:
+        found.append(missing("No arm was trained for its losses in this run.", ""))
+    for one in losses:
+        found += _loss_blocks(one)
+    return found
+
+
+def losses_of(tree: Tree) -> list[Losses]:
+    """What the rows of purpose `loss` hold; of several launches of a seed the first."""
+    steps = tree.of_models(STEPS)
+    if steps is None:
+        return []
+    rows = steps.filter((pl.col("purpose") == "loss") & (pl.col("losses").list.len() > 0)).sort("launch")
+    found: dict[tuple[str, int], dict[str, dict[int, tuple[float, ...]]]] = {}
+    for row in rows.iter_rows(named=True):
+        arms = found.setdefault((row["model"], row["microbatches"]), {})
+        arms.setdefault(row["arm"], {}).setdefault(row["seed"], tuple(row["losses"]))
+    return [Losses(model=model, microbatches=m, arms=arms) for (model, m), arms in found.items()]
+
+
+def _colors(arms: Sequence[str]) -> tuple[Any, Any]:
+    labels = [arm_label(arm) for arm in arms]
+    at = [n % len(INKS) for n in range(len(arms))]
+    color = alt.Color(
+        "arm:N", title=None, scale=alt.Scale(domain=labels, range=[INKS[n].value for n in at])
+    )
+    dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=labels, range=[DASHES[n] for n in at]))
+    return color, dash
+
+
+def _steps_figure(run: Run) -> Figure:
+    arms = list(run.arms)
+    rows = [
+        {
+            "arm": arm_label(arm.name),
+            "step": step + 1,
+            "ms": us / 1e3,
+            "launch": f"launch {launch + 1}",
+        }
+        for arm in run.arms.values()
+        for (_, launch), steps in arm.timed.items()
+        for step, us in enumerate(steps)
+    ]
+    panels = max(len({row["launch"] for row in rows}), 1)
+
+    def build(width: int) -> Any:
+        columns = min(panels, 2 if is_narrow(width) else 5)
+        color, dash = _colors(arms)
+        chart = (
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14))
+            .encode(
+                x=alt.X("step:Q", title="timed step", axis=alt.Axis(tickCount=3, format="d")),
+                y=alt.Y("ms:Q", title="ms (log)", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5)),
+                color=color,
+                strokeDash=dash,
+            )
+            .properties(width=(width - 62) // columns - 20, height=130)
+            .facet(facet=alt.Facet("launch:N", title=None), columns=columns)
+        )
+        return styled(chart, None).configure_legend(
+            orient="top", columns=2 if is_narrow(width) else 5, labelColor=Ink.TEXT.value, labelFontSize=12
+        )
+
+    return figure(
+        f"{run.name}: step times over steps, launch by launch",
+        f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns step by step, so "
+        "what disturbs one disturbs all. ms of the slowest rank, optimizer included.",
+        build,
+    )
+
+
+def _loss_blocks(found: Losses) -> list[Block]:
+    name = f"{found.model}, {count(found.microbatches, 'microbatch', 'microbatches')}"
+    if DEVELOPER not in found.arms:
+        return [missing(f"{name}:", "developer's arm has no losses to compare with.")]
+    others = [arm for arm in found.arms if arm != DEVELOPER]
+    parts: list[Block] = [_loss_figure(name, found)]
+    apart = [d for arm in others for _, steps in found.differences(arm) for d in steps if d > 0]
+    if apart:
+        parts.append(_difference_figure(name, found, others))
+    elif others:
+        parts.append(Text(text=f"{name}: every arm has exactly developer's losses, step by step.", tone="good"))
+    if others:
+        parts.append(_loss_table(name, found, others))
+    return parts
+
+
+def _loss_figure(name: str, found: Losses) -> Figure:
+    rows = [
+        {"arm": arm_label(arm), "step": step + 1, "loss": loss, "seed": f"{arm} {seed}"}
+        for arm, seeds in found.arms.items()
+        for seed, losses in seeds.items()
+        for step, loss in enumerate(losses)
+    ]
+
+    def build(width: int) -> Any:
+        color, dash = _colors(list(found.arms))
+        chart = (
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_line(strokeWidth=1.6, opacity=0.75)
+            .encode(
+                x=alt.X("step:Q", title="step"),
+                y=alt.Y("loss:Q", title="loss, nats a byte", scale=alt.Scale(zero=False)),
+                color=color,
+                strokeDash=dash,
+                detail="seed:N",
+            )
+            .properties(height=220)
+        )
+        return styled(chart, width)
+
+    seeds = count(len(found.arms[DEVELOPER]), "seed")
+    return figure(
+        f"{name}: loss over steps",
+        f"Mean cross entropy of the next byte in natural units, {seeds}, one line an arm and seed. Arms of one seed see "
+        "the same parameters and batches, so their lines should lie on each other.",
+        build,
+    )
+
+
+def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
+    rows = [
+        {"arm": arm_label(arm), "step": step + 1, "difference": d, "seed": f"{arm} {seed}"}
+        for arm in arms
+        for seed, steps in found.differences(arm)
+        for step, d in enumerate(steps)
+        if d > 0
+    ]
+
+    def build(width: int) -> Any:
+        color, _ = _colors(list(found.arms))
+        chart = (
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_point(filled=True, size=22, opacity=0.8)
+            .encode(
+                x=alt.X("step:Q", title="step"),
+                y=alt.Y(
+                    "difference:Q",
+                    title="|difference| / developer's loss (log)",
+                    scale=alt.Scale(type="log"),
+                    axis=alt.Axis(format=".0e"),
+                ),
+                color=color,
+                detail="seed:N",
+            )
+            .properties(height=180)
+        )
+        return styled(chart, width)
+
+    return figure(
+        f"{name}: how far an arm's loss is from developer's at the same seed",
+        "Relative, step by step; steps without any difference are not drawn. Float sums in another order differ in the "
+        "last digits, and training lets that grow.",
+        build,
+    )
+
+
+def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
+    band = found.band
+    rows = []
+    for arm in arms:
+        pairs = found.differences(arm)
+        early = [steps[EARLY_STEP - 1] for _, steps in pairs if len(steps) >= EARLY_STEP]
+        last = [
+            found.arms[arm][seed][-1] - found.arms[DEVELOPER][seed][-1] for seed, _ in pairs
+        ]
+        rows.append(
+            (
+                arm_label(arm),
+                str(len(pairs)),
+                f"{max(early):.1e}" if early else NOTHING,
+                f"{max(map(max, (steps for _, steps in pairs if steps)), default=0):.1e}",
+                f"{max(last, key=abs):+.1e}" if last else NOTHING,
+                f"{band:.1e}" if band is not None else "needs 2 seeds",
+            )
+        )
+    return Table(
+        title=f"{name}: losses against developer's, seed by seed",
+        headers=(
+            "arm",
+            "seeds",
+            f"largest relative difference at step {EARLY_STEP}",
+            "largest relative difference of any step",
+            "last loss, largest difference (nats)",
+            "spread of developer's last loss over seeds (interquartile, nats)",
+        ),
+        rows=tuple(rows),
+        numeric=frozenset(range(1, 6)),
+    )

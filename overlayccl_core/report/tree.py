@@ -1,0 +1,128 @@
+"""A run's folder `results/<deployment>` as the report reads it: tables that are there, None for those that are not."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from overlayccl_core.report.arms import Run, runs_of
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.sidecar import check_unchanged, path_of
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import Table, read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A rule's job and how long it ran."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """One run. A damaged or changed table is a ValueError; one that was never made is None."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if not self.path.is_dir():
+            raise ValueError(
+                f"{self.path}: there is no such folder: give folders of runs, such as results/local"
+            )
+        if not any(self.path.rglob("*.parquet")):
+            raise ValueError(f"{self.path}: no run has left a table here: run snakemake --profile local all")
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.resolve().name
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """The Problems with any table."""
+        return _folders(self.path / "problems")
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """The models with any table."""
+        return _folders(self.path / "train")
+
+    def table(self, table: Table, name: str) -> pl.DataFrame | None:
+        """A table by its path without the suffix; None where it was not made."""
+        path = self.path / f"{name}.parquet"
+        if not path.exists():
+            return None
+        frame = read(table, path)
+        check_unchanged(path)
+        return frame
+
+    def of_problems(self, table: Table, name: str = "") -> pl.DataFrame | None:
+        """The rows of a table of all Problems, one after the other; None where no Problem has it."""
+        return _together(self.table(table, f"problems/{p}/{name or table.name}") for p in self.problems)
+
+    def of_models(self, table: Table) -> pl.DataFrame | None:
+        """The rows of a table of all models."""
+        return _together(self.table(table, f"train/{m}/{table.name}") for m in self.models)
+
+    def of_searches(self, table: Table) -> pl.DataFrame | None:
+        """The rows of a table of all searches of all Problems."""
+        return _together(
+            self.table(table, f"problems/{problem}/search/{search}/{table.name}")
+            for problem in self.problems
+            for search in _folders(self.path / "problems" / problem / "search")
+        )
+
+    @cached_property
+    def choice(self) -> pl.DataFrame | None:
+        """What was chosen, of all Problems."""
+        return self.of_problems(CHOICE)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Trained models by microbatches."""
+        steps = (self.table(STEPS, f"train/{model}/steps") for model in self.models)
+        return tuple(run for frame in steps if frame is not None for run in runs_of(frame, self.choice))
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """How long every rule's last job took, as Snakemake measured it, the longest first."""
+        found = []
+        for path in sorted((self.path / "logs").glob("*.tsv")):
+            with path.open() as file:
+                rows = list(csv.DictReader(file, delimiter="\t"))
+            if rows and rows[-1].get("s"):
+                found.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
+        return tuple(sorted(found, key=lambda phase: -phase.seconds))
+
+    def versions(self, name: str) -> str | None:
+        """Host, cores and libraries that a table was made with, from its sidecar; None without one."""
+        path = path_of(self.path / f"{name}.parquet")
+        if not path.exists():
+            return None
+        record = json.loads(path.read_text())
+        libraries = ", ".join(f"{k} {v}" for k, v in sorted(record["versions"].items()))
+        return f"{record['host']}, {record['cores']} cores, {record['system']}; {libraries}"
+
+
+def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:
+    """The trees at these paths; ValueError for one that is none, or given twice."""
+    trees = tuple(Tree(path=Path(path)) for path in paths)
+    names = [tree.path.resolve() for tree in trees]
+    if len(set(names)) != len(names):
+        raise ValueError(f"every run is given once (got {', '.join(map(str, paths))})")
+    return trees
+
+
+def _folders(path: Path) -> tuple[str, ...]:
+    return tuple(sorted(p.name for p in path.iterdir() if p.is_dir())) if path.is_dir() else ()
+
+
+def _together(frames: Iterator[pl.DataFrame | None]) -> pl.DataFrame | None:
+    found = [frame for frame in frames if frame is not None]
+    return pl.concat(found) if found else None

@@ -1,0 +1,343 @@
+"""A small, plausible tree of all tables that a run leaves, written through the table modules. All figures are made up."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from overlayccl_core import catalog
+from overlayccl_core.costmodel.fidelity import Scored, fidelity
+from overlayccl_core.costmodel.price import price
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.structured import structured_probes
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.settings import read
+from overlayccl_core.stages import fit
+from overlayccl_core.stages.seed import seed_rows
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.sidecar import write_sidecar
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import Table, write
+from overlayccl_core.tables.theta import THETA
+from overlayccl_core.tables.verdicts import VERDICTS
+from tests.fake_timings import FINGERPRINT, timing_columns
+from tests.seed_cases import case
+
+Row = dict[str, Any]
+REPOSITORY = Path(__file__).parents[2]
+PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
+STEP_US = {  # of the arms at 8 microbatches: with, and without communication
+    "developer": (860e3, 105e3),
+    "single_graph": (640e3, 98e3),
+    "hand_bundled": (180e3, 88e3),
+    "finalist_1": (138e3, 86e3),
+    "finalist_2": (169e3, 87e3),
+    "big_batch": (155e3, 62e3),
+}
+DDP_US = {"ddp_0.25": (120e3, 70e3), "ddp_1": (101e3, 70e3), "ddp_25": (95e3, 70e3)}
+SEARCH_LOG = "[12:00:01] search: tp_mlp/n4 forward: no new elite after 7 rounds: 214 Programs, 41 families\n"
+
+
+def row(table: Table, **values: Any) -> Row:
+    """A row of a table: what is not given is null where it may be, else an empty value of its type."""
+    unknown = set(values) - {column.name for column in table.columns}
+    assert not unknown, f"table {table.name} has no {unknown}"
+    empty = {pl.String(): "", pl.Int64(): 0, pl.Float64(): 0.0, pl.Boolean(): False}
+    return {
+        c.name: values[c.name]
+        if c.name in values
+        else None
+        if c.nullable
+        else c.values[0]
+        if c.values
+        else empty.get(c.dtype, [])
+        for c in table.columns
+    }
+
+
+def write_tree(folder: Path, *, chosen: str = "finalist_1", seeds: int = 2) -> Path:
+    """A whole run in `folder`. chosen: the arm that `choice` names where models were trained."""
+    fitted = _fitted()
+    for table in (PROBES, THETA, FIDELITY):
+        _put(table, fitted[table.name], folder / f"{table.name}.parquet")
+    theta = Theta.from_rows(
+        fitted["theta"],
+        residual_low=fitted["fidelity"][0]["residual_low"],
+        residual_high=fitted["fidelity"][0]["residual_high"],
+    )
+    for problem in PROBLEMS:
+        _write_problem(folder, problem, theta, chosen)
+    _write_training(folder, "nano", (2, 8), STEP_US, seeds)
+    data = {name: us for name, us in STEP_US.items() if name != "single_graph"} | DDP_US
+    data["finalist_1"], data["hand_bundled"], data["finalist_2"] = (93e3, 70e3), (99e3, 70e3), (97e3, 70e3)
+    data["developer"] = (230e3, 72e3)
+    _write_training(folder, "nano-dp", (2,), data, seeds)
+    _write_files(folder)
+    return folder
+
+
+def _put(table: Table, rows: Sequence[Row], path: Path) -> None:
+    write(table, rows, path)
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    write_sidecar(path, inputs=(), command=("made", "up"), started=now, ended=now)
+
+
+@cache
+def _fitted() -> dict[str, list[Row]]:
+    deployment = load(REPOSITORY / "config/deployments/local.yaml")
+    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
+    probes += mixed_probes(deployment, seed=2, count=30, role=Role.HELD_OUT)
+    rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=6)} for p in probes]
+    settings = read(REPOSITORY / "config/config.yaml")
+    found = fit.run(settings, pl.DataFrame(rows), progress=lambda _: None)
+    return {"probes": rows, **found}
+
+
+@cache
+def _seeds(problem: str) -> tuple[Row, ...]:
+    directions = catalog.directions(case(problem))
+    found = [r for direction in directions for r in seed_rows(direction, None, None)]
+    return tuple(found)
+
+
+def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> None:
+    home, seeds = folder / "problems" / problem, list(_seeds(problem))
+    proven = [s for s in seeds if s["equivalence"] == "pass"]
+    bench = [
+        row(
+            BENCH,
+            case=s["case"],
+            direction=s["direction"],
+            candidate=s["strategy"],
+            **timing_columns(loads(s["program_json"]), noise=0.08),
+        )
+        for s in proven
+    ]
+    keys = sorted({(s["case"], s["direction"]) for s in proven}, reverse=True)
+    at = {key: [s for s in proven if (s["case"], s["direction"]) == key] for key in keys}
+    _put(SEEDS, seeds, home / "seeds.parquet")
+    _put(BENCH, bench, home / "bench.parquet")
+    _put(FIDELITY, [_fidelity(key, at[key], bench, theta) for key in keys], home / "fidelity.parquet")
+    _put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
+    candidates = [_candidate(s, theta) for s in proven]
+    _put(CANDIDATES, candidates, home / "search/offline/candidates.parquet")
+    _put(FINALISTS, [r for key in keys for r in _finalists(at[key])], home / "finalists.parquet")
+    _put(VERDICTS, [r for key in keys for r in _verdicts(at[key])], home / "verdicts.parquet")
+    _put(CHOICE, [_choice(problem, at[key], chosen) for key in keys], home / "choice.parquet")
+
+
+def _fidelity(key: tuple[str, str], seeds: Iterable[Row], bench: Iterable[Row], theta: Theta) -> Row:
+    samples = {r["program"]: r["samples_us"] for r in bench}
+    scored = []
+    for s in seeds:
+        us = price(loads(s["program_json"]), theta).us
+        if us is not None:
+            scored.append(Scored(predicted_us=us, samples_us=samples[s["program"]]))
+    problem = key[0].partition("/")[0]
+    figures = fidelity(scored).to_row()
+    return row(FIDELITY, problem=problem, case=key[0], direction=key[1], fingerprint=FINGERPRINT, **figures)
+
+
+def _sketches(key: tuple[str, str]) -> list[Row]:
+    outcomes = ["program", "duplicate", "does_not_apply", "duplicate", "does_not_apply", "illegal", "infeasible"]
+    rules = ["merge", "drop_boundary", "exchange_of_copies", "reduce_scatter_all_gather", "ring"]
+    return [
+        row(
+            SKETCHES,
+            case=key[0],
+            direction=key[1],
+            number=n,
+            source="rule",
+            step=json.dumps([rules[n % 5], "all_reduce:world:1", "all"]),
+            outcome=outcomes[n % 7],
+            stage="full",
+            message="",
+        )
+        for n in range(30)
+    ]
+
+
+def _candidate(seed: Row, theta: Theta) -> Row:
+    found = price(loads(seed["program_json"]), theta)
+    same = ("case", "direction", "recipe", "numerics", "program", "value_digest", "program_json")
+    return row(
+        CANDIDATES,
+        **{name: seed[name] for name in same},
+        **{name: seed[name] for name in ("collectives", "wire_bytes", "peak_bytes", "equivalence")},
+        candidate=seed["strategy"],
+        search="offline",
+        source="seed",
+        family="made up",
+        legality="pass",
+        reason="ok",
+        elite=True,
+        predicted_us=found.us,
+        low_us=found.low_us,
+        high_us=found.high_us,
+        **{f"{term.value}_us": us for term, us in found.terms.items()},
+        fingerprint=FINGERPRINT,
+    )
+
+
+def _finalists(seeds: Sequence[Row]) -> list[Row]:
+    same = ("case", "direction", "recipe", "numerics", "program", "program_json")
+    return [
+        row(
+            FINALISTS,
+            **{name: seed[name] for name in same},
+            arm=arm,
+            candidate=seed["strategy"],
+            measured_us=5000.0,
+            outcome="pass",
+            reason="ok",
+        )
+        for arm, seed in zip(("developer", "finalist_1", "finalist_2"), [seeds[0], *seeds[-2:]], strict=True)
+    ]
+
+
+def _verdicts(seeds: Sequence[Row]) -> list[Row]:
+    key = {name: seeds[-1][name] for name in ("case", "direction")}
+    good = row(VERDICTS, **key, candidate=seeds[-1]["strategy"], gate="bench", outcome="pass", reason="ok", evidence="{}")
+    bad = row(
+        VERDICTS,
+        **key,
+        candidate=seeds[-2]["strategy"],
+        arm="finalist_2",
+        model="nano m8",
+        gate="training",
+        outcome="fail",
+        reason="slower",
+        message="finalist_2 is 0.93 times as fast as hand_bundled (0.91..0.95): slower beyond noise",
+        evidence="{}",
+    )
+    return [good, bad]
+
+
+def _choice(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
+    seed = seeds[0] if chosen == "developer" else seeds[-1]
+    trained = {"tp_mlp": "nano m2, nano m8", "grad_ar": "nano-dp m2"}.get(problem)
+    return row(
+        CHOICE,
+        **{name: seed[name] for name in ("case", "direction", "recipe", "numerics", "program", "value_digest")},
+        candidate=seed["strategy"],
+        arm=chosen if trained else "finalist_1",
+        trained_in=trained,
+        predicted_us=4000.0,
+        predicted_pair_us=8000.0,
+        measured_us=4100.0,
+        speedup=6.1,
+        speedup_low=5.7,
+        speedup_high=6.5,
+        regret=0.0,
+        model_regret=0.03,
+        reason="the fastest of the bench that passed every gate in training",
+        fingerprint=FINGERPRINT,
+    )
+
+
+def _write_training(
+    folder: Path, model: str, counts: Sequence[int], arms: Mapping[str, tuple[float, float]], seeds: int
+) -> None:
+    rows = []
+    for microbatches in counts:
+        for number, (arm, (us, quiet)) in enumerate(arms.items()):
+            scale = microbatches / max(counts)
+            for launch in range(5):
+                for purpose, middle in (("timed", us), ("quiet", quiet)):
+                    rows.append(_steps(model, microbatches, arm, purpose, launch, number, middle * scale))
+        if microbatches == min(counts):
+            rows += [
+                _losses(model, microbatches, arm, n, seed)
+                for n, arm in enumerate(arms)
+                for seed in range(seeds)
+                if arm != "big_batch"
+            ]
+    _put(STEPS, rows, folder / "train" / model / "steps.parquet")
+    stamps = [
+        row(
+            STAMPS,
+            model=model,
+            microbatches=microbatches,
+            arm=arm,
+            site="exit",
+            problem="tp_mlp",
+            case="tp_mlp/n4",
+            candidate="a_strategy",
+            program="0123456789abcdef",
+            library="torch.distributed gloo",
+            library_version="2.13.0",
+            calls=256 if arm == "developer" else 32,
+        )
+        for microbatches in counts
+        for arm in arms
+    ]
+    _put(STAMPS, stamps, folder / "train" / model / "stamps.parquet")
+
+
+def _steps(model: str, m: int, arm: str, purpose: str, launch: int, number: int, us: float) -> Row:
+    together = np.random.default_rng([launch, m]).normal(size=9)  # what disturbs all arms of a launch
+    alone = np.random.default_rng([launch, m, number, purpose == "quiet"]).normal(size=9)
+    steps = us * np.exp(0.06 * together[0] + 0.04 * together[1:] + 0.02 * alone[1:])
+    return row(
+        STEPS,
+        model=model,
+        microbatches=m,
+        arm=arm,
+        purpose=purpose,
+        launch=launch,
+        cold_us=[2 * us],
+        steps_us=steps.tolist(),
+        losses=[5.5] * 8,
+        collectives=4 * 8 * m if arm == "developer" else 32,
+        peak_activation_bytes=(40 if arm == "big_batch" else 12) * 2**20,
+        oversubscribed=True,
+        foreign_cpu_share=0.02,
+        disturbed=launch == 3,
+        fingerprint=FINGERPRINT,
+    )
+
+
+def _losses(model: str, m: int, arm: str, number: int, seed: int) -> Row:
+    steps = np.arange(40)
+    losses = 3.0 + 2.5 * np.exp(-steps / 12) + 0.05 * np.random.default_rng(seed).normal(size=40)
+    apart = 1e-7 * number * np.exp(steps / 10) * np.random.default_rng([seed, number]).normal(size=40)
+    return row(
+        STEPS,
+        model=model,
+        microbatches=m,
+        arm=arm,
+        purpose="loss",
+        seed=seed,
+        losses=(losses * (1 + apart)).tolist(),
+        oversubscribed=True,
+        fingerprint=FINGERPRINT,
+    )
+
+
+def _write_files(folder: Path) -> None:
+    logs = folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for rule, seconds in {"probe": 171.2, "bench-tp_mlp": 52.9, "train-nano": 205.0, "fit": 4.4}.items():
+        (logs / f"{rule}.tsv").write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t100\n")
+    (logs / "search-tp_mlp-offline.log").write_text(SEARCH_LOG)
+    deploy = folder / "deploy"
+    deploy.mkdir(exist_ok=True)
+    for problem in PROBLEMS:
+        (deploy / f"{problem}.py").write_text("# a module\n" * 400)
+        (deploy / f"{problem}.json").write_text("{}")

@@ -10,22 +10,41 @@ configfile: "config/config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/choice.smk"
 include: "rules/measure.smk"
 include: "rules/model.smk"
 include: "rules/problems.smk"
 include: "rules/summary.smk"
+include: "rules/train.smk"
 
 
 wildcard_constraints:
     deployment="[a-z][a-z0-9_-]*",
     problem="[a-z][a-z0-9_]*",
+    search="[a-z][a-z0-9_-]*",
+    model="[a-z][a-z0-9_-]*",
 
 
 localrules:
     all,
+    shortlists,
 
 
 rule all:
     default_target: True
     input:
         f"{RESULTS}/summary.parquet",
+        of_problems("choice"),
+        of_problems("verdicts"),
+        expand(
+            "{results}/deploy/{problem}.{kind}",
+            results=RESULTS,
+            problem=PIPELINE.settings.problems,
+            kind=["py", "json"],
+        ),
+
+
+rule shortlists:
+    """Asked for before `all`: shortlists that come out equal are no reason to measure again."""
+    input:
+        of_problems("shortlist"),

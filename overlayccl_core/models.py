@@ -97,6 +97,11 @@ def from_json(data: Mapping[str, Any]) -> Model:
     return Model(**{**typed, "parallelism": Parallelism(data["parallelism"])})
 
 
+def label(model: str, microbatches: int) -> str:
+    """`nano m8`: a model at a number of microbatches, as tables and messages name it."""
+    return f"{model} m{microbatches}"
+
+
 def workload_of(model: Model) -> Workload:
     """The model's plug-in; ValueError naming those there are."""
     return cast(Workload, loader.load("workloads", model.workload))

@@ -34,3 +34,33 @@ def of_problems(table):
         f"{RESULTS}/problems/{problem}/{table}.parquet"
         for problem in PIPELINE.settings.problems
     ]
+
+
+def of_searches(table):
+    """A table of every configured search of a Problem."""
+    return lambda wildcards: [
+        f"results/{wildcards.deployment}/problems/{wildcards.problem}/search/{search}/{table}.parquet"
+        for search in PIPELINE.settings.searches
+    ]
+
+
+def of_problems_and_searches(table):
+    """A table of every configured search of every configured Problem."""
+    return [
+        f"{RESULTS}/problems/{problem}/search/{search}/{table}.parquet"
+        for problem in PIPELINE.settings.problems
+        for search in PIPELINE.settings.searches
+    ]
+
+
+def of_models(table):
+    """A table of every configured model that has a Problem at a site."""
+    return lambda wildcards: [
+        f"results/{wildcards.deployment}/train/{model}/{table}.parquet"
+        for model in PIPELINE.models_of(wildcards.problem)
+    ]
+
+
+def trained(wildcards):
+    """The Cases of a Problem that models train."""
+    return PIPELINE.trained_json(wildcards.problem)

@@ -60,9 +60,9 @@ rule probe:
 
 
 rule bench:
-    """Raw samples of a Problem's proven seeds."""
+    """Raw samples of a Problem's shortlist, both directions of all Cases."""
     input:
-        "results/{deployment}/problems/{problem}/seeds.parquet",
+        "results/{deployment}/problems/{problem}/shortlist.parquet",
     output:
         bench="results/{deployment}/problems/{problem}/bench.parquet",
         sidecar="results/{deployment}/problems/{problem}/bench.sidecar.json",
@@ -82,7 +82,7 @@ rule bench:
         partial=PARTIAL,
         settings=PIPELINE.settings.part("bench"),
     message:
-        "Timing the proven strategies of {wildcards.problem}"
+        "Timing the shortlist of {wildcards.problem}"
     shell:
         "python -m workflow_scripts.bench --deployment {params.file} --problem {wildcards.problem}"
         " --settings {params.settings:q} --partial {params.partial} --code {params.code}"

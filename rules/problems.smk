@@ -1,4 +1,4 @@
-# What there is to choose from for each Problem, what it should cost, and how right that was.
+# What people know of each Problem, and what it should cost.
 
 
 rule cases:
@@ -81,31 +81,4 @@ rule price:
         "Pricing the strategies of {wildcards.problem}"
     shell:
         "python -m workflow_scripts.price --deployment {params.file} --problem {wildcards.problem}"
-        " --inputs {input} --outputs {output} --log {log}"
-
-
-rule compare:
-    """Predicted against measured times of a Problem."""
-    input:
-        "results/{deployment}/problems/{problem}/seeds.parquet",
-        "results/{deployment}/problems/{problem}/prices.parquet",
-        "results/{deployment}/problems/{problem}/bench.parquet",
-    output:
-        fidelity="results/{deployment}/problems/{problem}/fidelity.parquet",
-        sidecar="results/{deployment}/problems/{problem}/fidelity.sidecar.json",
-    log:
-        f"{LOGS}/compare-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/compare-{{problem}}.tsv"
-    conda:
-        "../envs/local.yaml"
-    threads: 1
-    resources:
-        mem_mb=500,
-    params:
-        code=code("compare"),
-    message:
-        "Comparing predicted with measured times of {wildcards.problem}"
-    shell:
-        "python -m workflow_scripts.compare --problem {wildcards.problem}"
         " --inputs {input} --outputs {output} --log {log}"

@@ -2,12 +2,15 @@
 
 
 rule summary:
-    """Proof, price and measurement of every seed side by side; printed when it is done."""
+    """Proof, price, bench, training and choice side by side; the choice is printed when it is done."""
     input:
         of_problems("seeds"),
         of_problems("prices"),
+        of_problems("shortlist"),
         of_problems("bench"),
+        of_problems("choice"),
         of_problems("fidelity"),
+        of_problems_and_searches("candidates"),
         "results/{deployment}/probes.parquet",
         "results/{deployment}/fidelity.parquet",
     output:

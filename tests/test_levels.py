@@ -33,6 +33,10 @@ MAY_IMPORT = {
     "emit": {"program"},
     "backends": {"program", "emit", "deployments", "tables", "workloads", "statistics"},
     "training": {"program", "models", "workloads", "emit", "backends", "deployments", "statistics", "tables"},
+    "evidence": {
+        *("program", "models", "deployments", "statistics", "measurements", "gates", "tables"),
+        *("emit", "backends"),
+    },
     "search": {
         *("program", "catalog", "problems", "strategies", "deployments", "statistics"),
         *("rewrites", "gates", "costmodel"),

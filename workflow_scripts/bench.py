@@ -1,4 +1,4 @@
-"""Time the proven seeds of one Problem."""
+"""Time the shortlist of one Problem."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from overlayccl_core.deployments.deployment import load
 from overlayccl_core.settings import Settings
 from overlayccl_core.stages import bench
 from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
 from workflow_scripts.command import Command, run
 
 
@@ -17,7 +17,7 @@ def main(command: Command) -> None:
     found = bench.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
-        command.read(SEEDS, problem),
+        command.read(SHORTLIST, problem),
         partial,
         progress=command.say,
         code=command.option("code"),

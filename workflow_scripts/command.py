@@ -9,10 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import check_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, read, write
-
-SIDECAR = ".sidecar.json"
 
 
 class Command:
@@ -48,14 +47,28 @@ class Command:
 
     def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
         """The input that holds `table`: the deployment's, or that of a Problem; as its rule wrote it."""
-        path = _one(self._arguments.inputs, table, problem)
-        frame = read(table, path)
-        check_unchanged(path)
-        return frame
+        paths = _paths(self._arguments.inputs, table, problem)
+        if not paths:
+            owner = f"problems/{problem}/" if problem else ""
+            raise ValueError(
+                f"no input of this command is the table {owner}{table.name}: add it to the rule's inputs"
+            )
+        return _read(table, paths[0])
+
+    def read_all(self, table: Table, problem: str | None = None) -> pl.DataFrame:
+        """The rows of all inputs that hold `table`, of all searches or models; none without such an input."""
+        frames = [_read(table, path) for path in _paths(self._arguments.inputs, table, problem)]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=table.schema)
+
+    def write_text(self, suffix: str, text: str) -> None:
+        """Write the output that ends in `suffix`, whole or not at all."""
+        path = next(p for p in self._arguments.outputs if p.name.endswith(suffix) and p.suffix != ".parquet")
+        write_bytes(path, text.encode())
+        self.say(str(path))
 
     def write(self, tables: Mapping[Table, Rows]) -> None:
         """Write tables with their sidecars. All rows are checked and written before the first sidecar."""
-        paths = [p for p in self._arguments.outputs if not p.name.endswith(SIDECAR)]
+        paths = [p for p in self._arguments.outputs if p.suffix == ".parquet"]
         written = []
         for table, rows in tables.items():
             path = next(p for p in paths if p.stem == table.name)
@@ -88,12 +101,14 @@ def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
         sys.exit(130)
 
 
-def _one(paths: list[Path], table: Table, problem: str | None) -> Path:
-    owner = f"problems/{problem}/" if problem else ""
-    for path in paths:
-        of_problem = "/problems/" in path.as_posix()
-        if path.stem == table.name and (owner in path.as_posix() if problem else not of_problem):
-            return path
-    raise ValueError(
-        f"no input of this command is the table {owner}{table.name}: add it to the rule's inputs"
-    )
+def _paths(paths: list[Path], table: Table, problem: str | None) -> list[Path]:
+    """Those that hold `table`: of a Problem, or (None) of none."""
+    owner = f"/problems/{problem}/" if problem else ""
+    named = [path for path in paths if path.stem == table.name]
+    return [p for p in named if (owner in p.as_posix() if owner else "/problems/" not in p.as_posix())]
+
+
+def _read(table: Table, path: Path) -> pl.DataFrame:
+    frame = read(table, path)
+    check_unchanged(path)
+    return frame

@@ -1,12 +1,15 @@
-"""Put proof, price and measurement of every seed side by side."""
+"""Put proof, price, measurement and choice side by side."""
 
 from overlayccl_core.deployments.deployment import load
 from overlayccl_core.stages import summary
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.summary import SUMMARY
 from workflow_scripts.command import Command, run
 
@@ -17,8 +20,10 @@ def main(command: Command) -> None:
         problem: summary.ProblemTables(
             seeds=command.read(SEEDS, problem),
             prices=command.read(PRICES, problem),
+            candidates=command.read_all(CANDIDATES, problem),
+            shortlist=command.read(SHORTLIST, problem),
             bench=command.read(BENCH, problem),
-            fidelity=command.read(FIDELITY, problem),
+            choice=command.read(CHOICE, problem),
         )
         for problem in command.option("problems").split(",")
     }

@@ -11,6 +11,9 @@ class Gate(StrEnum):
 
     LEGALITY = "legality"
     EQUIVALENCE = "equivalence"
+    BENCH = "bench"
+    TRAINING = "training"
+    CHOICE = "choice"
 
 
 class Outcome(StrEnum):
@@ -41,6 +44,13 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"  # not provable within the budget
     BELOW_FLOOR = "below_floor"  # a time that physics does not allow
     NOT_MEASURED = "not_measured"
+    OTHER_MATMULS = "other_matmuls"  # a step that computes something else than the developer's
+    WRONG_GRADIENT = "wrong_gradient"
+    OTHER_LOSSES = "other_losses"  # trains differently than its numerics class explains
+    NOT_FASTER = "not_faster"  # than the developer's, beyond noise
+    SLOWER = "slower"  # than another arm, beyond noise
+    NOT_PASSED = "not_passed"  # not chosen: a gate before stopped it
+    NOT_NEEDED = "not_needed"  # not chosen: one before it was
 
 
 class Check(StrEnum):
@@ -58,6 +68,12 @@ class Check(StrEnum):
     RANGE = "range"  # no value out of the range of floats
     DENOMINATOR = "denominator"  # the prime cannot hide a difference
     NUMERICS = "numerics"  # accurate in its own dtypes
+    FLOOR = "floor"  # the time is possible
+    MATMULS = "matmuls"  # the step computes what the developer's does
+    GRADIENTS = "gradients"  # those of the unsharded model
+    LOSSES = "losses"  # those of the developer's arm
+    FASTER = "faster"  # than the developer's arm
+    NOT_SLOWER = "not_slower"  # than any other arm
 
 
 ALL_CHECKS = frozenset(Check)

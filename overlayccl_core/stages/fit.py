@@ -65,6 +65,7 @@ def _heldout_row(result: Fit, heldout: list[tuple[Any, Measurement]], progress: 
         **figures.to_row(),
         "problem": None,
         "case": None,
+        "direction": None,
         "top1_regret": None,
         "top1_within_noise": None,
         "residual_low": result.theta.residual_low,

@@ -1,4 +1,4 @@
-"""summary: per Case and strategy what was proven, predicted and measured, and if the time can be true."""
+"""summary: per Case, direction and candidate proof, price, bench and training, and what is deployed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,30 +9,34 @@ import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.deployments.floor import Floor, floor_from_probes
-from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.evidence.benched import Benched, benched, floor_of
+from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
-_NUMBERS = (
-    *("predicted_us", "predicted_low_us", "predicted_high_us"),
+_MEASURED = (
     *("measured_us", "measured_low_us", "measured_high_us"),
     *("speedup", "speedup_low", "speedup_high", "repeat_rel_error"),
     *("algbw_gbps", "busbw_gbps", "floor_us"),
+)
+_TRAINED = (
+    *("step_speedup", "step_speedup_low", "step_speedup_high"),
+    *("step_gain", "step_gain_low", "step_gain_high", "best_other"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemTables:
-    """The tables of one Problem."""
+    """The tables of one Problem. candidates: of all searches; may be empty."""
 
     seeds: pl.DataFrame
     prices: pl.DataFrame
+    candidates: pl.DataFrame
+    shortlist: pl.DataFrame
     bench: pl.DataFrame
-    fidelity: pl.DataFrame
+    choice: pl.DataFrame
 
 
 def run(
@@ -43,94 +47,85 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `summary`: forward strategies, the developer's first in each Case."""
+    """The rows of `summary`: of each Case and direction that has something to choose, seeds before finds."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
     floor = floor_of(probes)
     rows = [row for tables in problems.values() for row in _problem_rows(tables, floor)]
-    invalid = [f"{row['case']} {row['strategy']}" for row in rows if row["validity"] == "invalid"]
-    progress(f"{deployment.name}: {len(rows)} strategies of {len(problems)} problems")
+    invalid = [f"{row['case']} {row['candidate']}" for row in rows if row["validity"] == "invalid"]
+    progress(f"{deployment.name}: {len(rows)} candidates of {len(problems)} problems")
     if invalid:
         progress(f"below the physical floor, so no result: {', '.join(invalid)}")
     if any(row["disturbed"] for row in rows):
-        progress("others took CPU time while strategies ran: measure again on a quiet machine")
+        progress("others took CPU time while candidates ran: measure again on a quiet machine")
     return {"summary": rows}
 
 
-def floor_of(probes: pl.DataFrame) -> Floor:
-    """The physical floor of a deployment, from its structured probes."""
-    structured = probes.filter(pl.col("role") == "structured")
-    measured = measurements(structured.iter_rows(named=True))
-    once = structured.unique("program", keep="first", maintain_order=True)
-    return floor_from_probes(
-        (loads(row["program_json"]), measured[row["program"]].estimate.value)
-        for row in once.iter_rows(named=True)
-        if row["program"] in measured
-    )
-
-
 def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:
+    predicted = predictions(tables.prices, tables.candidates)
+    timed = benched(tables.shortlist, tables.bench, floor)
     rows = []
-    forward = tables.seeds.filter(pl.col("direction") == "forward")
-    for case in forward["case"].unique(maintain_order=True):
-        seeds = list(forward.filter(pl.col("case") == case).iter_rows(named=True))
-        prices = {
-            row["strategy"]: row
-            for row in tables.prices.filter(
-                (pl.col("case") == case) & (pl.col("direction") == "forward")
-            ).iter_rows(named=True)
-        }
-        measured = measurements(tables.bench.filter(pl.col("case") == case).iter_rows(named=True))
-        developer = next((measured.get(s["program"]) for s in seeds if s["role"] == "developer"), None)
-        rows += [
-            _row(seed, prices.get(seed["strategy"]), measured.get(seed["program"]), developer, floor)
-            for seed in seeds
-        ]
+    for place in places(tables.shortlist):
+        chosen = at(tables.choice, place).row(0, named=True)
+        by_program = {one.program.digest: one for one in timed[place]}
+        for listed in _listed(place, tables):
+            one, price = by_program.get(listed["program"]), predicted.get((*place, listed["program"]))
+            rows.append(_row(place, listed, price, one, chosen))
     return rows
 
 
-def _row(
-    seed: Row, priced: Row | None, timed: Measurement | None, developer: Measurement | None, floor: Floor
-) -> Row:
-    row: Row = {
-        "problem": seed["case"].partition("/")[0],
-        **{key: seed[key] for key in ("case", "strategy", "role", "status", "numerics")},
-        "proof": seed["equivalence"] or seed["reason"],
-        **dict.fromkeys(_NUMBERS),
-        "validity": "unmeasured",
-        "disturbed": None,
-        "fingerprint": None,
+def _listed(place: Place, tables: ProblemTables) -> list[Row]:
+    """Every seed, also what is not applicable, then what else the shortlist has."""
+    seeds = [
+        {**row, "candidate": row["strategy"], "proof": row["equivalence"] or row["reason"]}
+        for row in at(tables.seeds, place).iter_rows(named=True)
+    ]
+    known = {row["program"] for row in seeds}
+    finds = [
+        {**row, "role": "found", "status": "program", "proof": "pass"}
+        for row in at(tables.shortlist, place).iter_rows(named=True)
+        if row["program"] not in known
+    ]
+    return [*seeds, *finds]
+
+
+def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | None, chosen: Row) -> Row:
+    """Equal Programs have equal figures; the deployed one is told by its Program."""
+    is_chosen = listed["program"] is not None and listed["program"] == chosen["program"]
+    return {
+        "problem": place[0].partition("/")[0],
+        "case": place[0],
+        "direction": place[1],
+        **{key: listed[key] for key in ("candidate", "role", "status", "proof", "numerics")},
+        "predicted_us": price.us if price else None,
+        "predicted_low_us": price.low_us if price else None,
+        "predicted_high_us": price.high_us if price else None,
+        **(measured_columns(one) if one else dict.fromkeys(_MEASURED) | {"validity": "unmeasured"}),
+        "chosen": is_chosen,
+        **{key: chosen[key] if is_chosen else None for key in _TRAINED},
+        "disturbed": one.timed.disturbed if one and one.timed else None,
+        "fingerprint": one.timed.fingerprint if one and one.timed else None,
     }
-    if priced is not None:
-        row["predicted_us"] = priced["predicted_us"]
-        row["predicted_low_us"] = priced["low_us"]
-        row["predicted_high_us"] = priced["high_us"]
-    if seed["program_json"] is not None and timed is not None:
-        row |= measured_columns(loads(seed["program_json"]), timed, developer, floor)
-        row |= {"disturbed": timed.disturbed, "fingerprint": timed.fingerprint}
-    return row
 
 
-def measured_columns(
-    program: Program, timed: Measurement, developer: Measurement | None, floor: Floor | None
-) -> Row:
-    """What a measurement says of a Program. An invalid time has no speed-up: it is never a win."""
-    estimate, floor_us = timed.estimate, floor.us(program) if floor else None
+def measured_columns(one: Benched) -> Row:
+    """What the bench says of a Program. An invalid time has no speed-up: it is never a win."""
+    if one.timed is None:
+        return dict.fromkeys(_MEASURED) | {"floor_us": one.floor_us, "validity": "unmeasured"}
+    estimate, ratio = one.timed.estimate, one.speedup
     low, high = estimate.interval()
-    valid = floor_us is None or estimate.value >= floor_us
-    ratio = timed.speedup_over(developer) if developer and valid else None
     return {
         "measured_us": estimate.value,
         "measured_low_us": low,
         "measured_high_us": high,
-        "repeat_rel_error": timed.repeat_error,
-        "floor_us": floor_us,
-        "validity": "valid" if valid else "invalid",
+        "repeat_rel_error": one.timed.repeat_error,
+        "floor_us": one.floor_us,
+        "validity": "valid" if one.verdict.passed else "invalid",
         "speedup": ratio.value if ratio else None,
         "speedup_low": ratio.low if ratio else None,
         "speedup_high": ratio.high if ratio else None,
-        **_bandwidths(program.problem.case, estimate.value),
+        **_bandwidths(one.program.problem.case, estimate.value),
     }
 
 

@@ -1,17 +1,11 @@
-"""Timed seeds."""
+"""Timed candidates of the shortlist."""
 
-import polars as pl
-
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
+from overlayccl_core.tables.table import Table
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 BENCH = Table(
     name="bench",
-    version=1,
-    columns=(
-        Column(name="case", dtype=pl.String()),
-        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
-        Column(name="strategy", dtype=pl.String()),
-        *TIMING_COLUMNS,
-    ),
+    version=2,
+    columns=(*CANDIDATE_KEY, *TIMING_COLUMNS),
 )

@@ -9,7 +9,9 @@ OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 CANDIDATE_KEY = (
     Column(name="case", dtype=pl.String()),
     Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
-    Column(name="candidate", dtype=pl.String(), doc="a seed's name, or found-<first 8 digits of value_digest>"),
+    Column(
+        name="candidate", dtype=pl.String(), doc="a seed's name, or found-<first 8 digits of value_digest>"
+    ),
 )
 NUMERICS = Column(name="numerics", dtype=pl.String(), values=("exact", "reordered", "lossy"))
 VERDICT_COLUMNS = (

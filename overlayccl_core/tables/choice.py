@@ -18,14 +18,21 @@ CHOICE = Table(
         Column(name="program", dtype=pl.String(), doc="digest"),
         Column(name="value_digest", dtype=pl.String()),
         Column(
-            name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has this Case"
+            name="trained_in",
+            dtype=pl.String(),
+            nullable=True,
+            doc="`nano m8, ...`; null: no model has this Case",
         ),
         us("predicted_us", "null: no price"),
-        us("predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"),
+        us(
+            "predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"
+        ),
         us("measured_us", "null: not measured"),
         *ratio("speedup", "developer's time over this one's in the bench"),
         *ratio("step_speedup", "developer's step over this one's; of several models the least"),
-        *ratio("step_gain", "step of the best arm that needs no search (baselines, framework) over this one's"),
+        *ratio(
+            "step_gain", "step of the best arm that needs no search (baselines, framework) over this one's"
+        ),
         Column(name="best_other", dtype=pl.String(), nullable=True, doc="that arm"),
         Column(
             name="regret",

@@ -1,4 +1,4 @@
-"""How right the cost model is: on held-out Programs (problem null) and per Case of a Problem."""
+"""How right the cost model is: on held-out Programs (problem null), and per Case and direction of a Problem."""
 
 import polars as pl
 
@@ -7,10 +7,17 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 FIDELITY = Table(
     name="fidelity",
-    version=1,
+    version=2,
     columns=(
         Column(name="problem", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),
         Column(name="case", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),
+        Column(
+            name="direction",
+            dtype=pl.String(),
+            nullable=True,
+            values=("forward", "backward"),
+            doc="null: held-out Programs",
+        ),
         Column(name="n", dtype=pl.Int64(), doc="Programs compared"),
         Column(name="rounds", dtype=pl.Int64(), doc="fewest rounds of any of them"),
         Column(name="spearman", dtype=pl.Float64(), nullable=True, doc="null: too few Programs"),

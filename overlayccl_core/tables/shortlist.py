@@ -1,4 +1,4 @@
-"""What is timed at each Case and direction, and why. No price: one that comes out equal is measured no second time."""
+"""What is timed at each Case and direction, and why. No price: an equal list measures nothing anew."""
 
 import polars as pl
 
@@ -20,7 +20,9 @@ SHORTLIST = Table(
             dtype=pl.List(pl.String()),
             doc="a role or `seed`; else how the search brought it: best_predicted, family, random, next_cheapest",
         ),
-        Column(name="source", dtype=pl.String(), doc="developer, seed, rule, ...: where the search has it from"),
+        Column(
+            name="source", dtype=pl.String(), doc="developer, seed, rule, ...: where the search has it from"
+        ),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         Column(name="family", dtype=pl.String(), nullable=True, doc="of the search; null: it has none of it"),
         NUMERICS,

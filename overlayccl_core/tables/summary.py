@@ -1,7 +1,8 @@
-"""One row per Case and strategy: proof, price, measurement, validity."""
+"""One row per Case, direction and candidate: proof, price, bench, training, validity, and which one is deployed."""
 
 import polars as pl
 
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, ratio, us
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
@@ -12,29 +13,39 @@ def _number(name: str, unit: str = "", doc: str = "") -> Column:
 
 SUMMARY = Table(
     name="summary",
-    version=2,
+    version=3,
     columns=(
         Column(name="problem", dtype=pl.String()),
-        Column(name="case", dtype=pl.String()),
-        Column(name="strategy", dtype=pl.String()),
-        Column(name="role", dtype=pl.String(), doc="developer, hand_bundled or other"),
+        *CANDIDATE_KEY,
+        Column(
+            name="role",
+            dtype=pl.String(),
+            doc="developer, single_graph, hand_bundled, other (seeds) or found",
+        ),
         Column(name="status", dtype=pl.String(), values=("program", "not_applicable", "rejected")),
         Column(name="proof", dtype=pl.String(), doc="outcome of the equivalence gate, or why it did not run"),
         Column(name="numerics", dtype=pl.String(), nullable=True, values=("exact", "reordered", "lossy")),
-        _number("predicted_us", "us"),
-        _number("predicted_low_us", "us"),
-        _number("predicted_high_us", "us"),
-        _number("measured_us", "us"),
-        _number("measured_low_us", "us"),
-        _number("measured_high_us", "us"),
-        _number("speedup", doc="developer's time over this one's, paired within a launch"),
-        _number("speedup_low"),
-        _number("speedup_high"),
+        us("predicted_us"),
+        us("predicted_low_us"),
+        us("predicted_high_us"),
+        us("measured_us"),
+        us("measured_low_us"),
+        us("measured_high_us"),
+        *ratio("speedup", "developer's time over this one's, paired within a launch"),
         _number("repeat_rel_error", doc="of the measurement: even against odd rounds"),
         _number("algbw_gbps", "GB/s", "payload over time"),
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
-        _number("floor_us", "us", "no time below this can be true"),
+        us("floor_us", "no time below this can be true"),
         Column(name="validity", dtype=pl.String(), values=("valid", "invalid", "unmeasured")),
+        Column(name="chosen", dtype=pl.Boolean(), doc="what is deployed for this Case and direction"),
+        *ratio("step_speedup", "of the chosen one: developer's training step over its own"),
+        *ratio("step_gain", "of the chosen one: the step of best_other over its own"),
+        Column(
+            name="best_other",
+            dtype=pl.String(),
+            nullable=True,
+            doc="the best arm that needs no search, in steps",
+        ),
         Column(
             name="disturbed",
             dtype=pl.Boolean(),

@@ -10,7 +10,9 @@ VERDICTS = Table(
     version=1,
     columns=(
         *CANDIDATE_KEY,
-        Column(name="arm", dtype=pl.String(), nullable=True, doc="null: it was no arm, or is judged as no arm"),
+        Column(
+            name="arm", dtype=pl.String(), nullable=True, doc="null: it was no arm, or is judged as no arm"
+        ),
         Column(name="model", dtype=pl.String(), nullable=True, doc="`nano m8`; null: judged in no model"),
         Column(
             name="gate",

@@ -1,0 +1,96 @@
+"""What the bench says of every candidate of a shortlist: time, floor, verdict, speed-up, regret."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from overlayccl_core.deployments.floor import Floor, floor_from_probes
+from overlayccl_core.evidence.predictions import Place, at, places
+from overlayccl_core.gates import bench as gate
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.gates.verdict import Verdict
+from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.program import Program
+from overlayccl_core.statistics import Ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benched:
+    """One candidate. speedup: over the developer, paired; None where either time is missing or not possible."""
+
+    candidate: str
+    why: tuple[str, ...]
+    numerics: NumericsClass
+    program: Program
+    timed: Measurement | None
+    floor_us: float
+    verdict: Verdict
+    speedup: Ratio | None
+
+    @property
+    def us(self) -> float:
+        """The measured time; only of what has one."""
+        if self.timed is None:
+            raise ValueError(f"{self.candidate} was not measured")
+        return self.timed.estimate.value
+
+    @property
+    def lossy(self) -> bool:
+        """True if something is computed or sent in 16 bits."""
+        return self.numerics is NumericsClass.LOSSY
+
+
+def floor_of(probes: pl.DataFrame) -> Floor:
+    """The physical floor of a deployment, from its structured probes."""
+    structured = probes.filter(pl.col("role") == "structured")
+    measured = measurements(structured.iter_rows(named=True))
+    once = structured.unique("program", keep="first", maintain_order=True)
+    return floor_from_probes(
+        (loads(row["program_json"]), measured[row["program"]].estimate.value)
+        for row in once.iter_rows(named=True)
+        if row["program"] in measured
+    )
+
+
+def benched(shortlist: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> dict[Place, list[Benched]]:
+    """(case, direction) -> its candidates, in the order of the shortlist."""
+    return {place: _at(at(shortlist, place), at(bench, place), floor) for place in places(shortlist)}
+
+
+def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched]:
+    measured = measurements(bench.iter_rows(named=True))
+    rows = list(listed.iter_rows(named=True))
+    developer = next((measured.get(r["program"]) for r in rows if "developer" in r["why"]), None)
+    found = []
+    for row in rows:
+        program, timed = loads(row["program_json"]), measured.get(row["program"])
+        floor_us = floor.us(program)
+        verdict = gate.check(timed.estimate if timed else None, floor_us)
+        comparable = timed is not None and developer is not None and verdict.passed
+        found.append(
+            Benched(
+                candidate=row["candidate"],
+                why=tuple(row["why"]),
+                numerics=NumericsClass(row["numerics"]),
+                program=program,
+                timed=timed,
+                floor_us=floor_us,
+                verdict=verdict,
+                speedup=timed.speedup_over(developer) if comparable and timed and developer else None,
+            )
+        )
+    return found
+
+
+def ranked(found: Iterable[Benched], *, lossy: bool) -> list[Benched]:
+    """Those that pass the bench gate, fastest first; `lossy` ones, if wanted at all, behind all others."""
+    passed = [one for one in found if one.verdict.passed and (lossy or not one.lossy)]
+    return sorted(passed, key=lambda one: (one.lossy, one.us, one.candidate))
+
+
+def regret(one: Benched, found: Sequence[Benched]) -> float | None:
+    """Its time over the least of those that pass the gate and are not lossy, minus 1; None if not measured."""
+    best = ranked(found, lossy=False)
+    return one.us / best[0].us - 1 if best and one.verdict.passed else None

@@ -1,0 +1,100 @@
+"""What `choose` deploys: the source of a module, and the figures and verdicts that stand beside it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.backends.fingerprint import part
+from overlayccl_core.emit.deployed import Deployed, Stamp, deployed_module
+from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.program import Program
+
+Row = Mapping[str, Any]
+FORWARD, BACKWARD = "forward", "backward"
+VERSIONS = ("torch", "nccl")
+
+
+def module_and_record(
+    problem: str,
+    library: str,
+    fingerprint: str,
+    seeds: pl.DataFrame,
+    shortlist: pl.DataFrame,
+    choices: Sequence[Row],
+    verdicts: Sequence[Row],
+) -> tuple[str, dict[str, Any]]:
+    """(source of deploy/<problem>.py, content of deploy/<problem>.json).
+
+    The source is a function of recipes, Programs, library and versions alone, as `fingerprint` tells them.
+    ValueError for a measurement that does not tell its version of torch.
+    """
+    versions = {name: found for name in VERSIONS if (found := part(fingerprint, name))}
+    stamp = Stamp(library=library, versions=versions)
+    cases = list(dict.fromkeys(choice["case"] for choice in choices))
+    entries = [_entry(case, seeds, shortlist, choices) for case in cases]
+    record = {
+        "problem": problem,
+        "library": library,
+        "versions": versions,
+        "fingerprint": fingerprint,
+        "choice": [{**choice, "verdicts": list(_of(choice, verdicts))} for choice in choices],
+    }
+    return deployed_module(problem, entries, stamp), record
+
+
+def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> Deployed:
+    chosen = {choice["direction"]: choice for choice in choices if choice["case"] == case}
+    name, recipe, numerics, forward, plain = _side((case, FORWARD), seeds, shortlist, chosen)
+    if at(seeds, (case, BACKWARD)).is_empty():
+        return Deployed(
+            case_id=case,
+            candidate=name,
+            recipe=recipe,
+            numerics=numerics,
+            forward=forward,
+            plain_forward=plain,
+            has_backward=False,
+        )
+    back = _side((case, BACKWARD), seeds, shortlist, chosen)
+    return Deployed(
+        case_id=case,
+        candidate=name,
+        recipe=recipe,
+        numerics=numerics,
+        forward=forward,
+        plain_forward=plain,
+        has_backward=True,
+        backward=back[3],
+        plain_backward=back[4],
+        backward_candidate=back[0],
+        backward_recipe=back[1],
+        backward_numerics=back[2],
+    )
+
+
+def _side(
+    place: Place, seeds: pl.DataFrame, shortlist: pl.DataFrame, chosen: Mapping[str, Row]
+) -> tuple[str, str, str, Program, Program]:
+    """(candidate, recipe, numerics, Program, the developer's Program) of one direction.
+
+    Where nothing is exchanged and so nothing was chosen, the developer's Program is all there is.
+    """
+    developer = at(seeds, place).filter(pl.col("role") == "developer").row(0, named=True)
+    if place[1] in chosen:
+        digest = chosen[place[1]]["program"]
+        row = at(shortlist, place).filter(pl.col("program") == digest).row(0, named=True)
+        name = row["candidate"]
+    else:
+        row, name = developer, developer["strategy"]
+    plain = loads(developer["program_json"])
+    return name, row["recipe"], row["numerics"], loads(row["program_json"]), plain
+
+
+def _of(choice: Row, verdicts: Iterable[Row]) -> Iterable[Row]:
+    """The verdicts about the chosen candidate: as itself, and as the arm as which it was chosen."""
+    key = ("case", "direction", "candidate")
+    for verdict in verdicts:
+        if all(verdict[k] == choice[k] for k in key) and verdict["arm"] in (None, choice["arm"]):
+            yield {k: verdict[k] for k in ("gate", "model", "outcome", "reason", "message", "evidence")}

@@ -1,0 +1,50 @@
+"""What the cost model says of seeds and of what the search found, by Program."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+Place = tuple[str, str]
+"""(case, direction)."""
+COLUMNS = ("case", "direction", "program", "predicted_us", "low_us", "high_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A price with its 10% to 90% range."""
+
+    us: float
+    low_us: float
+    high_us: float
+
+
+def predictions(prices: pl.DataFrame, candidates: pl.DataFrame) -> dict[tuple[str, str, str], Prediction]:
+    """(case, direction, program) -> Prediction, of every Program that has a price.
+
+    prices, candidates: frames with the columns of `prices`; where both have a Program, theirs are equal.
+    """
+    found: dict[tuple[str, str, str], Prediction] = {}
+    for frame in (candidates, prices):
+        for row in _priced(frame.select(COLUMNS).iter_rows(named=True)):
+            found[row["case"], row["direction"], row["program"]] = Prediction(
+                us=row["predicted_us"], low_us=row["low_us"], high_us=row["high_us"]
+            )
+    return found
+
+
+def places(frame: pl.DataFrame) -> list[Place]:
+    """The (case, direction) of a table, in its order."""
+    rows = frame.select("case", "direction").unique(maintain_order=True).iter_rows()
+    return [(case, direction) for case, direction in rows]
+
+
+def at(frame: pl.DataFrame, place: Place) -> pl.DataFrame:
+    """The rows of one (case, direction)."""
+    case, direction = place
+    return frame.filter((pl.col("case") == case) & (pl.col("direction") == direction))
+
+
+def _priced(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    return (row for row in rows if row["predicted_us"] is not None)

@@ -1,0 +1,128 @@
+"""What training says of every arm: from the tables of steps and stamps to what the training gate judges."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, judge
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.models import label
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.program import Program
+from overlayccl_core.statistics import Ratio
+
+Row = Mapping[str, Any]
+DEVELOPER = "developer"
+OTHER_COMPUTATION = "big_batch"  # other matmuls: shown beside the arms, not compared
+FOUND = ("finalist_1", "finalist_2")
+REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
+EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
+_SEVERITY = tuple(NumericsClass)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A Program that an arm is to have run at a Case and direction."""
+
+    case: str
+    direction: str
+    program: Program
+    numerics: NumericsClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """An arm in one model. speedup: over the developer's arm; gain: over best_other, which needs no search."""
+
+    verdicts: tuple[Verdict, ...]
+    speedup: Ratio | None = None
+    gain: Ratio | None = None
+    best_other: str | None = None
+
+
+def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
+    """`nano m8` -> arm -> what was seen of it; arms that compute something else are left out."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in steps.iter_rows(named=True):
+        if row["arm"] != OTHER_COMPUTATION and row["purpose"] != "quiet":
+            arms = found.setdefault(label(row["model"], row["microbatches"]), {})
+            arms.setdefault(row["arm"], []).append(row)
+    return {model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in found.items()}
+
+
+def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
+    rows = list(rows)
+    timed = [row for row in rows if row["purpose"] == "timed"]
+    errors = [row["gradient_rel_error"] for row in rows if row["gradient_rel_error"] is not None]
+    counted = [(row["matmuls"], row["matmul_digest"]) for row in rows if row["matmuls"] is not None]
+    return ArmEvidence(
+        arm=arm,
+        steps_us={row["launch"]: tuple(row["steps_us"]) for row in timed},
+        losses={row["seed"]: tuple(row["losses"]) for row in rows if row["purpose"] == "loss"},
+        timed_losses={row["launch"]: tuple(row["losses"]) for row in timed},
+        gradient_rel_error=max(errors, default=None),
+        matmuls=frozenset(counted),
+    )
+
+
+def outcomes(
+    model: str,
+    arm: str,
+    arms: Mapping[str, ArmEvidence],
+    stamps: pl.DataFrame,
+    ran: Callable[[str], Iterable[Ran]],
+) -> Outcomes:
+    """The training gate's verdicts about one arm of `nano m8`: of all its sites together.
+
+    ran(arm): the Programs that it is to have run at the sites that are known here; other sites count as reordered.
+    What the stamps tell of another Program, or nothing at all, is unproven.
+    """
+    if arm not in arms or DEVELOPER not in arms:
+        return Outcomes(verdicts=(_unproven(f"{arm} was not trained in {model}: train it again"),))
+    sites = stamps.filter((_label_of_row() == model) & (pl.col("arm") == arm))  # as `models.label` has it
+    programs = {(one.case, one.direction): one for one in ran(arm)}
+    known, elsewhere = [], False
+    for site in sites.iter_rows(named=True):
+        one = programs.get((site["case"], site["direction"]))
+        if one is None:
+            elsewhere = True
+        elif one.program.digest != site["program"]:
+            place = f"{site['case']} {site['direction']}"
+            return Outcomes(verdicts=(_unproven(f"{arm} ran another Program at {place}: train it again"),))
+        else:
+            known.append(one)
+    if not known:
+        return Outcomes(verdicts=(_unproven(f"no stamp says what {arm} ran in {model}: train it again"),))
+    return _judged(arm, arms, known, elsewhere=elsewhere)
+
+
+def _judged(arm: str, arms: Mapping[str, ArmEvidence], known: Iterable[Ran], *, elsewhere: bool) -> Outcomes:
+    known, mine = list(known), arms[arm]
+    classes = [one.numerics for one in known] + [NumericsClass.REORDERED] * elsewhere
+    reduces = any(x.kind in REDUCING for one in known for x in one.program.collectives)
+    others = tuple(one for name, one in arms.items() if name != arm)
+    trained = Trained(
+        arm=mine,
+        developer=arms[DEVELOPER],
+        others=others,
+        numerics=max(classes, key=_SEVERITY.index),
+        explained=EXPLANATION if reduces else "",
+    )
+    best = best_other(mine, [one for one in others if one.arm not in FOUND])
+    return Outcomes(
+        verdicts=judge(trained),
+        speedup=mine.speedup_over(arms[DEVELOPER]),
+        gain=best[1] if best else None,
+        best_other=best[0] if best else None,
+    )
+
+
+def _label_of_row() -> pl.Expr:
+    return pl.col("model") + " m" + pl.col("microbatches").cast(pl.String())
+
+
+def _unproven(message: str) -> Verdict:
+    return Verdict(gate=Gate.TRAINING, outcome=Outcome.UNPROVEN, reason=Reason.NOT_MEASURED, message=message)

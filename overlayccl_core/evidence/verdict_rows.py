@@ -1,0 +1,63 @@
+"""Verdicts as rows of the table `verdicts`."""
+
+import json
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.evidence.predictions import Place
+from overlayccl_core.gates.verdict import Gate, Verdict
+
+Row = dict[str, Any]
+
+
+def row(
+    place: Place, candidate: str, verdict: Verdict, *, arm: str | None = None, model: str | None = None
+) -> Row:
+    """One Verdict about one candidate."""
+    head = {"case": place[0], "direction": place[1], "candidate": candidate, "arm": arm, "model": model}
+    return {
+        **head,
+        "gate": verdict.gate.value,
+        "outcome": verdict.outcome.value,
+        "reason": verdict.reason.value,
+        "message": verdict.message,
+        "evidence": json.dumps(dict(verdict.evidence), sort_keys=True),
+    }
+
+
+def before_choice(seeds: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.DataFrame) -> list[Row]:
+    """Legality and equivalence of seeds and finds: all that were stopped there, and those of the shortlist."""
+    listed = set(shortlist.select("case", "direction", "program").iter_rows())
+    found: dict[tuple[str, str, str], Row] = {}
+    for frame, name in ((seeds, "strategy"), (candidates, "candidate")):
+        for one in frame.iter_rows(named=True):
+            place, stopped = (one["case"], one["direction"]), _stopped(one)
+            if (stopped or (*place, one["program"]) in listed) and (*place, one[name]) not in found:
+                found[*place, one[name]] = one
+    return [verdict for key, one in found.items() for verdict in _both(key, one)]
+
+
+def _stopped(one: Row) -> bool:
+    return one["legality"] != "pass" or one["equivalence"] in ("fail", "unproven")
+
+
+def _both(key: tuple[str, str, str], one: Row) -> list[Row]:
+    """The verdict of the second gate is only there for what passed the first."""
+    case, direction, candidate = key
+    head = {"case": case, "direction": direction, "candidate": candidate, "arm": None, "model": None}
+    rows = [head | _verdict(Gate.LEGALITY, one["legality"], one, {"peak_bytes": one["peak_bytes"]})]
+    if one["equivalence"] is not None:
+        rows.append(head | _verdict(Gate.EQUIVALENCE, one["equivalence"], one, {"numerics": one["numerics"]}))
+    return rows
+
+
+def _verdict(gate: Gate, outcome: str, one: Row, evidence: dict[str, Any]) -> Row:
+    passed = outcome == "pass"
+    return {
+        "gate": gate.value,
+        "outcome": outcome,
+        "reason": "ok" if passed else one["reason"],
+        "message": "" if passed else one["message"],
+        "evidence": json.dumps({k: v for k, v in evidence.items() if v is not None}),
+    }

@@ -1,0 +1,45 @@
+"""Bench: can the time that was measured be true? A module that skips work is fast."""
+
+from overlayccl_core.gates.verdict import (
+    ALL_CHECKS,
+    Check,
+    EvidenceValue,
+    Gate,
+    Outcome,
+    Reason,
+    Verdict,
+    evidence,
+)
+from overlayccl_core.statistics import Estimate
+
+
+def check(estimate: Estimate | None, floor_us: float, checks: frozenset[Check] = ALL_CHECKS) -> Verdict:
+    """Pass; fail below the physical floor; unproven without a measurement.
+
+    floor_us: no right execution of the Program takes less (`deployments.floor`).
+    """
+    if estimate is None:
+        return Verdict(
+            gate=Gate.BENCH,
+            outcome=Outcome.UNPROVEN,
+            reason=Reason.NOT_MEASURED,
+            message="there are no samples of it: run the bench again, with more seconds if it was cut off",
+            evidence=evidence(floor_us=floor_us),
+        )
+    found: dict[str, EvidenceValue] = {
+        "floor_us": floor_us,
+        "measured_us": estimate.value,
+        "rounds": estimate.rounds,
+    }
+    if Check.FLOOR in checks and estimate.value < floor_us:
+        return Verdict(
+            gate=Gate.BENCH,
+            outcome=Outcome.FAIL,
+            reason=Reason.BELOW_FLOOR,
+            message=(
+                f"{estimate.value:.0f} us is below the physical floor of {floor_us:.0f} us: it cannot have moved "
+                "its bytes, look at what the module does"
+            ),
+            evidence=evidence(**found),
+        )
+    return Verdict(gate=Gate.BENCH, outcome=Outcome.PASS, evidence=evidence(**found))

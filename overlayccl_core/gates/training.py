@@ -1,0 +1,242 @@
+"""Training: is a step with these Programs the developer's step, only faster? Evidence in, verdicts out.
+
+The proof says that Programs are right; this gate does not rely on it. A strategy that drops a microbatch, scales
+its sums or skips a layer's backward gives wrong gradients and other losses, whatever a proof said.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
+from overlayccl_core.gates.verdict import (
+    ALL_CHECKS,
+    Check,
+    EvidenceValue,
+    Gate,
+    Outcome,
+    Reason,
+    Verdict,
+    evidence,
+)
+from overlayccl_core.statistics import Ratio, paired_ratio
+
+GRADIENT_BOUND = 1e-5  # relative, of the worst parameter, in float32
+EARLY_STEP = 5  # up to here rounding has not been amplified yet
+EARLY_BOUND = 1e-4  # relative difference of losses by then
+BAND_QUARTILES = (25, 75)
+NOT_FAILED = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
+
+Losses = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmEvidence:
+    """What was seen of one arm in one model.
+
+    steps_us: launch -> steps, paired by index with those of the other arms. losses: seed -> losses of long runs;
+    empty where they were not compared. timed_losses: launch -> losses of the timed steps. gradient_rel_error: of
+    the worst parameter against the unsharded model; None: not looked at. matmuls: (number, digest of shapes) of
+    every step that was looked into.
+    """
+
+    arm: str
+    steps_us: Mapping[int, tuple[float, ...]]
+    losses: Mapping[int, Losses]
+    timed_losses: Mapping[int, Losses]
+    gradient_rel_error: float | None
+    matmuls: frozenset[tuple[int, str]]
+
+    def speedup_over(self, other: "ArmEvidence") -> Ratio | None:
+        """The other's step over this one's, paired; the median over launches. None without a common launch."""
+        common = [
+            (other.steps_us[k], mine)
+            for k, mine in sorted(self.steps_us.items())
+            if mine and len(other.steps_us.get(k, ())) == len(mine)
+        ]
+        return paired_ratio(common) if common else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """An arm on trial. numerics: the worst of its Programs. explained: why the library may round otherwise than in
+    the developer's step although the class is exact; empty: nothing does."""
+
+    arm: ArmEvidence
+    developer: ArmEvidence
+    others: tuple[ArmEvidence, ...]
+    numerics: NumericsClass
+    explained: str = ""
+
+
+def judge(trained: Trained, checks: frozenset[Check] = ALL_CHECKS) -> tuple[Verdict, ...]:
+    """One Verdict for each check. The arm passes if none of them fails or is unproven (`passes`)."""
+    return tuple(check(trained) for name, check in _CHECKS.items() if name in checks)
+
+
+def passes(verdicts: Sequence[Verdict]) -> bool:
+    """Whether an arm may be deployed."""
+    return all(verdict.outcome in NOT_FAILED for verdict in verdicts)
+
+
+def best_other(arm: ArmEvidence, others: Sequence[ArmEvidence]) -> tuple[str, Ratio] | None:
+    """(name of the fastest other arm, its step over this arm's); None if none was timed beside it."""
+    timed = [(one.arm, ratio) for one in others if (ratio := arm.speedup_over(one))]
+    return min(timed, key=lambda found: found[1].value, default=None)
+
+
+def band(developer: ArmEvidence) -> float | None:
+    """Interquartile range of the developer's final loss over seeds; None for fewer than 2 seeds."""
+    final = [losses[-1] for losses in developer.losses.values() if losses]
+    if len(final) < 2:
+        return None
+    low, high = np.percentile(final, BAND_QUARTILES)
+    return float(high - low)
+
+
+def _matmuls(trained: Trained) -> Verdict:
+    mine, theirs = trained.arm.matmuls, trained.developer.matmuls
+    if not mine or not theirs:
+        return _unproven("nobody counted its matrix products: train it again")
+    if mine != theirs:
+        return _fails(
+            Reason.OTHER_MATMULS,
+            f"its step multiplies other matrices ({_counts(mine)}) than the developer's ({_counts(theirs)})",
+        )
+    return _passes("the same matrix products as the developer's step", matmuls=max(n for n, _ in mine))
+
+
+def _gradients(trained: Trained) -> Verdict:
+    error = trained.arm.gradient_rel_error
+    bound = LOSSY_BOUND if trained.numerics is NumericsClass.LOSSY else GRADIENT_BOUND
+    if error is None:
+        return _unproven("its gradients were not compared with the unsharded model's: train it again")
+    found = {"gradient_rel_error": error, "bound": bound}
+    if not error <= bound:  # also where it is not a number
+        message = (
+            f"a gradient is {error:.2g} (relative) away from the unsharded model's, {bound:.0e} is allowed"
+        )
+        return _fails(Reason.WRONG_GRADIENT, message, **found)
+    return _passes(f"all gradients within {error:.1e} of the unsharded model's", **found)
+
+
+def _losses(trained: Trained) -> Verdict:
+    """Paired differences to the developer: early ones relative, final ones inside the band."""
+    long = _paired(trained.arm.losses, trained.developer.losses)
+    pairs = long or _paired(trained.arm.timed_losses, trained.developer.timed_losses)
+    if not pairs:
+        return _unproven("there are no losses of it beside the developer's: train it again")
+    early = float(np.max([_early(mine, theirs) for mine, theirs in pairs]))
+    found: dict[str, EvidenceValue] = {"early_rel_difference": early, "runs": len(pairs)}
+    if trained.explained:
+        found["explained"] = trained.explained
+    exact = trained.numerics is NumericsClass.EXACT
+    if exact and not trained.explained:
+        last = float(np.max([np.abs(np.subtract(mine, theirs)).max() for mine, theirs in pairs]))
+        return _within(
+            last, 0.0, "its losses differ by {0:.2g} from the developer's, and nothing explains it", found
+        )
+    if trained.numerics is not NumericsClass.LOSSY and not early <= EARLY_BOUND:
+        message = f"by step {EARLY_STEP} its loss is {early:.2g} (relative) away from the developer's"
+        return _fails(Reason.OTHER_LOSSES, f"{message}, {EARLY_BOUND:.0e} is allowed", **found)
+    width = band(trained.developer) if long else None
+    if width is None:
+        return _without_band(trained, found, long=bool(long))
+    final = float(np.max([abs(mine[-1] - theirs[-1]) for mine, theirs in pairs]))
+    allowed = width if trained.numerics is NumericsClass.LOSSY else width / 2
+    message = (
+        f"its final loss is {{0:.2g}} away from the developer's, the spread over seeds allows {allowed:.2g}"
+    )
+    return _within(final, allowed, message, {**found, "band": width, "final_difference": final})
+
+
+def _without_band(trained: Trained, found: dict[str, EvidenceValue], *, long: bool) -> Verdict:
+    """The early part alone, or, for a lossy arm, no question that could be answered."""
+    why = "with one seed there is no band" if long else "long runs were not compared here"
+    if trained.numerics is NumericsClass.LOSSY:
+        message = f"only the spread of losses over seeds could decide about a lossy arm, and {why}"
+        return _verdict(Outcome.UNPROVEN, Reason.NOT_MEASURED, message, **found)
+    return _passes(
+        f"losses as the developer's by step {EARLY_STEP}; the final loss: not applicable, {why}", **found
+    )
+
+
+def _faster(trained: Trained) -> Verdict:
+    ratio = trained.arm.speedup_over(trained.developer)
+    if ratio is None:
+        return _unproven("it was not timed beside the developer's arm: train it again")
+    found = _ratio(ratio)
+    if not ratio.beyond_noise:
+        message = f"{_times(ratio)} the developer's speed: not faster beyond noise"
+        return _fails(Reason.NOT_FASTER, message, **found)
+    return _passes(f"{_times(ratio)} as fast as the developer's step", **found)
+
+
+def _not_slower(trained: Trained) -> Verdict:
+    best = best_other(trained.arm, trained.others)
+    if best is None:
+        message = "no other arm was timed beside it"
+        return _verdict(Outcome.NOT_APPLICABLE, Reason.NOT_MEASURED, message)
+    name, ratio = best
+    found = {**_ratio(ratio), "best_other": name}
+    if not ratio.not_slower:
+        return _fails(Reason.SLOWER, f"{_times(ratio)} the speed of {name}: slower beyond noise", **found)
+    return _passes(f"{_times(ratio)} as fast as {name}, the best other arm", **found)
+
+
+_CHECKS: Mapping[Check, Callable[[Trained], Verdict]] = {
+    Check.MATMULS: _matmuls,
+    Check.GRADIENTS: _gradients,
+    Check.LOSSES: _losses,
+    Check.FASTER: _faster,
+    Check.NOT_SLOWER: _not_slower,
+}
+
+
+def _paired(mine: Mapping[int, Losses], theirs: Mapping[int, Losses]) -> list[tuple[Losses, Losses]]:
+    """(mine, theirs) of every run that both have, cut to the steps that both have."""
+    cut = ((mine[k], theirs[k], min(len(mine[k]), len(theirs[k]))) for k in sorted(mine) if k in theirs)
+    return [(a[:n], b[:n]) for a, b, n in cut if n]
+
+
+def _early(mine: Losses, theirs: Losses) -> float:
+    """The largest relative difference up to step 5; not a number where a loss is none."""
+    a, b = np.array(mine[: EARLY_STEP + 1]), np.array(theirs[: EARLY_STEP + 1])
+    return float(np.max(np.abs(a - b) / np.abs(b)))
+
+
+def _within(value: float, allowed: float, message: str, found: dict[str, EvidenceValue]) -> Verdict:
+    if not value <= allowed:
+        return _fails(Reason.OTHER_LOSSES, message.format(value), **found)
+    return _passes("trains as the developer's arm does", **found)
+
+
+def _verdict(outcome: Outcome, reason: Reason, message: str, **found: EvidenceValue) -> Verdict:
+    return Verdict(
+        gate=Gate.TRAINING, outcome=outcome, reason=reason, message=message, evidence=evidence(**found)
+    )
+
+
+def _passes(message: str, **found: EvidenceValue) -> Verdict:
+    return _verdict(Outcome.PASS, Reason.OK, message, **found)
+
+
+def _fails(reason: Reason, message: str, **found: EvidenceValue) -> Verdict:
+    return _verdict(Outcome.FAIL, reason, message, **found)
+
+
+def _unproven(message: str) -> Verdict:
+    return _verdict(Outcome.UNPROVEN, Reason.NOT_MEASURED, message)
+
+
+def _ratio(ratio: Ratio) -> dict[str, EvidenceValue]:
+    return {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
+
+
+def _times(ratio: Ratio) -> str:
+    return f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f}) times"
+
+
+def _counts(found: frozenset[tuple[int, str]]) -> str:
+    return ", ".join(f"{count} of digest {digest[:8]}" for count, digest in sorted(found))

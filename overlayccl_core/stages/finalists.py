@@ -1,0 +1,125 @@
+"""finalists: the best two measured of each Case and direction, the baselines, and how right the prices were.
+
+What passes the bench gate is ranked by its measured time; within noise the estimate decides, too. A lossy
+candidate stands behind all others, and is none where no model trains the Case: only losses can decide about it.
+Needs no ranks.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
+from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked
+from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
+from overlayccl_core.tables.fingerprints import one_fingerprint
+
+Row = dict[str, Any]
+BASELINES = ("developer", "single_graph", "hand_bundled")
+FINALISTS = ("finalist_1", "finalist_2")
+_COPIED = ("recipe", "numerics", "program", "program_json")
+
+
+def run(
+    shortlist: pl.DataFrame,
+    bench: pl.DataFrame,
+    prices: pl.DataFrame,
+    candidates: pl.DataFrame,
+    probes: pl.DataFrame,
+    trained: Collection[str],
+    *,
+    progress: Callable[[str], None],
+) -> dict[str, list[Row]]:
+    """The rows of `finalists` and of the Problem's `fidelity`.
+
+    trained: the Cases that models train. An arm has a row where there is such a Program; no finalist where
+    nothing passes the bench gate. fidelity has a row where something was priced and measured.
+    """
+    frames: dict[str | Path, pl.DataFrame] = {"prices": prices, "bench": bench, "probes": probes}
+    fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
+    predicted = predictions(prices, candidates)
+    rows, judged = [], []
+    for place, found in benched(shortlist, bench, floor_of(probes)).items():
+        best = ranked(found, lossy=place[0] in trained)
+        arms = _arms(found, best)
+        listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
+        for arm, one in arms:
+            rows.append(_row(place, arm, one, listed[one.candidate], predicted))
+        progress(_said(place, found, best))
+        if figures := _fidelity(place, found, predicted):
+            progress(f"{' '.join(place)}: {_fidelity_text(figures)}")
+            head = {"problem": place[0].partition("/")[0], "case": place[0], "direction": place[1]}
+            judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
+        else:
+            progress(f"{' '.join(place)}: nothing was both priced and measured")
+    return {"finalists": rows, "fidelity": judged}
+
+
+def _arms(found: Iterable[Benched], best: Sequence[Benched]) -> list[tuple[str, Benched]]:
+    baselines = [(arm, one) for arm in BASELINES for one in found if arm in one.why]
+    return [*baselines, *zip(FINALISTS, best, strict=False)]
+
+
+def _row(
+    place: Place,
+    arm: str,
+    one: Benched,
+    listed: Row,
+    predicted: dict[tuple[str, str, str], Prediction],
+) -> Row:
+    price, estimate = predicted.get((*place, listed["program"])), one.timed and one.timed.estimate
+    low, high = estimate.interval() if estimate else (None, None)
+    return {
+        "case": place[0],
+        "direction": place[1],
+        "arm": arm,
+        "candidate": one.candidate,
+        **{name: listed[name] for name in _COPIED},
+        "predicted_us": price.us if price else None,
+        "measured_us": estimate.value if estimate else None,
+        "measured_low_us": low,
+        "measured_high_us": high,
+        "floor_us": one.floor_us,
+        "outcome": one.verdict.outcome.value,
+        "reason": one.verdict.reason.value,
+        "message": one.verdict.message,
+        "fingerprint": one.timed.fingerprint if one.timed else None,
+    }
+
+
+def _fidelity(
+    place: Place, found: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
+) -> Fidelity | None:
+    """Over everything that was priced and measured and whose time can be true."""
+    scored = [
+        Scored(predicted_us=predicted[key].us, samples_us=one.timed.samples_us)
+        for one in found
+        if one.timed and one.verdict.passed and (key := (*place, one.program.digest)) in predicted
+    ]
+    return fidelity(scored) if scored else None
+
+
+def _said(place: Place, found: Sequence[Benched], best: Sequence[Benched]) -> str:
+    return f"{' '.join(place)}: {', '.join(_sentences(found, best))}"
+
+
+def _sentences(found: Sequence[Benched], best: Sequence[Benched]) -> Iterator[str]:
+    if not best:
+        yield "nothing passes the bench gate, so there is no finalist"
+        return
+    yield "finalists " + " and ".join(one.candidate for one in best[:2])
+    for one in found:
+        if not one.verdict.passed:
+            yield f"{one.candidate}: {one.verdict.message}"
+        elif one.lossy and one.us < best[0].us:
+            yield f"{one.candidate} is {best[0].us / one.us:.2f} times as fast as these but lossy, so behind them"
+
+
+def _fidelity_text(figures: Fidelity) -> str:
+    noise = ", within noise" if figures.top1_within_noise else ""
+    return (
+        f"{figures.n} Programs, median error {figures.median_rel_error:.1%} (repeat "
+        f"{figures.repeat_rel_error:.1%}), first choice {figures.top1_regret:.1%} above the best{noise}"
+    )

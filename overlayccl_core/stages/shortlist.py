@@ -1,0 +1,169 @@
+"""shortlist: which proven Programs of each Case and direction are timed, and why. Needs no ranks.
+
+All proven seeds; of what the search found besides, the cheapest Program of each of the families that promise
+most, proven ones drawn at random (without them a regret would be over the model's own favourites), and the next
+cheapest up to a number. A lossy find is not listed: it could not be chosen before those that keep all bits.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.evidence.predictions import Place, at, places, predictions
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.program.library import Role
+from overlayccl_core.settings import Settings, Shortlist
+
+Row = dict[str, Any]
+_COPIED = ("source", "recipe", "numerics", "program", "value_digest", "program_json")
+ROLES = tuple(role.value for role in Role)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entry:
+    """A proven Program on its way into the list: the row that it comes from, its price (infinite: none)."""
+
+    name: str
+    roles: tuple[str, ...]  # of a seed; empty for a find of the search
+    row: Row
+    family: str | None
+    us: float
+    why: list[str] = field(default_factory=list)
+
+
+def run(
+    settings: Settings,
+    seeds: pl.DataFrame,
+    prices: pl.DataFrame,
+    candidates: pl.DataFrame,
+    *,
+    progress: Callable[[str], None],
+) -> dict[str, list[Row]]:
+    """The rows of `shortlist`; the same for the same input, sorted by role and name.
+
+    candidates: of all searches, one after the other; may be empty. ValueError where the developer's own Program
+    is not proven, and where no Case has anything to be chosen.
+    """
+    predicted = {key: one.us for key, one in predictions(prices, candidates).items()}
+    rows: list[Row] = []
+    for place in places(seeds):
+        proven = _proven(at(seeds, place))
+        if any(row["collectives"] == 0 for row in proven):
+            progress(f"{' '.join(place)}: a proven Program exchanges nothing, so there is nothing to choose")
+            continue
+        _check_developer(place, at(seeds, place))
+        entries = _entries(place, proven, _proven(at(candidates, place)), predicted)
+        listed = _chosen(place, entries, settings.shortlist)
+        progress(f"{' '.join(place)}: {len(listed)} of {len(entries)} proven Programs: {_counts(listed)}")
+        rows += [_row(place, entry) for entry in listed]
+    if not rows:
+        raise ValueError("no Case has anything to be chosen: each is solved without any exchange")
+    return {"shortlist": rows}
+
+
+def _proven(frame: pl.DataFrame) -> list[Row]:
+    """Rows that are Programs, legal and proven."""
+    passed = (pl.col("legality") == "pass") & (pl.col("equivalence") == "pass")
+    return list(frame.filter(passed & pl.col("program_json").is_not_null()).iter_rows(named=True))
+
+
+def _check_developer(place: Place, seeds: pl.DataFrame) -> None:
+    (row,) = seeds.filter(pl.col("role") == Role.DEVELOPER.value).iter_rows(named=True)
+    if not _proven(seeds.filter(pl.col("role") == Role.DEVELOPER.value)):
+        raise ValueError(
+            f"{' '.join(place)}: {row['strategy']}, what all others are compared with, is not legal and proven "
+            f"here ({row['message']}): mend it, or leave this Case out of the configuration"
+        )
+
+
+def _entries(
+    place: Place, seeds: Iterable[Row], found: Iterable[Row], predicted: dict[tuple[str, str, str], float]
+) -> list[_Entry]:
+    """Every Program once; equal values found by the search are the seed's, whose family they then tell."""
+    entries: dict[str, _Entry] = {}
+    by_value: dict[str, list[_Entry]] = {}
+    for row in seeds:
+        us = predicted.get((*place, row["program"]), inf)
+        role = row["role"]
+        if row["program"] in entries:
+            entries[row["program"]].roles += (role,)
+            continue
+        source = "developer" if role == Role.DEVELOPER.value else "seed"
+        entry = _Entry(name=row["strategy"], roles=(role,), row=row | {"source": source}, family=None, us=us)
+        entries[row["program"]] = entry
+        by_value.setdefault(row["value_digest"], []).append(entry)
+    for row in found:
+        if known := by_value.get(row["value_digest"]):
+            for entry in known:
+                entry.family = entry.family or row["family"]
+        else:
+            us = predicted.get((*place, row["program"]), inf)
+            entry = _Entry(name=row["candidate"], roles=(), row=row, family=row["family"], us=us)
+            entries[row["program"]] = entry
+            by_value[row["value_digest"]] = [entry]
+    return list(entries.values())
+
+
+def _chosen(place: Place, entries: Sequence[_Entry], settings: Shortlist) -> list[_Entry]:
+    """Fill in `why` and return those that have one, sorted."""
+    for entry in entries:
+        roles = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value]
+        entry.why = roles or (["seed"] if entry.roles else [])
+    cheapest = sorted(entries, key=lambda e: (e.us, e.name))
+    usable = [e for e in cheapest if e.row["numerics"] != NumericsClass.LOSSY]
+    priced = [e for e in usable if e.us < inf]
+    _note("best_predicted", priced[:1])
+    _note("family", _first_of_families(priced)[: settings.families])
+    drawn = sorted((e for e in usable if not e.why), key=lambda e: _draw(settings.seed, place, e))
+    _note("random", drawn[: settings.random])
+    listed = sum(bool(e.why) for e in entries)
+    _note("next_cheapest", [e for e in usable if not e.why][: max(settings.at_least - listed, 0)])
+    return sorted((e for e in entries if e.why), key=_order)
+
+
+def _note(why: str, entries: Iterable[_Entry]) -> None:
+    """Add a reason to finds of the search: a seed is listed anyway, and its row does not depend on prices."""
+    for entry in entries:
+        if not entry.roles:
+            entry.why.append(why)
+
+
+def _first_of_families(cheapest: Iterable[_Entry]) -> list[_Entry]:
+    first: dict[str, _Entry] = {}
+    for entry in cheapest:
+        if entry.family is not None:
+            first.setdefault(entry.family, entry)
+    return list(first.values())
+
+
+def _draw(seed: int, place: Place, entry: _Entry) -> str:
+    """A random order that does not depend on what else there is to be drawn from."""
+    return hashlib.sha256(f"{seed};{place};{entry.row['value_digest']}".encode()).hexdigest()
+
+
+def _order(entry: _Entry) -> tuple[int, str]:
+    best = min((ROLES.index(role) for role in entry.roles), default=len(ROLES))
+    return best, entry.name
+
+
+def _counts(listed: Iterable[_Entry]) -> str:
+    counted: dict[str, int] = {}
+    for entry in listed:
+        for why in entry.why:
+            counted[why] = counted.get(why, 0) + 1
+    return ", ".join(f"{count} {why}" for why, count in counted.items())
+
+
+def _row(place: Place, entry: _Entry) -> Row:
+    return {
+        "case": place[0],
+        "direction": place[1],
+        "candidate": entry.name,
+        "why": entry.why,
+        "family": entry.family,
+        **{name: entry.row[name] for name in _COPIED},
+    }

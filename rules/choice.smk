@@ -1,0 +1,101 @@
+# What is timed, what is trained, what is deployed.
+
+
+rule shortlist:
+    """Proven Programs that are worth timing; without prices, so an equal list measures nothing anew."""
+    input:
+        "results/{deployment}/problems/{problem}/seeds.parquet",
+        "results/{deployment}/problems/{problem}/prices.parquet",
+        of_searches("candidates"),
+    output:
+        shortlist="results/{deployment}/problems/{problem}/shortlist.parquet",
+        sidecar="results/{deployment}/problems/{problem}/shortlist.sidecar.json",
+    log:
+        f"{LOGS}/shortlist-{{problem}}.log",
+    benchmark:
+        f"{LOGS}/shortlist-{{problem}}.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        code=code("shortlist"),
+        settings=PIPELINE.settings.part("shortlist"),
+    message:
+        "Listing what is timed of {wildcards.problem}"
+    shell:
+        "python -m workflow_scripts.shortlist --problem {wildcards.problem} --settings {params.settings:q}"
+        " --inputs {input} --outputs {output} --log {log}"
+
+
+rule finalists:
+    """The best two measured, the baselines beside them, and how right the prices were."""
+    input:
+        "results/{deployment}/problems/{problem}/shortlist.parquet",
+        "results/{deployment}/problems/{problem}/bench.parquet",
+        "results/{deployment}/problems/{problem}/prices.parquet",
+        of_searches("candidates"),
+        "results/{deployment}/probes.parquet",
+    output:
+        finalists="results/{deployment}/problems/{problem}/finalists.parquet",
+        finalists_sidecar="results/{deployment}/problems/{problem}/finalists.sidecar.json",
+        fidelity="results/{deployment}/problems/{problem}/fidelity.parquet",
+        fidelity_sidecar="results/{deployment}/problems/{problem}/fidelity.sidecar.json",
+    log:
+        f"{LOGS}/finalists-{{problem}}.log",
+    benchmark:
+        f"{LOGS}/finalists-{{problem}}.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        code=code("finalists"),
+        trained=trained,
+    message:
+        "Comparing predicted with measured times of {wildcards.problem}, and naming finalists"
+    shell:
+        "python -m workflow_scripts.finalists --problem {wildcards.problem} --trained {params.trained:q}"
+        " --inputs {input} --outputs {output} --log {log}"
+
+
+rule choose:
+    """What is deployed of a Problem: the first finalist that passes every gate, else the developer's own way."""
+    input:
+        "results/{deployment}/problems/{problem}/seeds.parquet",
+        "results/{deployment}/problems/{problem}/prices.parquet",
+        of_searches("candidates"),
+        "results/{deployment}/problems/{problem}/shortlist.parquet",
+        "results/{deployment}/problems/{problem}/bench.parquet",
+        "results/{deployment}/problems/{problem}/finalists.parquet",
+        "results/{deployment}/probes.parquet",
+        of_models("steps"),
+        of_models("stamps"),
+    output:
+        verdicts="results/{deployment}/problems/{problem}/verdicts.parquet",
+        verdicts_sidecar="results/{deployment}/problems/{problem}/verdicts.sidecar.json",
+        choice="results/{deployment}/problems/{problem}/choice.parquet",
+        choice_sidecar="results/{deployment}/problems/{problem}/choice.sidecar.json",
+        module="results/{deployment}/deploy/{problem}.py",
+        record="results/{deployment}/deploy/{problem}.json",
+    log:
+        f"{LOGS}/choose-{{problem}}.log",
+    benchmark:
+        f"{LOGS}/choose-{{problem}}.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        code=code("choose"),
+        deployment=PIPELINE.ranks_json,
+        file=PIPELINE.deployment_file,
+        trained=trained,
+    message:
+        "Choosing what is deployed of {wildcards.problem}"
+    shell:
+        "python -m workflow_scripts.choose --deployment {params.file} --problem {wildcards.problem}"
+        " --trained {params.trained:q} --inputs {input} --outputs {output} --log {log}"

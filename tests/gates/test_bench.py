@@ -1,0 +1,25 @@
+"""The bench gate: a time that cannot be true is no result."""
+
+from overlayccl_core.gates.bench import check
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason
+from overlayccl_core.statistics import Estimate
+
+TIMED = Estimate(value=100.0, standard_error=1.0, rounds=12)
+
+
+def test_a_time_above_the_floor_passes_with_its_figures() -> None:
+    verdict = check(TIMED, 99.0)
+    assert (verdict.gate, verdict.outcome, verdict.reason) == (Gate.BENCH, Outcome.PASS, Reason.OK)
+    assert (verdict["measured_us"], verdict["floor_us"], verdict["rounds"]) == (100.0, 99.0, 12)
+
+
+def test_a_time_below_the_floor_fails_and_only_that_check_stops_it() -> None:
+    verdict = check(TIMED, 101.0)
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.BELOW_FLOOR)
+    assert "100 us is below the physical floor of 101 us" in verdict.message
+    assert check(TIMED, 101.0, ALL_CHECKS - {Check.FLOOR}).passed
+
+
+def test_what_was_not_measured_is_unproven() -> None:
+    verdict = check(None, 10.0)
+    assert (verdict.outcome, verdict.reason) == (Outcome.UNPROVEN, Reason.NOT_MEASURED)

@@ -1,0 +1,168 @@
+"""The training gate on evidence made by hand: what passes, what each check stops, and that it alone does."""
+
+from dataclasses import replace
+
+import pytest
+
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.gates.training import ArmEvidence, Trained, band, best_other, judge, passes
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
+
+CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES, Check.FASTER, Check.NOT_SLOWER)
+
+
+def verdict_of(check: Check, trained: Trained) -> Verdict:
+    (found,) = judge(trained, frozenset({check}))
+    assert found.gate is Gate.TRAINING
+    return found
+
+
+def losses_verdict(numerics: NumericsClass, explained: str = "", **changes: float) -> Verdict:
+    mine = arm("finalist_1", 1000.0, **changes)
+    trained = trial(numerics, losses=mine.losses, timed_losses=mine.timed_losses)
+    return verdict_of(Check.LOSSES, replace(trained, explained=explained))
+
+
+def test_the_developers_step_in_half_the_time_passes_every_check() -> None:
+    found = judge(trial())
+    assert len(found) == len(CHECKS) and passes(found)
+    assert {v.outcome for v in found} == {Outcome.PASS}
+    assert all(v.message for v in found)
+
+
+# What a wrong strategy shows in real steps, with the proof switched off: figures of a small Llama-like model.
+CHEATS = {
+    "drops one microbatch of eight": {"gradient_rel_error": 0.31, "rate": 0.045},
+    "scales its sums by 0.9": {"gradient_rel_error": 0.12, "rate": 0.048},
+    "skips the backward of one layer": {"gradient_rel_error": 1.0, "rate": 0.04},
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_wrong_strategy_is_rejected_by_gradients_and_by_losses_each_alone(name: str) -> None:
+    error, rate = CHEATS[name]["gradient_rel_error"], CHEATS[name]["rate"]
+    wrong = arm("finalist_1", 800.0, rate=rate)
+    trained = trial(
+        losses=wrong.losses,
+        timed_losses=wrong.timed_losses,
+        gradient_rel_error=error,
+        steps_us=wrong.steps_us,
+    )
+    found = {v.reason for v in judge(trained) if not v.passed}
+    assert found == {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES}
+    stopped_by = {Check.GRADIENTS, Check.LOSSES}
+    assert passes(judge(trained, ALL_CHECKS - stopped_by))
+    for check in stopped_by:
+        assert not passes(judge(trained, ALL_CHECKS - (stopped_by - {check}))), check
+
+
+def test_a_lossy_arm_that_scales_by_0_9_is_rejected_by_its_gradients() -> None:
+    verdict = verdict_of(Check.GRADIENTS, trial(NumericsClass.LOSSY, gradient_rel_error=0.1))
+    assert verdict.reason is Reason.WRONG_GRADIENT
+    assert verdict_of(Check.GRADIENTS, trial(NumericsClass.LOSSY, gradient_rel_error=2e-3)).passed
+
+
+@pytest.mark.parametrize("error", [1.1e-5, 0.5, float("nan"), float("inf")])
+def test_a_gradient_outside_1e_5_is_wrong_in_float32(error: float) -> None:
+    verdict = verdict_of(Check.GRADIENTS, trial(gradient_rel_error=error))
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.WRONG_GRADIENT)
+    assert verdict_of(Check.GRADIENTS, trial(gradient_rel_error=0.9e-5)).passed
+
+
+def test_other_matrix_products_than_the_developers_are_no_comparison() -> None:
+    for other in (frozenset({(95, "0123456789abcdef")}), frozenset({(96, "another")})):
+        assert verdict_of(Check.MATMULS, trial(matmuls=other)).reason is Reason.OTHER_MATMULS
+    assert verdict_of(Check.MATMULS, trial(matmuls=MATMULS)).passed
+
+
+@pytest.mark.parametrize(
+    ("check", "missing"),
+    [
+        (Check.MATMULS, {"matmuls": frozenset()}),
+        (Check.GRADIENTS, {"gradient_rel_error": None}),
+        (Check.LOSSES, {"losses": {}, "timed_losses": {}}),
+        (Check.FASTER, {"steps_us": {}}),
+    ],
+)
+def test_what_was_not_looked_at_is_unproven_and_does_not_pass(
+    check: Check, missing: dict[str, object]
+) -> None:
+    verdict = verdict_of(check, trial(**missing))
+    assert (verdict.outcome, verdict.reason) == (Outcome.UNPROVEN, Reason.NOT_MEASURED)
+    assert not passes([verdict])
+
+
+class TestLosses:
+    def test_exact_must_be_equal_unless_explained(self) -> None:
+        assert losses_verdict(NumericsClass.EXACT).passed
+        assert losses_verdict(NumericsClass.EXACT, change=1e-9).reason is Reason.OTHER_LOSSES
+        explained = losses_verdict(NumericsClass.EXACT, "the library's order", change=1e-6)
+        assert explained.passed and explained["explained"] == "the library's order"
+        assert not losses_verdict(NumericsClass.EXACT, "the library's order", change=0.1).passed
+
+    def test_reordered_may_differ_by_1e_4_at_step_5(self) -> None:
+        assert losses_verdict(NumericsClass.REORDERED, change=0.9e-4 * 40 / 5).passed
+        verdict = losses_verdict(NumericsClass.REORDERED, change=1.1e-4 * 40 / 5)
+        assert verdict.reason is Reason.OTHER_LOSSES and "by step 5" in verdict.message
+
+    def test_reordered_must_end_inside_half_the_band_and_lossy_inside_the_band(self) -> None:
+        width = band(arm("developer", 1.0))
+        assert width == pytest.approx(0.03)  # seeds end 0.02 apart: quartiles of 0, 0.02, 0.04, 0.06
+        final = {seed: (*curve(seed)[:-1], curve(seed)[-1] + 0.7 * width) for seed in SEEDS}
+        assert verdict_of(Check.LOSSES, trial(NumericsClass.LOSSY, losses=final)).passed
+        verdict = verdict_of(Check.LOSSES, trial(NumericsClass.REORDERED, losses=final))
+        assert verdict.reason is Reason.OTHER_LOSSES and "final loss" in verdict.message
+        final = {seed: (*curve(seed)[:-1], curve(seed)[-1] + 1.1 * width) for seed in SEEDS}
+        assert not verdict_of(Check.LOSSES, trial(NumericsClass.LOSSY, losses=final)).passed
+
+    def test_with_one_seed_the_band_is_not_applicable_and_that_is_said(self) -> None:
+        trained = trial()
+        one = replace(trained.developer, losses={0: curve(0)})
+        verdict = verdict_of(Check.LOSSES, replace(trained, developer=one))
+        assert verdict.passed and "not applicable, with one seed there is no band" in verdict.message
+        lossy = verdict_of(Check.LOSSES, replace(trained, developer=one, numerics=NumericsClass.LOSSY))
+        assert lossy.outcome is Outcome.UNPROVEN
+
+    def test_without_long_runs_the_timed_steps_are_compared(self) -> None:
+        verdict = verdict_of(Check.LOSSES, trial(losses={}))
+        assert verdict.passed and "long runs were not compared" in verdict.message
+        wrong = arm("finalist_1", 1.0, rate=0.04).timed_losses
+        assert not verdict_of(Check.LOSSES, trial(losses={}, timed_losses=wrong)).passed
+
+    def test_a_loss_that_is_no_number_fails(self) -> None:
+        for step in (3, 39):
+            bad = {seed: curve(seed) for seed in SEEDS}
+            bad[1] = (*bad[1][:step], float("nan"), *bad[1][step + 1 :])
+            assert not verdict_of(Check.LOSSES, trial(losses=bad)).passed
+
+
+class TestSpeed:
+    def test_faster_means_the_interval_lies_above_1_02(self) -> None:
+        verdict = verdict_of(Check.FASTER, trial())
+        assert verdict.passed and verdict["ratio"] == pytest.approx(2.0, rel=0.02)
+        for us in (1990.0, 2500.0):
+            verdict = verdict_of(Check.FASTER, trial(steps_us=steps(us)))
+            assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.NOT_FASTER)
+
+    def test_not_slower_is_against_the_best_other_arm_beyond_noise(self) -> None:
+        verdict = verdict_of(Check.NOT_SLOWER, trial())
+        assert verdict["best_other"] == "hand_bundled" and verdict["ratio"] == pytest.approx(1.1, rel=0.02)
+        assert verdict_of(Check.NOT_SLOWER, trial(steps_us=steps(1105.0))).passed
+        verdict = verdict_of(Check.NOT_SLOWER, trial(steps_us=steps(1200.0)))
+        assert verdict.reason is Reason.SLOWER and "hand_bundled" in verdict.message
+
+    def test_ratios_hold_within_a_launch_only(self) -> None:
+        slow_first = {k: us for k, us in steps(1000.0).items() if k == 4}
+        assert trial(steps_us=slow_first).arm.speedup_over(trial().developer).value == pytest.approx(
+            2, rel=0.02
+        )
+        assert trial(steps_us={9: (1.0, 1.0)}).arm.speedup_over(trial().developer) is None
+        unpaired = {k: us[:-1] for k, us in steps(1000.0).items()}
+        assert trial(steps_us=unpaired).arm.speedup_over(trial().developer) is None
+
+    def test_without_another_arm_there_is_no_question(self) -> None:
+        alone: ArmEvidence = trial().arm
+        assert best_other(alone, ()) is None
+        verdict = verdict_of(Check.NOT_SLOWER, replace(trial(), others=()))
+        assert verdict.outcome is Outcome.NOT_APPLICABLE and passes([verdict])

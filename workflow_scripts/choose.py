@@ -1,0 +1,44 @@
+"""Choose what is deployed of one Problem, and write it."""
+
+import json
+
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.stages import choose
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.verdicts import VERDICTS
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Tables verdicts and choice of one Problem; deploy/<problem>.py and .json."""
+    problem = command.option("problem")
+    tables = choose.Tables(
+        seeds=command.read(SEEDS, problem),
+        prices=command.read(PRICES, problem),
+        candidates=command.read_all(CANDIDATES, problem),
+        shortlist=command.read(SHORTLIST, problem),
+        bench=command.read(BENCH, problem),
+        finalists=command.read(FINALISTS, problem),
+        probes=command.read(PROBES),
+        steps=command.read_all(STEPS),
+        stamps=command.read_all(STAMPS),
+    )
+    library = load(command.option("deployment")).library
+    trained = json.loads(command.option("trained"))
+    found = choose.run(problem, library, tables, trained, progress=command.say)
+    command.write_text(".py", found.module)
+    command.write_text(f"{problem}.json", json.dumps(found.record, indent=1, sort_keys=True) + "\n")
+    command.write({VERDICTS: found.verdicts, CHOICE: found.choice})
+
+
+if __name__ == "__main__":
+    run("choose", main, "deployment", "problem", "trained")

@@ -1,0 +1,32 @@
+"""Name the finalists of one Problem, and compare predicted with measured times."""
+
+import json
+
+from overlayccl_core.stages import finalists
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.shortlist import SHORTLIST
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Tables finalists and fidelity of one Problem."""
+    problem = command.option("problem")
+    found = finalists.run(
+        command.read(SHORTLIST, problem),
+        command.read(BENCH, problem),
+        command.read(PRICES, problem),
+        command.read_all(CANDIDATES, problem),
+        command.read(PROBES),
+        json.loads(command.option("trained")),
+        progress=command.say,
+    )
+    command.write({FINALISTS: found["finalists"], FIDELITY: found["fidelity"]})
+
+
+if __name__ == "__main__":
+    run("finalists", main, "problem", "trained")

@@ -1,0 +1,26 @@
+"""List what is timed of one Problem."""
+
+from overlayccl_core.settings import Settings
+from overlayccl_core.stages import shortlist
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Table shortlist of one Problem."""
+    problem = command.option("problem")
+    found = shortlist.run(
+        Settings.from_part(command.option("settings")),
+        command.read(SEEDS, problem),
+        command.read(PRICES, problem),
+        command.read_all(CANDIDATES, problem),
+        progress=command.say,
+    )
+    command.write({SHORTLIST: found["shortlist"]})
+
+
+if __name__ == "__main__":
+    run("shortlist", main, "settings", "problem")

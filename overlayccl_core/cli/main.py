@@ -5,9 +5,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from overlayccl_core.cli import bucket, doctor, prove, summary, try_strategy
+from overlayccl_core.cli import (
+    bucket,
+    doctor,
+    explain,
+    problems,
+    prove,
+    score,
+    summary,
+    trace,
+    try_strategy,
+)
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 
+COMMANDS = (problems, trace, prove, score, try_strategy, bucket, explain, summary, doctor)
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 
@@ -20,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (default: here)")
     parser.add_argument("--deployment", help="a file in config/deployments (default: the configured one)")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (try_strategy, prove, bucket, doctor, summary):
+    for command in COMMANDS:
         command.add(commands)
     chosen = parser.parse_args(arguments)
     try:

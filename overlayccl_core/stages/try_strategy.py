@@ -64,7 +64,11 @@ def prove(
 ) -> Proof:
     """Trace a strategy at a Case and pass it through both gates. Rejected, NotApplicable: as when tracing."""
     problem = catalog.build(case)
-    program = trace_source(source, function, problem)
+    return judge(trace_source(source, function, problem), capabilities, memory_budget_bytes)
+
+
+def judge(program: Program, capabilities: Capabilities | None, memory_budget_bytes: int | None) -> Proof:
+    """Pass a forward Program through both gates."""
     legal = legality.check(program, capabilities, memory_budget_bytes)
     proof = _equivalence(program) if legal.passed else None
     return Proof(program=program, legality=legal, equivalence=proof)

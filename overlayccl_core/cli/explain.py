@@ -1,0 +1,91 @@
+"""`overlayccl explain`: why the chosen candidate is cheaper than the runner-up and the developer's, by term."""
+
+import argparse
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.render import console, print_text
+from overlayccl_core.cli.terms_table import terms_table
+from overlayccl_core.program.problem import Direction
+from overlayccl_core.report.terms import Explanation, explanations
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.table import Table
+
+LEGEND = (
+    "Predicted: by term of the cost model fitted here. Measured: in the bench. more: than the chosen one. The "
+    "runner-up is the quickest other one that was measured."
+)
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "explain",
+        help="why the deployed candidates are the cheaper ones, by term of the cost model",
+        description="Price by term of what was chosen, of the runner-up and of the developer's strategy, with what "
+        "the others cost more. Reads the tables of a finished run.",
+    )
+    parser.add_argument("--case", metavar="ID", help="only this Case (default: all)")
+    parser.add_argument(
+        "--direction", choices=[d.value for d in Direction], help="only this direction (default: both)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; ValueError where nothing was chosen yet, and for a Case without a choice."""
+    where = context(arguments.root, arguments.deployment)
+    found = [one for problem in where.settings.problems for one in _explanations(where, problem)]
+    if not found:
+        raise ValueError(f"{where.results}: nothing is chosen yet: run snakemake --profile local all")
+    wanted = [one for one in found if _is_wanted(one, arguments.case, arguments.direction)]
+    if not wanted:
+        known = ", ".join(dict.fromkeys(f"{one.case} {one.direction}" for one in found))
+        asked = " ".join(word for word in (arguments.case, arguments.direction) if word)
+        raise ValueError(f"there is no choice for {asked}: choose one of {known}")
+    for one in wanted:
+        title = f"{one.case} {one.direction}"
+        console().print(terms_table(title, [(part.value, priced) for part, priced in one.parts]))
+        print_text(f"{one.chosen.name}: {one.reason}\n")
+    print_text(LEGEND)
+    return 0
+
+
+def _is_wanted(one: Explanation, case: str | None, direction: str | None) -> bool:
+    named = case is None or case in (one.case, one.case.partition("/")[2])
+    return named and direction in (None, one.direction)
+
+
+def _explanations(where: Context, problem: str) -> list[Explanation]:
+    """Those of a Problem; none where nothing was chosen. ValueError where a table of the run is missing."""
+    folder = f"problems/{problem}"
+    choice = where.table(CHOICE, f"{folder}/choice")
+    if choice is None:
+        return []
+
+    def needed(table: Table, name: str) -> pl.DataFrame:
+        found = where.table(table, f"{folder}/{name}")
+        if found is None:
+            path = where.results / folder / f"{name}.parquet"
+            raise ValueError(f"{path}: is missing beside the choice: run snakemake --profile local all")
+        return found
+
+    searches = sorted((where.results / folder / "search").glob("*/candidates.parquet"))
+    frames = [
+        where.table(CANDIDATES, path.relative_to(where.results).with_suffix("").as_posix())
+        for path in searches
+    ]
+    candidates = [frame for frame in frames if frame is not None]
+    return explanations(
+        choice,
+        needed(SEEDS, "seeds"),
+        needed(PRICES, "prices"),
+        pl.concat(candidates) if candidates else None,
+        needed(BENCH, "bench"),
+    )

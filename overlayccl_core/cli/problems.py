@@ -1,0 +1,104 @@
+"""`overlayccl problems`: what can be solved here, with which known strategies, at which Cases."""
+
+import argparse
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from overlayccl_core import catalog, loader
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.render import console, print_text
+from overlayccl_core.program.library import Role, read_library
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import PortSpec, Problem
+from overlayccl_core.stages.cases import cases_of
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "problems",
+        help="list Problems, their strategies and Cases",
+        description="What the ranks can be asked to compute together: each Problem with what a strategy reads, "
+        "writes and sees, its known strategies, and the Cases of the configuration.",
+    )
+    parser.add_argument(
+        "problem", nargs="?", metavar="PROBLEM", help="only this one, with its whole description"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; ValueError for an unknown Problem."""
+    where = context(arguments.root, arguments.deployment)
+    names = loader.names("problems") if arguments.problem is None else (arguments.problem,)
+    for number, name in enumerate(names):
+        description = inspect.getdoc(catalog.plug_in(name)) or name
+        first, _, rest = description.partition("\n\n")
+        if number:
+            print_text("")
+        print_text(" ".join(first.split()))
+        if arguments.problem is not None and rest:
+            print_text(f"\n{_reflowed(rest)}\n")
+        table = Table(box=None, show_header=False, pad_edge=True, padding=(0, 1))
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column(overflow="fold")
+        for row in _rows(where, name):
+            table.add_row(*row)
+        console().print(table, highlight=False, markup=False)
+    return 0
+
+
+def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
+    cases = cases_of(where.settings, where.deployment, name) if name in where.settings.problems else []
+    if cases:
+        problem = catalog.build(cases[0])
+        backward = next((b for b in map(catalog.backward, cases) if b is not None), None)
+        yield "reads", _ports(problem.inputs)
+        yield "writes", _ports(problem.outputs)
+        yield "p.", ", ".join(problem.parameters)
+        yield "backward", "exchanges nothing" if backward is None else _exchange(backward)
+    seeds = read_library(catalog.library_source(name)).seeds
+    yield "strategies", "\n".join(f"{seed}{_role(role)}" for seed, role in seeds)
+    yield "a Case has", " ".join((inspect.getdoc(catalog.plug_in(name).case) or "").split())
+    yield f"{len(cases)} Cases" if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
+
+
+def _reflowed(description: str) -> str:
+    """Lines joined to paragraphs and items: an item begins with an indent, its further lines are indented more."""
+    joined: list[str] = []
+    item = -1
+    for line in description.splitlines():
+        indent = len(line) - len(line.lstrip())
+        further = bool(joined and joined[-1] and line) and (indent == item == 0 or indent > max(item, 0) > 0)
+        if further:
+            joined[-1] += f" {' '.join(line.split())}"
+        else:
+            joined.append(f"{' ' * indent}{' '.join(line.split())}")
+            item = indent
+    return "\n".join(joined)
+
+
+def _role(role: Role) -> str:
+    return "" if role is Role.OTHER else f"  ({role.value.replace('_', ' ')})"
+
+
+def _exchange(backward: Problem) -> str:
+    return f"reads {_ports(backward.inputs)}, writes {_ports(backward.outputs)}"
+
+
+def _ports(ports: Mapping[Port, PortSpec]) -> str:
+    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports."""
+    families: dict[str, list[Port]] = {}
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    for port, spec in ports.items():
+        families.setdefault(str(port[0]), []).append(port[1:])
+        shapes.setdefault(str(port[0]), set()).add(spec.shape)
+    parts = []
+    for name, indices in families.items():
+        axes = [f"{min(axis)}..{max(axis)}" for axis in zip(*indices, strict=True)]
+        shape = str(min(shapes[name])) if len(shapes[name]) == 1 else f"{len(shapes[name])} shapes"
+        parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + f" of {shape}")
+    return ", ".join(parts)

@@ -1,0 +1,51 @@
+"""Prices by term side by side: a column for each Program and one for what it costs more than the first."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from overlayccl_core.cli.render import NOTHING, ms, plain_table
+from overlayccl_core.report.terms import Priced, term_names
+
+
+def terms_table(title: str | None, parts: Sequence[tuple[str, Priced]]) -> Table:
+    """(what it is, Program), the first one beside at most two others: 80 columns hold them. Times in ms."""
+    table = plain_table(title)
+    table.caption = "\n".join(f" {label}: {one.name}" for label, one in parts)
+    table.caption_justify, table.caption_style = "left", ""
+    table.add_column("ms", no_wrap=True)
+    for number, (label, _) in enumerate(parts):
+        table.add_column(label, justify="right", no_wrap=True)
+        if number:
+            table.add_column("more", justify="right", no_wrap=True)
+    for term in term_names(one for _, one in parts):
+        cells = [one.terms.get(term) for _, one in parts]
+        table.add_row(term, *_with_differences([ms(c) for c in cells], cells))
+    predicted = [one.predicted_us for _, one in parts]
+    table.add_section()
+    table.add_row("predicted", *_with_differences([ms(us) for us in predicted], predicted), style="bold")
+    table.add_row("10%..90%", *_with_differences([_range(one.low_us, one.high_us) for _, one in parts], None))
+    measured = [one.measured_us for _, one in parts]
+    if any(us is not None for us in measured):
+        table.add_row("measured", *_with_differences([ms(us) for us in measured], measured), style="bold")
+        ranges = [_range(one.measured_low_us, one.measured_high_us) for _, one in parts]
+        table.add_row("95%", *_with_differences(ranges, None))
+    return table
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return NOTHING if low is None or high is None else f"{ms(low)}..{ms(high)}"
+
+
+def _with_differences(cells: Sequence[str], values: Sequence[float | None] | None) -> list[str]:
+    """Every cell but the first is followed by what it has more than the first."""
+    found = [cells[0]]
+    for number, cell in enumerate(cells[1:], 1):
+        found.append(cell)
+        a, b = (values[0], values[number]) if values is not None else (None, None)
+        found.append("" if a is None or b is None else _signed(b - a))
+    return found
+
+
+def _signed(us: float) -> str:
+    return f"{'-' if us < 0 else '+'}{ms(abs(us))}" if us else "0"

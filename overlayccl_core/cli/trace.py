@@ -1,0 +1,84 @@
+"""`overlayccl trace`: the Program that a strategy becomes, as text, or as the torch module that runs it."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.cli import strategy_file
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.render import print_line
+from overlayccl_core.gates import legality
+from overlayccl_core.program.case import Case, bytes_text
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.payload import group_size, payload_bytes, wire_bytes
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.text_form import text
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "trace",
+        help="show the Program that a strategy becomes",
+        description="Trace a strategy at a Case and print its Program: what it reads, computes, sends and writes, "
+        "in order, with the collectives, bytes, depth and memory that it needs. Starts no ranks.",
+    )
+    strategy_file.add_program_arguments(parser)
+    parser.add_argument(
+        "--direction",
+        choices=[d.value for d in Direction],
+        default=Direction.FORWARD.value,
+        help="of the training step (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--code", action="store_true", help="print the torch module that runs it, nothing else"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0. Rejected, NotApplicable, ValueError: there is no such Program."""
+    where = context(arguments.root, arguments.deployment)
+    case = strategy_file.chosen_case(where, arguments)
+    name, program = strategy_file.traced(arguments.strategy, _problem(case, Direction(arguments.direction)))
+    if arguments.code:
+        print(backend_of(where.deployment).emit(program), end="")
+        return 0
+    print_line(f"{name} at {case.id}, {arguments.direction}")
+    for label, value in _facts(program, where):
+        print_line(f" {label:13} {value}")
+    print_line("")
+    print_line(text(program).rstrip())
+    return 0
+
+
+def _problem(case: Case, direction: Direction) -> Problem:
+    if direction is Direction.FORWARD:
+        return catalog.build(case)
+    found = catalog.backward(case)
+    if found is None:
+        raise ValueError(f"{case.id} has no backward: nothing has to be exchanged there")
+    return found
+
+
+def _facts(program: Program, where: Context) -> Iterator[tuple[str, str]]:
+    """(name, value) of what a Program needs."""
+    kinds = Counter((x.kind, group_size(x), payload_bytes(x)) for x in program.collectives)
+    parts = [
+        f"{n} {kind.value} of {bytes_text(size)}"
+        + ("" if kind is Kind.COLLECTIVE_PERMUTE else f" over {ranks}")
+        for (kind, ranks, size), n in kinds.items()
+    ]
+    yield "collectives", f"{len(program.collectives)}" + (f": {', '.join(parts)}" if parts else "")
+    depth = max(x.depth for x in program.outputs.values())
+    yield "depth", f"{depth} (collectives that must follow one another)"
+    yield "sent", f"{bytes_text(round(sum(map(wire_bytes, program.collectives))))} by the busiest rank"
+    verdict = legality.check(program, where.capabilities(), where.deployment.memory_budget_bytes)
+    peak = dict(verdict.evidence).get("peak_bytes")
+    if isinstance(peak, int):
+        yield "peak memory", f"{bytes_text(peak)} a rank"
+    yield "legal", "yes" if verdict.passed else f"no ({verdict.reason.value}): {verdict.message}"

@@ -1,0 +1,63 @@
+"""Entries and files of deployed modules for tests, from seeds or from the body of a strategy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from overlayccl_core import catalog
+from overlayccl_core.emit.deployed import Deployed, Stamp, deployed_module
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.simplify import simplify
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.program.transpose import transpose
+from tests.small_problems import strategy
+
+HERE = Stamp(library="gloo", versions={"torch": torch.__version__})
+WORDS = "all_reduce, concat, flatten, reshape, split, zeros"
+
+
+def seed(case: Case, name: str) -> Program:
+    """A seed of a Case's library."""
+    return trace_source(catalog.library_source(case.problem), name, catalog.build(case))
+
+
+def tried(case: Case, body: str) -> Program:
+    """A strategy with this body at a Case."""
+    return trace_source(strategy(body, WORDS), "tried", catalog.build(case))
+
+
+def entry(
+    case: Case,
+    name: str = "",
+    *,
+    forward: Program | None = None,
+    backward: str = "",
+    numerics: str = "reordered",
+) -> Deployed:
+    """A seed (or a Program) deployed, its backward the transpose of it, or of the seed `backward`."""
+    forward, plain = forward or seed(case, name), seed(case, "developer")
+    problem = catalog.backward(case)
+    back = problem and simplify(transpose(seed(case, backward) if backward else forward, problem))
+    return Deployed(
+        case_id=case.id,
+        candidate=name or "found-01234567",
+        recipe=f'{{"base":"{name}","steps":[]}}',
+        numerics=numerics,
+        forward=forward,
+        plain_forward=plain,
+        has_backward=problem is not None,
+        backward=back,
+        plain_backward=problem and simplify(transpose(plain, problem)),
+        backward_candidate=backward or name if problem else "",
+        backward_recipe="{}" if problem else "",
+        backward_numerics=numerics if problem else "",
+    )
+
+
+def write(folder: Path, name: str, entries: Sequence[Deployed], stamp: Stamp = HERE) -> Path:
+    """The file of a module."""
+    path = folder / f"{name}.py"
+    path.write_text(deployed_module(entries[0].forward.problem.case.problem, entries, stamp))
+    return path

@@ -1,0 +1,210 @@
+"""The torchrun target of the tests of deployed modules: plays every scenario of a folder, writes what it saw."""
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+
+from overlayccl_core.backends.status import Phase
+from overlayccl_core.backends.torchdist.bench_driver import load_module
+from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.training.driver import SiteModule, run_step
+from tests.training.tiny_model import WIDTH, TinyStep, data, full_parameters, shard, unsharded_gradients
+
+Found = dict[str, Any]
+
+
+def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Found:
+    """The tiny model through groups of both sites: worst relative error of a gradient, and both stamps."""
+    module = load_module(path, path.stem)
+    out, into = module.connect(leave), module.connect(enter)
+    blocks = [
+        {k: shard(k, x, rank.index, rank.ranks).clone().requires_grad_() for k, x in full.items()}
+        for full in full_parameters(layers)
+    ]
+    inputs, targets = data(microbatches, 1)
+    xs = list(inputs[0])
+    for layer, p in enumerate(blocks):
+        hs = into.group(layer)([functional.rms_norm(x, (WIDTH,), p["norm"]) for x in xs])
+        parts = [functional.linear(functional.silu(functional.linear(h, p["up"])), p["down"]) for h in hs]
+        xs = [x + total for x, total in zip(xs, out.group(layer)(parts), strict=True)]
+    losses = [(x - y).square().mean() / microbatches for x, y in zip(xs, targets[0], strict=True)]
+    torch.stack(losses).sum().backward()
+    wanted = unsharded_gradients(layers, microbatches, 1)
+    errors = []
+    for layer, p in enumerate(blocks):
+        for name, x in p.items():
+            want = shard(name, wanted[layer][name], rank.index, rank.ranks)
+            errors.append(((x.grad - want).norm() / want.norm()).item())
+    return {"error": max(errors), "out": out.stamp(), "into": into.stamp()}
+
+
+def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Found:
+    """The same model through forward() of both sites and the step driver."""
+    module = load_module(path, path.stem)
+    inputs, targets = data(microbatches, 1)
+    step = TinyStep(layers, inputs[0], targets[0], rank.index, rank.ranks)
+    sites = []
+    for site, case in (("entry", enter), ("exit", leave)):
+        connected = module.connect(case)
+        shapes = {port: spec.shape for port, spec in connected.entry.outputs["forward"].items()}
+        sites.append(SiteModule(site=site, generator=connected.forward(), read=module.Read, shapes=shapes))
+    run_step(sites, list(step.segments()))
+    wanted = unsharded_gradients(layers, microbatches, 1)
+    errors = []
+    for layer, block in enumerate(step.blocks):
+        for name, x in block.parameters.items():
+            want = shard(name, wanted[layer][name], rank.index, rank.ranks)
+            errors.append(((x.grad - want).norm() / want.norm()).item())
+    return {"error": max(errors)}
+
+
+def exchanged(rank: Rank, path: Path, case: str, chunk: int, width: int) -> Found:
+    """uniform_a2a: what came, and the gradient of a weighted sum of it, against their definitions."""
+    connected = load_module(path, path.stem).connect(case)
+    n = rank.ranks
+
+    def block(source: int, to: int) -> torch.Tensor:
+        return torch.arange(chunk * width).view(chunk, width).float() + 100 * source + 1000 * to
+
+    mine = torch.cat([block(rank.index, to) for to in range(n)])
+    x = mine.t().contiguous().t().requires_grad_()  # as a script may hold it: not contiguous
+    (y,) = connected.group(0)([x])
+    came = torch.cat([block(source, rank.index) for source in range(n)])
+    (y * came).sum().backward()
+    return {
+        "values": torch.equal(y, came),
+        "gradients": torch.equal(x.grad, mine),
+        "stamp": connected.stamp(),
+    }
+
+
+def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Found:
+    """grad_ar: means of gradients that have their parameters' shapes; inputs stay as they were."""
+    connected = load_module(path, path.stem).connect(case)
+    gradients = [torch.full((n, 1), float(rank.index * (i + 1))) for i, n in enumerate(sizes)]
+    kept = [x.clone() for x in gradients]
+    means = connected.group(0)(gradients)
+    average = (rank.ranks - 1) / 2
+    return {
+        "values": all(bool((x == average * (i + 1)).all()) for i, x in enumerate(means)),
+        "shapes": [list(x.shape) for x in means] == [[n, 1] for n in sizes],
+        "kept": all(torch.equal(x, y) for x, y in zip(gradients, kept, strict=True)),
+        "refused": said(lambda: connected.group(0)([x.requires_grad_() for x in gradients])),
+        "no backward": said(connected.backward),
+        "changed in place": float(means[0].add_(1)[0, 0]),
+    }
+
+
+def said(call: Callable[[], object]) -> str:
+    """The error of a call."""
+    try:
+        call()
+    except (ValueError, RuntimeError, IndexError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def refusals(rank: Rank, path: Path, case: str, foreign: str, small: str) -> Found:
+    """What a module says to what it cannot do."""
+    module = load_module(path, path.stem)
+    connected = module.connect(case)
+    shape = connected.entry.inputs["forward"]["partial", 0, 0].shape
+    group, x = connected.group(0), torch.zeros(shape)
+    found = {
+        "case": said(lambda: module.connect(foreign)),
+        "world": said(lambda: module.connect(small)),
+        "members": said(lambda: module.connect(case, members=[(0, 1)])),
+        "number": said(lambda: group([x])),
+        "shape": said(lambda: group([x, x.view(-1)])),
+        "dtype": said(lambda: group([x, x.double()])),
+        "group": said(lambda: connected.group(2)),
+        "plain": said(lambda: with_plain("yes", lambda: module.connect(case))),
+    }
+    mixed = "1" if rank.index == 1 else "0"
+    found["mixed"] = said(lambda: with_plain(mixed, lambda: module.connect(case)))
+    return found
+
+
+def with_plain(value: str, call: Callable[[], Any]) -> Any:
+    """A call in an environment with OVERLAYCCL_PLAIN."""
+    os.environ["OVERLAYCCL_PLAIN"] = value
+    try:
+        return call()
+    finally:
+        del os.environ["OVERLAYCCL_PLAIN"]
+
+
+def plain(rank: Rank, path: Path, **arguments: Any) -> Found:
+    """`gradients` with the plain calls."""
+    return with_plain("1", lambda: gradients(rank, path, **arguments))  # type: ignore[no-any-return]
+
+
+def versions(rank: Rank, path: Path, case: str) -> Found:
+    """A module proven with another version: refused, or warned of once."""
+    module = load_module(path, path.stem)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        strict = said(lambda: module.connect(case, strict=True))
+        connected = [module.connect(case) for _ in range(2)]
+    return {
+        "strict": strict,
+        "warnings": [str(w.message) for w in caught],
+        "where": [Path(w.filename).name for w in caught],
+        "differs": connected[0].stamp()["differs"],
+    }
+
+
+def tested(rank: Rank, path: Path) -> Found:
+    """selftest() of a module."""
+    module = load_module(path, path.stem)
+    lines: list[Any] = []
+    error = said(lambda: lines.extend(module.selftest()))
+    return {"error": error, "lines": lines, "stamp": module.stamp()}
+
+
+def ungrouped(rank: Rank, path: Path, case: str) -> Found:
+    """A module whose Program does not fall into groups."""
+    connected = load_module(path, path.stem).connect(case)
+    calls = with_plain("1", lambda: sys.modules[path.stem].connect(case))
+    x = torch.ones(connected.entry.inputs["forward"]["partial", 0, 0].shape)
+    return {
+        "error": said(lambda: connected.group(0)),
+        "checked": len(connected.selftest()),
+        "plain": float(calls.group(0)([x, x])[0].mean()),
+    }
+
+
+SCENARIOS = {
+    f.__name__: f
+    for f in (
+        gradients, driven, exchanged, averaged, refusals, plain, versions, tested, ungrouped,
+    )
+}  # fmt: skip
+
+
+def main(folder: Path) -> None:
+    scenarios = json.loads((folder / "scenarios.json").read_text())
+
+    def work(rank: Rank) -> None:
+        rank.status.enter(Phase.CHECKING)
+        found = []
+        for index, (name, module, arguments) in enumerate(scenarios):
+            rank.status.work_on(index)
+            found.append(SCENARIOS[name](rank, folder / module, **arguments))
+            dist.barrier()
+        (folder / f"found-{rank.index}.json").write_text(json.dumps(found))
+
+    run_rank(folder, "gloo", work)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(Path(sys.argv[1]))

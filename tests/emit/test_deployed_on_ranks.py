@@ -1,0 +1,185 @@
+"""Deployed modules on real ranks: gradients, counters, the way back to plain calls, refusals, the selftest."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core.backends.torchdist.launch import Launch, launch
+from overlayccl_core.emit.deployed import Stamp
+from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
+from overlayccl_core.program.case import Case
+from tests.emit.deployed_modules import entry, tried, write
+from tests.emit.test_deployed import WAVEFRONT
+from tests.training.tiny_model import SHAPE
+
+pytestmark = pytest.mark.ranks
+RANKS = 4
+M, L = 3, 2
+Scenario = tuple[str, str, dict[str, Any]]
+
+
+def tp(site: str, ranks: int = RANKS, microbatches: int = M, **size: Any) -> Case:
+    fields = {"microbatches": microbatches, "layers": L, "shape": list(SHAPE), "site": site}
+    return tp_mlp.case(fields, ranks=ranks, ranks_per_node=size.pop("ranks_per_node", ranks), **size)
+
+
+def play(folder: Path, scenarios: Mapping[str, Scenario], ranks: int = RANKS) -> dict[str, list[Any]]:
+    """scenario -> what every rank saw; all of them in one launch."""
+    (folder / "scenarios.json").write_text(json.dumps(list(scenarios.values())))
+    launch(Launch(worker="tests.emit.deployed_worker", folder=folder, ranks=ranks, names=tuple(scenarios)))
+    found = [json.loads((folder / f"found-{rank}.json").read_text()) for rank in range(ranks)]
+    return {name: [one[i] for one in found] for i, name in enumerate(scenarios)}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """All scenarios of 4 ranks in one group."""
+    folder = tmp_path_factory.mktemp("deployed")
+    sites = {"leave": tp("exit").id, "enter": tp("entry").id, "layers": L, "microbatches": M}
+    for name in (
+        "merged_over_microbatches",
+        "all_to_all_of_copies",
+        "reduce_scatter_all_gather",
+        "developer",
+    ):
+        write(folder, name, [entry(tp("exit"), name), entry(tp("entry"), name)])
+    merged = "merged_over_microbatches.py"
+    sizes = [5, 16, 1, 7]
+    means = grad_ar.case({"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS)
+    write(folder, "flat", [entry(means, "flat")])
+    chunks = uniform_a2a.case({"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
+    write(folder, "ring", [entry(chunks, "permute_ring", backward="native")])
+    small = tp("exit", ranks=2)
+    two = tp("exit", microbatches=2)
+    write(folder, "refusing", [entry(two, "developer"), entry(small, "developer")])
+    write(
+        folder, "other_version", [entry(two, "merged_over_microbatches")],
+        Stamp(library="gloo", versions={"torch": "1.0"}),
+    )  # fmt: skip
+    lossy = entry(tp("entry"), "bf16_on_the_wire", numerics="lossy")
+    write(folder, "right", [entry(tp("exit"), "all_to_all_sum"), lossy])
+    dropped = """
+        for layer in p.layer_order:
+            io.write("total", 0, layer, all_reduce(io.read("partial", 0, layer)))
+            io.read("partial", 1, layer)
+            io.write("total", 1, layer, zeros(p.shape))
+    """
+    body = "\n".join(line[8:] for line in dropped.strip("\n").split("\n"))
+    write(folder, "wrong", [entry(two, forward=tried(two, body), backward="developer")])
+    write(folder, "wavefront", [entry(two, forward=tried(two, WAVEFRONT), backward="developer")])
+    return play(folder, {
+        "gradients merged": ("gradients", merged, sites),
+        "gradients copies": ("gradients", "all_to_all_of_copies.py", sites),
+        "gradients parts": ("gradients", "reduce_scatter_all_gather.py", sites),
+        "gradients developer": ("gradients", "developer.py", sites),
+        "plain": ("plain", merged, sites),
+        "driven": ("driven", merged, sites),
+        "means": ("averaged", "flat.py", {"case": means.id, "sizes": sizes}),
+        "exchange": ("exchanged", "ring.py", {"case": chunks.id, "chunk": 3, "width": 4}),
+        "refusals": (
+            "refusals", "refusing.py", {"case": two.id, "foreign": tp("entry").id, "small": small.id},
+        ),
+        "versions": ("versions", "other_version.py", {"case": two.id}),
+        "right": ("tested", "right.py", {}),
+        "wrong": ("tested", "wrong.py", {}),
+        "ungrouped": ("ungrouped", "wavefront.py", {"case": two.id}),
+    })  # fmt: skip
+
+
+def test_gradients_through_groups_are_those_of_the_unsharded_model(seen: dict[str, list[Any]]) -> None:
+    for name in ("merged", "copies", "parts", "developer"):
+        assert max(rank["error"] for rank in seen[f"gradients {name}"]) < 1e-5, name
+    assert max(rank["error"] for rank in seen["plain"] + seen["driven"]) < 1e-5
+
+
+def test_every_call_of_the_library_is_counted(seen: dict[str, list[Any]]) -> None:
+    """One step: the exit in the forward pass, the entry in the backward pass."""
+    wanted = {
+        "gradients merged": {"all_reduce": L},
+        "gradients copies": {"all_to_all": L},
+        "gradients parts": {"reduce_scatter": L, "all_gather": L},
+        "gradients developer": {"all_reduce": M * L},
+        "plain": {"all_reduce": M * L},
+    }
+    for name, calls in wanted.items():
+        for rank in seen[name]:
+            assert rank["out"]["calls"] == rank["into"]["calls"] == calls, name
+
+
+def test_the_stamp_says_what_runs(seen: dict[str, list[Any]]) -> None:
+    chosen, plain = seen["gradients merged"][0]["out"], seen["plain"][0]["out"]
+    assert (chosen["runs"], plain["runs"]) == ("chosen", "plain")
+    deployed = entry(tp("exit"), "merged_over_microbatches")
+    assert chosen["program"]["forward"] == deployed.forward.digest
+    assert chosen["plain_program"]["forward"] == deployed.plain_forward.digest
+    assert chosen["strategy"] == dict.fromkeys(("forward", "backward"), "merged_over_microbatches")
+    assert chosen["recipe"]["forward"] == deployed.recipe
+    assert chosen["proven"] == chosen["found"] and chosen["differs"] == []
+
+
+def test_means_have_the_shapes_of_the_gradients_and_pass_no_gradient_on(seen: dict[str, list[Any]]) -> None:
+    for rank in seen["means"]:
+        assert rank["values"] and rank["shapes"] and rank["kept"]
+        assert "passes no gradients on" in rank["refused"]
+        assert "no backward of its own: there is none" in rank["no backward"]
+        assert rank["changed in place"] == 1 + (RANKS - 1) / 2
+
+
+def test_a_backward_of_its_own_is_chosen_apart_from_the_forward(seen: dict[str, list[Any]]) -> None:
+    for rank in seen["exchange"]:
+        assert rank["values"] and rank["gradients"]
+        assert rank["stamp"]["calls"] == {"collective_permute": RANKS - 1, "all_to_all": 1}
+
+
+def test_other_cases_worlds_shapes_types_and_numbers_are_refused(seen: dict[str, list[Any]]) -> None:
+    here = tp("exit", microbatches=2).id
+    for found in seen["refusals"]:
+        for what in ("case", "world", "members", "number", "shape", "dtype"):
+            assert found[what].startswith("ValueError") and here in found[what], what
+            assert f"{RANKS} ranks, {2 * L} inputs of {SHAPE} torch.float32" in found[what], what
+        assert tp("entry").id in found["case"]
+        assert "takes a list of 2 tensors" in found["number"] and "got 1" in found["number"]
+        assert "float64" in found["dtype"]
+        assert "groups 0 to 1 (got 2)" in found["group"]
+        assert "OVERLAYCCL_PLAIN must be 1" in found["plain"]
+        assert "ranks differ in OVERLAYCCL_PLAIN: False on rank 0, True on rank 1" in found["mixed"]
+
+
+def test_another_version_is_refused_or_warned_of_once(seen: dict[str, list[Any]]) -> None:
+    for found in seen["versions"]:
+        assert "proven and measured with torch 1.0" in found["strict"]
+        assert found["strict"].startswith("RuntimeError") and "strict=False" in found["strict"]
+        assert len(found["warnings"]) == 1 and "torch 1.0" in found["warnings"][0]
+        assert found["where"] == ["deployed_worker.py"]
+        assert found["differs"] == ["torch"]
+
+
+def test_the_selftest_passes_what_is_right_and_names_what_is_wrong(seen: dict[str, list[Any]]) -> None:
+    for found in seen["right"]:
+        assert not found["error"]
+        checked = [(line["direction"], line["tolerance"]) for line in found["lines"]]
+        assert checked == [("forward", 1e-5), ("backward", 0.0), ("forward", 3e-2)]
+        assert 0 < found["lines"][2]["error"] < 3e-2
+        assert [case["calls"] for case in found["stamp"]["cases"]] == [{}, {}]
+        assert all(case["selftest_calls"] for case in found["stamp"]["cases"])
+    for found in seen["wrong"]:
+        assert "forward: total[1, 0] differs from the plain calls by 1 on rank" in found["error"]
+
+
+def test_without_groups_the_error_says_why_and_generators_still_run(seen: dict[str, list[Any]]) -> None:
+    for found in seen["ungrouped"]:
+        assert "does not fall into groups" in found["error"] and "[0, 1]" in found["error"]
+        assert found["checked"] == 2 and found["plain"] == RANKS
+
+
+def test_two_strided_groups_of_two_at_once(tmp_path: Path) -> None:
+    size = {"ranks": 2, "groups": 2, "strided": True}
+    cases = [tp("exit", **size), tp("entry", **size)]
+    write(tmp_path, "strided", [entry(case, "reduce_scatter_all_gather") for case in cases])
+    (found,) = play(tmp_path, {"tested": ("tested", "strided.py", {})}).values()
+    for rank in found:
+        assert not rank["error"] and len(rank["lines"]) == 3
+        assert max(line["error"] for line in rank["lines"]) < 1e-6

@@ -24,6 +24,7 @@ class ProblemPlugIn(Protocol):
     equals_backward: Callable[[Case], Case | None]
     payload_bytes: Callable[[Case], int]
     bus_factor: Callable[[Case], float]
+    proxy: Callable[[Case], Case | None]
 
 
 def plug_in(name: str) -> ProblemPlugIn:
@@ -67,6 +68,11 @@ def payload_bytes(case: Case) -> int:
 def bus_factor(case: Case) -> float:
     """busbw = algbw * factor."""
     return plug_in(case.problem).bus_factor(case)
+
+
+def proxy(case: Case) -> Case | None:
+    """A small Case that a search may use in a large one's place; None if it is no smaller."""
+    return plug_in(case.problem).proxy(case)
 
 
 def case_from_row(row: Mapping[str, Any]) -> Case:

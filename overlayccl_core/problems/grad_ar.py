@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import gcd
 from typing import Any
 
-from overlayccl_core.program.case import Case, bytes_text, parameters
+from overlayccl_core.program.case import Case, bytes_text, fewer_ranks, parameters
 from overlayccl_core.program.entry import Entry
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce, scale
@@ -16,6 +16,7 @@ from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.tracer import IO
 
 NAME = "grad_ar"
+PROXY_TENSORS = 8
 
 
 def case(
@@ -125,3 +126,12 @@ def payload_bytes(case: Case) -> int:
 def bus_factor(case: Case) -> float:
     """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
     return 2 * (case.ranks - 1) / case.ranks
+
+
+def proxy(large: Case) -> Case | None:
+    """Every so-many-th tensor, on few ranks."""
+    sizes = large["sizes"]
+    kept = min(len(sizes), PROXY_TENSORS)
+    fewer = [sizes[i * len(sizes) // kept] for i in range(kept)]
+    small = case({"sizes": fewer, "overlap": bool(large["overlap"])}, **fewer_ranks(large))
+    return None if small == large else small

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from overlayccl_core.program.case import Case, bytes_text, count, parameters
+from overlayccl_core.program.case import Case, bytes_text, count, fewer_ranks, parameters
 from overlayccl_core.program.entry import Entry
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce
@@ -115,3 +115,10 @@ def payload_bytes(case: Case) -> int:
 def bus_factor(case: Case) -> float:
     """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
     return 2 * (case.ranks - 1) / case.ranks
+
+
+def proxy(large: Case) -> Case | None:
+    """At most two microbatches of two layers, of the same shape, on few ranks."""
+    fewer = {name: min(large[name], 2) for name in ("microbatches", "layers")}
+    small = case({**fewer, "shape": list(large["shape"]), "site": large["site"]}, **fewer_ranks(large))
+    return None if small == large else small

@@ -7,7 +7,7 @@ same exchange of the gradients.
 from collections.abc import Mapping
 from typing import Any
 
-from overlayccl_core.program.case import Case, bytes_text, count, parameters
+from overlayccl_core.program.case import Case, bytes_text, count, fewer_ranks, parameters
 from overlayccl_core.program.entry import Entry
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_to_all
@@ -106,3 +106,9 @@ def payload_bytes(case: Case) -> int:
 def bus_factor(case: Case) -> float:
     """busbw = algbw * (n - 1) / n, as alltoall in nccl-tests, doc/PERFORMANCE.md."""
     return (case.ranks - 1) / case.ranks
+
+
+def proxy(large: Case) -> Case | None:
+    """The same chunks between few ranks."""
+    small = case({"chunk": large["chunk"], "width": large["width"]}, **fewer_ranks(large))
+    return None if small == large else small

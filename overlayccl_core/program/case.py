@@ -8,6 +8,9 @@ from overlayccl_core.program.kinds import DType
 
 ParameterValue = int | str | tuple[int, ...]
 
+PROXY_NODE = 4  # ranks: with two, a rotation, an exchange and a swap would be one thing
+PROXY_NODES = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -79,6 +82,24 @@ class Case:
     def from_json(cls, data: dict[str, Any]) -> "Case":
         """The Case that `to_json` wrote."""
         return cls(**{**data, "dtype": DType(data["dtype"]), "parameters": parameters(data["parameters"])})
+
+
+def fewer_ranks(case: Case) -> dict[str, Any]:
+    """Ranks, tiers, groups and dtype for a small Case in a Case's place, as a Problem's `case` takes them.
+
+    Every tier that there is stays, of PROXY_NODE ranks on a node and PROXY_NODES nodes (PROXY_NODE of a rank
+    each where nodes have one rank), or as many as there are.
+    """
+    nodes = case.ranks // case.ranks_per_node
+    each = min(case.ranks_per_node, PROXY_NODE)
+    fewer = min(nodes, PROXY_NODES if case.ranks_per_node > 1 else PROXY_NODE)
+    return {
+        "ranks": each * fewer,
+        "ranks_per_node": each,
+        "groups": case.groups,
+        "strided": case.strided,
+        "dtype": case.dtype.value,
+    }
 
 
 def parameters(values: dict[str, Any]) -> tuple[tuple[str, ParameterValue], ...]:

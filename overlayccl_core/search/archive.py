@@ -44,6 +44,7 @@ class Archive:
     """All Programs that were priced, in the order in which they came, and the cheapest of every family.
 
     Programs of people are told apart by their digests; what a rule makes is new if its value_digest is.
+    known: the first that was priced, by value_digest; None: it can never run.
     """
 
     judge: Judge
@@ -53,8 +54,8 @@ class Archive:
     sketches: list[Sketch] = field(default_factory=list)
     stop: Stop = Stop.NO_NEW_ELITE
     rounds: int = 0
+    known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
-    _values: set[str] = field(default_factory=set)
 
     def enter_base(self, base: Base) -> Candidate | None:
         """A Program of people; None if it is there already or can never run."""
@@ -64,7 +65,7 @@ class Archive:
         return self._judged(base.program, base.recipe, base.source, None, None)
 
     def try_step(self, parent: Candidate, step: Step, *, reorders: bool = False) -> Candidate | None:
-        """What a step makes of a candidate; None if nothing new comes of it.
+        """What a step makes of a candidate, new or known; None if it comes to nothing.
 
         reorders: the step is worth nothing unless calls come in another order.
         """
@@ -73,11 +74,9 @@ class Archive:
         except DoesNotApply as error:
             self._note(parent, Source.RULE, step, SketchOutcome.DOES_NOT_APPLY, None, str(error))
             return None
-        if program.value_digest in self._values:
-            self._note(
-                parent, Source.RULE, step, SketchOutcome.DUPLICATE, program, "known by its value_digest"
-            )
-            return None
+        if program.value_digest in self.known:
+            self._note(parent, Source.RULE, step, SketchOutcome.DUPLICATE, program, "known")
+            return self.known[program.value_digest]
         if reorders and _calls(program) == _calls(parent.program):
             self._note(
                 parent,
@@ -98,7 +97,7 @@ class Archive:
         self, program: Program, recipe: Recipe, source: Source, parent: Candidate | None, step: Step | None
     ) -> Candidate | None:
         self._digests.add(program.digest)
-        self._values.add(program.value_digest)
+        self.known.setdefault(program.value_digest, None)
         above = None if parent is None else parent.program.value_digest
         found = self.judge.candidate(program, recipe, source, above)
         if not isinstance(found, Candidate):
@@ -107,6 +106,7 @@ class Archive:
         outcome = SketchOutcome.PROGRAM if found.feasible else SketchOutcome.INFEASIBLE
         self._note(parent, source, step, outcome, program, found.legal.message)
         self.candidates.append(found)
+        self.known[program.value_digest] = self.known[program.value_digest] or found
         best = self.elites.get(found.family)
         if best is None or found.order < best.order:
             self.elites[found.family] = found
@@ -141,10 +141,8 @@ def explore(archive: Archive, bases: Iterable[Base], search: Search, clock: Cloc
     clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
     Programs in fewer bits are looked for.
     """
+    enter(archive, bases)
     rules = offline.structural_rules(lossy=lossy)
-    for base in bases:
-        if entered := archive.enter_base(base):
-            _drop_boundaries(archive, entered)
     expanded: set[str] = set()
     while True:
         fresh = [c for c in archive.cheapest() if c.program.value_digest not in expanded]
@@ -165,10 +163,13 @@ def explore(archive: Archive, bases: Iterable[Base], search: Search, clock: Cloc
                     return
 
 
-def _drop_boundaries(archive: Archive, candidate: Candidate) -> None:
-    """The same with all collectives in one graph."""
-    for step in offline.without_boundaries(candidate.program) if has_graphs(candidate.program) else ():
-        candidate = archive.try_step(candidate, step) or candidate
+def enter(archive: Archive, bases: Iterable[Base]) -> None:
+    """Put Programs of people in, each also with all of its collectives in one graph."""
+    for base in bases:
+        candidate = archive.enter_base(base)
+        if candidate is not None and has_graphs(candidate.program):
+            for step in offline.without_boundaries(candidate.program):
+                candidate = archive.try_step(candidate, step) or candidate
 
 
 def try_labels(archive: Archive, winner: Candidate) -> None:

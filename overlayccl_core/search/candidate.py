@@ -42,7 +42,6 @@ class Candidate:
     """A Program that solves the Problem if its lineage is right.
 
     parent: value_digest of the Program that it was made from. legal: fails where the deployment cannot run it.
-    proof: the verdict of the proof, where one was asked for.
     """
 
     program: Program
@@ -53,7 +52,6 @@ class Candidate:
     price: Price
     family: str
     lossy: bool
-    proof: Verdict | None = None
 
     @property
     def feasible(self) -> bool:
@@ -61,20 +59,11 @@ class Candidate:
         return self.legal.passed
 
     @property
-    def proven(self) -> bool:
-        """Whether it may be run: feasible, and equal to the reference."""
-        return self.feasible and self.proof is not None and self.proof.passed
-
-    @property
     def order(self) -> tuple[float, int, int, str]:
         """Cheapest first; among equals those of people, of few collectives, then as their digests say."""
         us = inf if self.price.us is None else self.price.us
         invented = self.source is Source.RULE
         return us, int(invented), len(self.program.collectives), self.program.digest
-
-    def judged(self, proof: Verdict) -> "Candidate":
-        """The same with the verdict of its proof."""
-        return replace(self, proof=proof)
 
     def child_recipe(self, step: Step) -> Recipe:
         """The recipe of what a step makes of it."""

@@ -55,18 +55,20 @@ class Judge:
 class Prover:
     """Proofs against one reference, each Program's once.
 
-    known: verdicts by digest that stand already (of the seeds).
+    verdicts: by digest of a Program; those of the seeds may stand there already.
     """
 
     reference: Program
     lossy_bound: float
-    known: dict[str, Verdict] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
 
-    def prove(self, candidate: Candidate) -> Candidate:
-        """The candidate with the verdict of its proof."""
+    def proven(self, candidate: Candidate) -> bool:
+        """Whether a candidate may be run: feasible, and equal to the reference."""
+        if not candidate.feasible:
+            return False
         digest = candidate.program.digest
-        if digest not in self.known:
-            self.known[digest] = equivalence.prove(
+        if digest not in self.verdicts:
+            self.verdicts[digest] = equivalence.prove(
                 candidate.program, self.reference, lossy_bound=self.lossy_bound
             )
-        return candidate.judged(self.known[digest])
+        return self.verdicts[digest].passed

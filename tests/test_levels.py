@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "deployments": {"program"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
     "models": set[str](),
+    "searches": set[str](),
     "workloads": {"problems", "models"},
     "probes": {"program", "deployments"},
     "costmodel": {"program", "deployments", "statistics"},
@@ -35,11 +36,11 @@ MAY_IMPORT = {
     "training": {"program", "models", "workloads", "emit", "backends", "deployments", "statistics", "tables"},
     "evidence": {
         *("program", "models", "deployments", "statistics", "measurements", "gates", "tables"),
-        *("emit", "backends"),
+        *("emit", "backends", "costmodel"),
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "deployments", "statistics"),
-        *("rewrites", "gates", "costmodel"),
+        *("rewrites", "gates", "costmodel", "searches"),
     },
 }
 MAY_IMPORT["stages"] = set(MAY_IMPORT)

@@ -11,6 +11,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import floor_of
+from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.case import bytes_text
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.search import buckets
@@ -26,7 +27,6 @@ from overlayccl_core.search.gradients import (
     read_sizes,
     spread_by_bytes,
 )
-from overlayccl_core.stages.price import theta_of
 from overlayccl_core.tables.probes import PROBES
 
 NO_COMPUTATION = (

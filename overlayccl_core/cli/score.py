@@ -11,9 +11,9 @@ from overlayccl_core.cli.prove import proof_text
 from overlayccl_core.cli.render import console, print_line, print_text
 from overlayccl_core.cli.terms_table import terms_table
 from overlayccl_core.cli.try_strategy import unpriced_text
+from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.report.terms import Priced, priced_of
 from overlayccl_core.stages import seed, try_strategy
-from overlayccl_core.stages.price import price_columns, theta_of
 from overlayccl_core.stages.try_strategy import Contender
 
 

@@ -13,10 +13,10 @@ from overlayccl_core.cli.render import LEGEND, console, disturbed_text, print_li
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import floor_of
+from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.stages import seed, try_strategy
-from overlayccl_core.stages.price import theta_of
 from overlayccl_core.stages.try_strategy import Contender
 from overlayccl_core.tables.probes import PROBES
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.costmodel.features import Term
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
@@ -34,16 +34,6 @@ def run(
     return {"prices": rows}
 
 
-def theta_of(theta: pl.DataFrame, fidelity: pl.DataFrame) -> Theta:
-    """Theta from its table, with the residuals that the deployment's `fidelity` holds."""
-    heldout = fidelity.filter(pl.col("problem").is_null()).row(0, named=True)
-    return Theta.from_rows(
-        theta.iter_rows(named=True),
-        residual_low=heldout["residual_low"],
-        residual_high=heldout["residual_high"],
-    )
-
-
 def _row(seed: Row, theta: Theta) -> Row:
     feasible = seed["legality"] == "pass"
     found = price(loads(seed["program_json"]), theta)
@@ -58,11 +48,3 @@ def _row(seed: Row, theta: Theta) -> Row:
 
 def _why_no_price(found: Price) -> str:
     return f"the probes here do not tell {', '.join(found.missing)}" if found.missing else OK
-
-
-def price_columns(found: Price | None) -> dict[str, float | None]:
-    """The columns of a price; all null where there is none."""
-    if found is None or found.us is None:
-        return dict.fromkeys(("predicted_us", "low_us", "high_us", *(f"{term.value}_us" for term in Term)))
-    terms = {f"{term.value}_us": found.terms.get(term) for term in Term}
-    return {"predicted_us": found.us, "low_us": found.low_us, "high_us": found.high_us, **terms}

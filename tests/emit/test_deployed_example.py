@@ -1,0 +1,39 @@
+"""The example of a training script of one's own, run as a person would run it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.problems import tp_mlp
+from tests.emit.deployed_modules import entry, write
+
+pytestmark = pytest.mark.ranks
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_training.py"
+
+
+def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
+    """One sum a layer, forward and backward; the first layer's input needs no gradient, so no sum of it."""
+    shutil.copy(EXAMPLE, tmp_path)
+    (tmp_path / "overlayccl_core.py").write_text("raise ImportError('the example needs a module, not us')\n")
+    cases = [
+        tp_mlp.case(
+            {"microbatches": 2, "layers": 8, "shape": [1, 64, 128], "site": site}, ranks=4, ranks_per_node=4
+        )
+        for site in ("exit", "entry")
+    ]
+    write(tmp_path, "tp_mlp", [entry(case, "merged_over_microbatches") for case in cases])
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+    quiet = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(
+        [*torchrun, "--nproc-per-node", "4", EXAMPLE.name],
+        cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-3000:]
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", found.stdout)]
+    assert len(losses) == 10 and losses[-1] < 0.5 * losses[0]
+    assert "step 9" in found.stdout and "sums {'all_reduce': 80} {'all_reduce': 70}" in found.stdout

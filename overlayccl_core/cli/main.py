@@ -11,6 +11,7 @@ from overlayccl_core.cli import (
     explain,
     problems,
     prove,
+    report,
     score,
     summary,
     trace,
@@ -18,7 +19,7 @@ from overlayccl_core.cli import (
 )
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 
-COMMANDS = (problems, trace, prove, score, try_strategy, bucket, explain, summary, doctor)
+COMMANDS = (problems, trace, prove, score, try_strategy, bucket, explain, summary, report, doctor)
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 

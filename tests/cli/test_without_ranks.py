@@ -1,0 +1,263 @@
+"""Commands that start no ranks, on a deployment that was fitted: what they print, within 80 columns."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core.cli.main import main
+from overlayccl_core.cli.render import console
+from overlayccl_core.stages import price
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.table import read, write
+from overlayccl_core.tables.theta import THETA
+from tests.cli.test_commands import REPOSITORY, STRATEGIES, fitted, one_message, overlayccl
+from tests.report.fixture_tree import PROBLEMS, write_tree
+
+COLUMNS = 80
+SIZES = (
+    "embedding 256x128\n" + "".join(f"block{i} 512x384\n" for i in range(6)) + "norm [128]\nhead 256x128\n"
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def words(self) -> str:
+        """The output as one line."""
+        return " ".join(self.out.split())
+
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with this one's configuration, a theta, and files to give to commands."""
+    folder = tmp_path_factory.mktemp("fitted")
+    shutil.copytree(REPOSITORY / "config", folder / "config")
+    fitted(folder)
+    (folder / "sizes.txt").write_text(SIZES)
+    (folder / "mine.py").write_text(STRATEGIES)
+    return folder
+
+
+@pytest.fixture
+def call(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The command in a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    console.cache_clear()
+
+    def run(*arguments: str) -> Done:
+        capsys.readouterr()
+        code = main(["--root", str(root), *arguments])
+        printed = capsys.readouterr()
+        return Done(code, printed.out, printed.err)
+
+    yield run
+    console.cache_clear()
+
+
+def too_wide(text: str) -> list[str]:
+    return [line for line in text.splitlines() if len(line) > COLUMNS]
+
+
+def test_bucket_shows_buckets_comparison_and_use(call: Call, root: Path) -> None:
+    done = call("bucket", "--sizes", f"{root}/sizes.txt", "--backward-ms", "900")
+    assert done.code == 0 and not too_wide(done.out), done.out
+    for part in (
+        "9 gradients, 4.8MiB, on local (4 ranks)",
+        "DDP's default",
+        "one buffer",
+        "one by one",
+        "Worth against 25 MiB:",
+        "DistributedDataParallel(model, bucket_cap_mb=",
+        "bucket_cap_mb_list=[",
+        "the rule merge with the knob",
+        "compute_bucket_assignment_by_size",
+    ):
+        assert part in done.words
+    assert "No ready times" not in done.words
+
+
+def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives_it(
+    call: Call, root: Path
+) -> None:
+    (root / "small.txt").write_text("".join(f"t{i} 64x64\n" for i in range(20)))
+    done = call("bucket", "--sizes", f"{root}/small.txt")
+    assert "sees no computation" in done.words and "one buffer is its answer." in done.words
+    found = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
+    assert [len(b["tensors"]) for b in found["best"]["buckets"]] == [20]
+
+
+def test_bucket_says_where_one_buffer_is_not_the_answer(call: Call, root: Path) -> None:
+    (root / "large.txt").write_text("a 16MiB\nb 16MiB\n")
+    done = call("bucket", "--sizes", f"{root}/large.txt")
+    assert "but for tensors so large that packing them costs more" in done.words
+    assert "prices of larger buckets (the largest is 16MiB) are extrapolated" in done.words
+
+
+def test_bucket_in_json_has_no_rule_that_ends_earlier_than_the_best(call: Call, root: Path) -> None:
+    done = call("bucket", "--sizes", f"{root}/sizes.txt", "--backward-ms", "40", "--json")
+    found: dict[str, Any] = json.loads(done.out)
+    assert found["best"]["end_us"] <= min(plan["end_us"] for plan in found["others"]) * (1 + 1e-8)
+    assert found["last_ready_us"] == pytest.approx(40e3) and found["ready_times"]
+    assert len(found["bucket_cap_mb_list"]) == len(found["best"]["buckets"])
+    names = [name for b in found["best"]["buckets"] for name in b["tensors"]]
+    assert names[0] == "head" and sorted(names) == sorted(line.split()[0] for line in SIZES.splitlines())
+
+
+def test_bucket_takes_measured_ready_times(call: Call, root: Path) -> None:
+    (root / "ready.csv").write_text("tensor,ready_ms\nhead,30\nbody,10\n")
+    (root / "two.json").write_text('{"head": [64], "body": [32, 2]}')
+    done = call("bucket", "--sizes", f"{root}/two.json", "--ready", f"{root}/ready.csv", "--json")
+    found = json.loads(done.out)
+    assert [t for b in found["best"]["buckets"] for t in b["tensors"]] == ["body", "head"]
+    assert found["last_ready_us"] == 30e3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--sizes", "nowhere.csv"), "there is no such file; accepted are"),
+        (
+            ("--sizes", "{root}/sizes.txt", "--ready", "{root}/sizes.txt"),
+            "embedding: ready_ms must be a time",
+        ),
+        (("--sizes", "{root}/sizes.txt", "--backward-ms", "-3"), "must take a time above 0 (got -3 ms)"),
+        (("--sizes", "{root}/sizes.txt", "--backward-ms", "nan"), "must take a time above 0"),
+    ],
+)
+def test_bucket_refuses_wrong_input_in_one_message(
+    call: Call, root: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = call("bucket", *(a.format(root=root) for a in arguments))
+    assert done.code == 2 and message in done.err and len(done.err.strip().splitlines()) == 1
+
+
+def test_before_a_fit_bucket_and_score_say_what_to_run(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "config", tmp_path / "config")
+    for command in (
+        ("bucket", "--sizes", f"{root}/sizes.txt"),
+        ("score", "native", "--problem", "uniform_a2a"),
+    ):
+        message = one_message(overlayccl(tmp_path, *command), 2)
+        assert "Run: snakemake --profile local results/local/theta.parquet" in message
+
+
+def test_problems_lists_each_with_strategies_roles_and_cases(call: Call) -> None:
+    done = call("problems")
+    assert done.code == 0 and not too_wide(done.out)
+    for part in ("tp_mlp: sums", "uniform_a2a: every rank", "grad_ar: the gradients", "(hand bundled)"):
+        assert part in done.words
+    for part in ("gradient[0..", "uniform_a2a/n4-64KiB-f32", "microbatches, layers, layer_order"):
+        assert part in done.words
+    alone = call("problems", "tp_mlp")
+    assert "Megatron's g" in alone.words and "grad_ar" not in alone.words and not too_wide(alone.out)
+    assert "did you mean 'tp_mlp'" in call("problems", "tp_mpl").err
+
+
+def test_trace_shows_the_program_of_a_seed_and_of_a_file(call: Call, root: Path) -> None:
+    entry = '{"sizes": [5, 6, 7]}'
+    seed = call("trace", "flat", "--problem", "grad_ar", "--case-json", entry)
+    assert seed.code == 0
+    for part in ("flat at grad_ar/n4-t3-72B-f32, forward", "1: 1 all_reduce of 72B over 4", "depth 1"):
+        assert part in seed.words
+    assert (
+        "108B by the busiest rank" in seed.words and "72B a rank" in seed.words and "legal yes" in seed.words
+    )
+    assert "concat(gradient_0, gradient_1, gradient_2) f32[18]" in seed.words
+    mine = call("trace", f"{root}/mine.py::exchange", "--problem", "uniform_a2a")
+    assert "v1 = all_to_all(send)" in mine.words
+
+
+def test_trace_of_a_backward_names_its_own_seeds(call: Call) -> None:
+    backward = ("--problem", "uniform_a2a", "--direction", "backward")
+    assert "read d_received" in call("trace", "transpose_of_developer", *backward).words
+    wrong = call("trace", "transpose_of_devloper", *backward)
+    assert wrong.code == 2 and "did you mean 'transpose_of_developer'" in wrong.err
+    none = call("trace", "developer", "--problem", "grad_ar", "--direction", "backward")
+    assert none.code == 2 and "has no backward" in none.err
+
+
+def test_trace_prints_the_emitted_module_alone(call: Call) -> None:
+    done = call("trace", "native", "--problem", "uniform_a2a", "--code")
+    compiled = compile(done.out, "module", "exec")
+    assert done.code == 0 and "forward" in compiled.co_names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not readable as JSON"),
+        ("[1]", "must be a mapping of fields"),
+        ('{"sizes": [0]}', "sizes must be a positive integer"),
+        ('{"sizes": [4], "ranks": 3}', "ranks must be at least 2 and divide the world size"),
+    ],
+)
+def test_a_case_of_json_that_is_none_gives_one_message(call: Call, text: str, message: str) -> None:
+    done = call("trace", "flat", "--problem", "grad_ar", "--case-json", text)
+    assert done.code == 2 and "--case-json" in done.err and message in done.err
+
+
+def test_score_prices_by_term_beside_the_developer_and_the_best_seed(call: Call, root: Path) -> None:
+    done = call("score", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32")
+    assert done.code == 0, done.err
+    for part in (
+        "proven, exact",
+        "yours: exchange",
+        "developer: developer",
+        "collectives",
+        "predicted",
+        "more",
+    ):
+        assert part in done.words
+    assert not too_wide("\n".join(done.out.splitlines()[1:]))
+
+
+def test_score_of_a_wrong_strategy_gives_the_counterexample_and_no_price(call: Call, root: Path) -> None:
+    done = call("score", f"{root}/mine.py::keep", "--problem", "uniform_a2a")
+    assert done.code == 1 and "wrong_value" in done.out and "predicted" not in done.out
+
+
+def test_explain_before_a_choice_says_what_to_run(call: Call) -> None:
+    done = call("explain")
+    assert done.code == 2 and "nothing is chosen yet: run snakemake --profile local all" in done.err
+
+
+def test_explain_compares_the_choice_with_runner_up_and_developer(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Call
+) -> None:
+    shutil.copytree(root / "config", tmp_path / "config")
+    results = write_tree(tmp_path / "results" / "local")
+    theta = price.theta_of(
+        read(THETA, results / "theta.parquet"), read(FIDELITY, results / "fidelity.parquet")
+    )
+    for problem in PROBLEMS:
+        folder = results / "problems" / problem
+        seeds = read(SEEDS, folder / "seeds.parquet").filter(status="program")
+        write(
+            PRICES,
+            [price._row(seed, theta) for seed in seeds.iter_rows(named=True)],
+            folder / "prices.parquet",
+        )
+    done = call("--root", str(tmp_path), "explain")
+    assert done.code == 0, done.err
+    for part in ("chosen:", "runner-up:", "developer:", "predicted", "measured", "95%", "tp_mlp/"):
+        assert part in done.words
+    assert not too_wide(done.out)
+    assert "no choice for n9" in call("--root", str(tmp_path), "explain", "--case", "n9").err
+    (results / "problems" / "tp_mlp" / "prices.parquet").unlink()
+    assert "prices.parquet: is missing beside the choice" in call("--root", str(tmp_path), "explain").err

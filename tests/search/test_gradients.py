@@ -1,0 +1,114 @@
+"""Files of gradients: every accepted form gives the same, every other one a message that says what is accepted."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.program.kinds import DType
+from overlayccl_core.search.gradients import (
+    in_order_of_readiness,
+    read_ready,
+    read_sizes,
+    spread_by_bytes,
+)
+
+SIZES = {"embedding": 4 * 256 * 128, "norm": 4 * 128, "head": 4 * 256 * 128}
+FORMS = {
+    "a.txt": "# the model\nembedding 256x128\nnorm  [128]\nhead [256, 128]  # last\n",
+    "b.txt": "embedding 128KiB\nnorm 512\nhead 131072\n",
+    "a.csv": 'tensor,shape\nembedding,256x128\nnorm,128\nhead,"(256, 128)"\n',
+    "b.csv": "name, bytes\nembedding, 128KiB\nnorm, 512\nhead, 131072\n",
+    "a.json": json.dumps({"embedding": [256, 128], "norm": [128], "head": [256, 128]}),
+    "b.json": json.dumps([["embedding", 131072], ["norm", "512B"], ["head", "128KiB"]]),
+    "c.json": json.dumps([{"tensor": n, "bytes": size} for n, size in SIZES.items()]),
+    "d.json": json.dumps({n: {"bytes": size} for n, size in SIZES.items()}),
+}
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_accepted_form_gives_the_same_sizes_in_its_order(tmp_path: Path, name: str) -> None:
+    sizes, ready = read_sizes(written(tmp_path, name, FORMS[name]), DType.FLOAT32)
+    assert list(sizes.items()) == list(SIZES.items()) and ready is None
+
+
+def test_a_table_of_measured_gradients_gives_sizes_and_ready_times(tmp_path: Path) -> None:
+    path = tmp_path / "gradients.parquet"
+    pl.DataFrame(
+        {"tensor": list(SIZES), "bytes": list(SIZES.values()), "ready_ms": [9.0, 4.5, 0.5]}
+    ).write_parquet(path)
+    sizes, ready = read_sizes(path, DType.FLOAT32)
+    assert sizes == SIZES and ready == {"embedding": 9e3, "norm": 4.5e3, "head": 500.0}
+    assert read_ready(path) == ready
+
+
+def test_a_shape_takes_the_bytes_of_its_dtype(tmp_path: Path) -> None:
+    sizes, _ = read_sizes(written(tmp_path, "a.txt", "w 3x5\n"), DType.BFLOAT16)
+    assert sizes == {"w": 30}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "", "lists no tensor; accepted are"),
+        ("a.txt", "embedding\n", "line 1 is not a name and a value"),
+        ("a.txt", "w 12x\n", "'12x' is neither a shape nor a size; accepted are"),
+        ("a.txt", "w 7\n", "7 bytes are no whole number of float32: check --dtype"),
+        ("a.txt", "w 8\nw 8\n", "names 'w' twice"),
+        ("a.txt", "w 8x8\nnorm 8\n", r"norm: 8 is a bare number among shapes: write \[8\]"),
+        ("a.txt", "w 0x8\n", "a shape is of positive integers"),
+        ("a.csv", "shape\n3x4\n", "has no column tensor"),
+        ("a.csv", "tensor,shape\nw,3,4\n", "line 2 has not 2 fields"),
+        ("a.csv", "tensor,elements\nw,3\n", "w has neither shape nor bytes"),
+        ("a.json", "{", "not readable"),
+        ("a.json", "3", "neither a mapping of names nor a list of rows"),
+        ("a.json", '{"w": true}', "True is neither a shape nor a size"),
+        ("a.json", '{"w": ["a"]}', "a shape is of positive integers"),
+        ("a.parquet", "PAR1", "not readable"),
+    ],
+)
+def test_another_file_gives_a_message_that_names_it(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    path = written(tmp_path, name, text)
+    with pytest.raises(ValueError, match=message) as raised:
+        read_sizes(path, DType.FLOAT32)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["w soon\n", "w -1\n", "w nan\n", "w inf\n"])
+def test_a_ready_time_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="w: ready_ms must be a time from 0 on"):
+        read_ready(written(tmp_path, "a.txt", text))
+
+
+def test_a_missing_file_gives_a_message(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no such file; accepted are"):
+        read_sizes(tmp_path / "nowhere.csv", DType.FLOAT32)
+
+
+def test_spreading_takes_the_last_first_and_ends_with_the_backward_pass() -> None:
+    ready = spread_by_bytes({"first": 100, "middle": 300, "last": 600}, 1000.0)
+    assert ready == {"last": 600.0, "middle": 900.0, "first": 1000.0}
+    for wrong in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="must take a time above 0"):
+            spread_by_bytes(SIZES, wrong)
+
+
+def test_gradients_come_in_the_order_of_readiness_and_the_last_first_where_it_is_the_same() -> None:
+    found = in_order_of_readiness({"a": 4, "b": 4, "c": 4}, {"a": 1.0, "b": 0.0, "c": 1.0})
+    assert [g.name for g in found] == ["b", "c", "a"]
+
+
+def test_names_that_differ_between_the_files_are_told() -> None:
+    with pytest.raises(ValueError, match=r"ready times hold nothing for 1 tensors \(b\)"):
+        in_order_of_readiness({"a": 4, "b": 4}, {"a": 1.0})
+    with pytest.raises(ValueError, match=r"sizes hold nothing for 1 tensors \(c\)"):
+        in_order_of_readiness({"a": 4}, {"a": 1.0, "c": 1.0})

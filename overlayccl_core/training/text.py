@@ -35,15 +35,16 @@ def standard_library(folder: Path | None = None) -> Text:
     for path in sorted(home.glob("*.py")):
         held_out = hashlib.blake2b(path.name.encode(), digest_size=8).digest()[0] % HELD_OUT == 0
         parts[held_out].append(path.read_bytes())
-    train, validation = (
-        torch.frombuffer(bytearray(b"".join(parts[k])), dtype=torch.uint8) for k in (False, True)
-    )
+    train, validation = b"".join(parts[False]), b"".join(parts[True])
     if min(len(train), len(validation)) < FEWEST_BYTES:
         raise ValueError(
             f"{home} has {len(train)} bytes of Python sources to train on: this Python came without them; "
             "use one that has its standard library as .py files"
         )
-    return Text(train=train, validation=validation)
+    return Text(
+        train=torch.frombuffer(bytearray(train), dtype=torch.uint8),
+        validation=torch.frombuffer(bytearray(validation), dtype=torch.uint8),
+    )
 
 
 def batch(

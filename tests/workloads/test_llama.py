@@ -4,12 +4,13 @@ from math import prod
 
 import pytest
 
+from overlayccl_core import models
 from overlayccl_core.workloads.llama import parameter_sizes
 
 
 def test_the_smaller_training_model_has_331_million_parameters() -> None:
     found = parameter_sizes(width=2048, hidden=5376, layers=4, vocabulary=32256)
-    assert len(found) == 3 + 9 * 4
+    assert len(found) == 3 + 6 * 4
     assert sum(prod(shape) for _, shape in found) == 331_368_448
 
 
@@ -21,3 +22,18 @@ def test_names_differ() -> None:
 def test_sizes_must_be_positive() -> None:
     with pytest.raises(ValueError, match="positive hidden"):
         parameter_sizes(width=8, hidden=0, layers=2, vocabulary=32)
+
+
+def test_a_tensor_parallel_block_has_two_sums_in_each_direction() -> None:
+    model = models.load("nano")
+    entry, exit_ = models.sites_of(model, microbatches=8)
+    assert (entry.name, exit_.name) == ("entry", "exit")  # backward goes on before forward
+    assert exit_.entry == {"microbatches": 8, "layers": 8, "shape": [1, 64, 128], "site": "exit"}
+
+
+def test_data_parallel_ranks_average_every_parameter_as_its_gradient_comes() -> None:
+    model = models.load("nano-dp")
+    [site] = models.sites_of(model, microbatches=2)
+    assert site.problem == "grad_ar"
+    assert site.entry["overlap"] is True
+    assert len(site.entry["sizes"]) == 3 + 6 * model.layers

@@ -1,0 +1,86 @@
+"""The pieces of a transformer add up to the whole, however it is sharded."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from overlayccl_core import models
+from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
+
+MODEL = replace(models.load("nano"), layers=2)
+
+
+def tokens() -> torch.Tensor:
+    random = torch.Generator().manual_seed(3)
+    return torch.randint(0, 256, (2, 17), generator=random)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_partial_sums_of_all_ranks_are_what_the_unsharded_sublayer_gives(ranks: int) -> None:
+    full = full_parameters(MODEL, 0)
+    whole = Pieces(MODEL, full)
+    shares = [Pieces(MODEL, full, rank, ranks) for rank in range(ranks)]
+    h = torch.randn(2, 16, MODEL.width, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for k in range(whole.sublayers):
+            total = sum(share.partial(k, h) for share in shares)
+            assert torch.allclose(total, whole.partial(k, h), atol=1e-5)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_shards_of_a_parameter_are_the_parameter(ranks: int) -> None:
+    for name, full in full_parameters(MODEL, 0).items():
+        shards = [shard(name, full, rank, ranks) for rank in range(ranks)]
+        if shards[0].shape == full.shape:
+            assert all(torch.equal(one, full) for one in shards)
+        else:
+            assert sum(one.numel() for one in shards) == full.numel()
+            assert sorted(torch.cat([one.flatten() for one in shards]).tolist()) == sorted(
+                full.flatten().tolist()
+            )
+
+
+def test_a_byte_knows_nothing_of_those_behind_it() -> None:
+    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    h = torch.randn(1, 16, MODEL.width, generator=torch.Generator().manual_seed(1))
+    changed = h.clone()
+    changed[:, 10:] += 1
+    with torch.no_grad():
+        before, after = pieces.partial(0, h), pieces.partial(0, changed)
+    assert torch.equal(before[:, :10], after[:, :10])
+    assert not torch.allclose(before[:, 10:], after[:, 10:])
+
+
+def test_attention_sees_distances_and_not_positions() -> None:
+    """Rotary: with equal bytes everywhere the scores depend on the distance alone, so all rows are equal."""
+    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    h = torch.ones(1, 16, MODEL.width)
+    with torch.no_grad():
+        rows = pieces.partial(0, h)[0]
+        moved = pieces.partial(0, torch.randn(1, 16, MODEL.width))[0]
+    assert torch.allclose(rows, rows[:1].expand_as(rows), atol=1e-5)
+    assert not torch.allclose(moved, moved[:1].expand_as(moved), atol=1e-3)
+
+
+def test_training_on_one_batch_lowers_its_loss_from_that_of_a_guess() -> None:
+    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    optimizer = torch.optim.AdamW(pieces.parameters.values(), lr=1e-2)
+    data = tokens()
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = pieces.whole(data)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[0] > 0.8 * float(torch.tensor(256.0).log())
+    assert losses[-1] < 0.5
+
+
+def test_the_loss_is_the_mean_over_bytes() -> None:
+    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    x, targets = torch.randn(1, 16, MODEL.width), tokens()[:1, 1:]
+    with torch.no_grad():
+        each = [pieces.loss(x[:, i : i + 1], targets[:, i : i + 1]) for i in range(16)]
+        assert torch.allclose(torch.stack(each).mean(), pieces.loss(x, targets), atol=1e-5)

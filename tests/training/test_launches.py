@@ -1,0 +1,214 @@
+"""Training launches on real ranks: what is counted, what is compared, and what is wrong enough to be seen."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from overlayccl_core import catalog, models
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.models import Model
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.stages.cases import cases_of_model
+from overlayccl_core.training.launches import Training, arm_site, module_name, train
+from overlayccl_core.training.plan import Arm, Purpose, StepSettings
+
+RANKS = 2
+M = 2
+LAYERS = 2
+CHEATS = '''
+from overlayccl_core.program.language import Library, all_reduce, scale
+
+def drops_a_microbatch(io, p):
+    """Everybody gets the sums of the first microbatch."""
+    for layer in p.layer_order:
+        total = all_reduce(io.read("partial", 0, layer), "sum")
+        for m in range(1, p.microbatches):
+            io.read("partial", m, layer)
+        for m in range(p.microbatches):
+            io.write("total", m, layer, total)
+
+def scales_by_nine_tenths(io, p):
+    for m in range(p.microbatches):
+        for layer in p.layer_order:
+            io.write("total", m, layer, scale(all_reduce(io.read("partial", m, layer), "sum"), 9, 10))
+
+def skips_a_layer(io, p):
+    """One layer's partial sums are passed on as they are."""
+    for m in range(p.microbatches):
+        for layer in p.layer_order:
+            partial = io.read("partial", m, layer)
+            io.write("total", m, layer, partial if layer == 1 else all_reduce(partial, "sum"))
+
+LIBRARY = Library(developer="drops_a_microbatch", hand_bundled="skips_a_layer", others=("scales_by_nine_tenths",))
+'''
+
+
+class Arms:
+    """Arms of a model made from strategies, and the sources of their modules."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.deployment = load("config/deployments/local-2.yaml")
+        self.arms: list[Arm] = []
+        self.sources: dict[str, str] = {}
+
+    def add(self, name: str, purposes: tuple[Purpose, ...] = (Purpose.TIMED,), **strategies: str) -> None:
+        """strategies: site -> a seed's name, or one of CHEATS."""
+        sites = []
+        for site, case in cases_of_model(self.model, self.deployment, M).items():
+            program = self._program(case.problem, strategies[site], catalog.build(case))
+            self.sources[module_name(program.digest)] = emit(program)
+            shapes = {port: spec.shape for port, spec in program.problem.outputs.items()}
+            sites.append(arm_site(site, program.digest, case.members(), shapes))
+        self.arms.append(Arm(name=name, microbatches=M, sites=tuple(sites), purposes=purposes))
+
+    def _program(self, problem: str, strategy: str, at: Any) -> Program:
+        source = CHEATS if f"def {strategy}(" in CHEATS else catalog.library_source(problem)
+        return trace_source(source, strategy, at)
+
+    def training(self, **settings: Any) -> Training:
+        given: dict[str, Any] = {"seconds": 0.5, "minimum_steps": 2, "maximum_steps": 3}
+        given |= {"loss_steps": 3, "loss_seeds": (0, 1), **settings}
+        return Training(
+            model=self.model,
+            arms=tuple(self.arms),
+            sources=self.sources,
+            ranks=RANKS,
+            library="gloo",
+            fingerprint="test",
+            settings=StepSettings(**given),
+            launches=2,
+        )
+
+
+@pytest.fixture(scope="module")
+def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    arms = Arms(replace(models.load("nano"), layers=LAYERS))
+    everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
+    for name in ("developer", "merged_over_microbatches", "all_to_all_of_copies"):
+        arms.add(name, everything, entry=name, exit=name)
+    arms.add("drops", exit="drops_a_microbatch", entry="developer")
+    arms.add("scales", exit="scales_by_nine_tenths", entry="developer")
+    arms.add("skips", exit="developer", entry="skips_a_layer")
+    return train(arms.training(), tmp_path_factory.mktemp("tp"), "train-test", "", lambda _text: None)
+
+
+@pytest.fixture(scope="module")
+def data_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    arms = Arms(replace(models.load("nano-dp"), layers=LAYERS))
+    for name in ("developer", "flat"):
+        arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=name)
+    arms.arms.append(Arm(name="ddp_25", microbatches=M, ddp_bucket_mib=25))
+    return train(arms.training(), tmp_path_factory.mktemp("dp"), "train-test", "", lambda _text: None)
+
+
+def rows(found: list[dict[str, Any]], purpose: str) -> dict[str, list[dict[str, Any]]]:
+    """arm -> its rows of a purpose, launch by launch."""
+    arms = dict.fromkeys(row["arm"] for row in found)
+    return {arm: [r for r in found if r["arm"] == arm and r["purpose"] == purpose] for arm in arms}
+
+
+@pytest.mark.ranks
+def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far_off(
+    tensor_parallel: list[dict[str, Any]],
+) -> None:
+    error = {arm: found[0]["gradient_rel_error"] for arm, found in rows(tensor_parallel, "timed").items()}
+    for honest in ("developer", "merged_over_microbatches", "all_to_all_of_copies"):
+        assert error[honest] < 1e-5
+    for cheat in ("drops", "scales", "skips"):
+        assert error[cheat] > 1e-2, cheat
+
+
+@pytest.mark.ranks
+def test_the_developers_calls_are_counted_and_all_arms_multiply_the_same_matrices(
+    tensor_parallel: list[dict[str, Any]],
+) -> None:
+    timed = {arm: found[0] for arm, found in rows(tensor_parallel, "timed").items()}
+    assert timed["developer"]["collectives"] == 4 * LAYERS * M
+    assert timed["developer"]["calls"] == {"entry": 2 * LAYERS * M, "exit": 2 * LAYERS * M}
+    assert timed["merged_over_microbatches"]["collectives"] == 4 * LAYERS
+    assert len({row["matmul_digest"] for row in timed.values()}) == 1
+    # four matrices and attention a block, the head; twice as many in the backward pass, attention once
+    assert timed["developer"]["matmuls"] == M * (3 * (4 * LAYERS + 1) + 2 * LAYERS)
+
+
+@pytest.mark.ranks
+def test_a_lockstep_arm_holds_the_activations_of_all_microbatches(
+    tensor_parallel: list[dict[str, Any]],
+) -> None:
+    held = {arm: found[0]["peak_activation_bytes"] for arm, found in rows(tensor_parallel, "timed").items()}
+    assert held["merged_over_microbatches"] > 1.3 * held["developer"] > 0
+
+
+@pytest.mark.ranks
+def test_launches_pair_steps_and_without_communication_steps_are_quicker(
+    tensor_parallel: list[dict[str, Any]],
+) -> None:
+    timed, quiet = rows(tensor_parallel, "timed"), rows(tensor_parallel, "quiet")
+    for launch in (0, 1):
+        lengths = {len(found[launch]["steps_us"]) for found in timed.values()}
+        assert len(lengths) == 1 and 2 <= lengths.pop() <= 3
+        assert timed["developer"][launch]["launch"] == launch
+        assert len(timed["developer"][launch]["cold_us"]) == 2
+    for arm in ("developer", "merged_over_microbatches"):
+        assert np.median(quiet[arm][0]["steps_us"]) < np.median(timed[arm][0]["steps_us"])
+    assert not quiet["drops"]
+
+
+@pytest.mark.ranks
+def test_losses_of_honest_arms_agree_step_by_step_and_seeds_differ(
+    tensor_parallel: list[dict[str, Any]],
+) -> None:
+    losses = rows(tensor_parallel, "loss")
+    developer = {row["seed"]: row["losses"] for row in losses["developer"]}
+    assert set(developer) == {0, 1} and developer[0] != developer[1]
+    for arm in ("merged_over_microbatches", "all_to_all_of_copies"):
+        for row in losses[arm]:
+            assert np.allclose(row["losses"], developer[row["seed"]], rtol=1e-4)
+    assert not losses["scales"]
+    wrong = rows(tensor_parallel, "timed")["scales"][0]["losses"]
+    right = rows(tensor_parallel, "timed")["developer"][0]["losses"]
+    assert not np.allclose(wrong, right, rtol=1e-4)
+
+
+@pytest.mark.ranks
+def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: list[dict[str, Any]]) -> None:
+    timed = {arm: found[0] for arm, found in rows(data_parallel, "timed").items()}
+    assert all(row["gradient_rel_error"] < 1e-5 for row in timed.values())
+    assert len({(row["matmuls"], row["matmul_digest"]) for row in timed.values()}) == 1
+    assert timed["developer"]["collectives"] == 3 + 6 * LAYERS
+    assert timed["flat"]["collectives"] == timed["ddp_25"]["collectives"] == 1
+    losses = [found[0]["losses"] for found in rows(data_parallel, "timed").values()]
+    assert np.allclose(losses[0], losses[1], rtol=1e-4) and np.allclose(losses[0], losses[2], rtol=1e-4)
+    validation = [found[0]["validation_loss"] for found in rows(data_parallel, "loss").values() if found]
+    assert len(validation) == 2 and all(2 < loss < 10 for loss in validation)
+
+
+@pytest.mark.ranks
+def test_a_finished_launch_is_not_run_again(tmp_path: Path) -> None:
+    arms = Arms(replace(models.load("nano-dp"), layers=1))
+    arms.add("flat", gradients="flat")
+    training = replace(arms.training(loss_seeds=()), launches=1)
+    said: list[str] = []
+    first = train(training, tmp_path, "train-test", "code", said.append)
+    again = train(training, tmp_path, "train-test", "code", said.append)
+    assert first == again
+    assert said[-1].startswith("using launch 1 of 1")
+    train(training, tmp_path, "train-test", "other code", said.append)
+    assert not said[-1].startswith("using")
+
+
+@pytest.mark.ranks
+def test_an_arm_that_raises_is_named(tmp_path: Path) -> None:
+    arms = Arms(replace(models.load("nano-dp"), layers=1))
+    arms.add("flat", gradients="flat")
+    [name] = arms.sources
+    arms.sources[name] += "\n\ndef forward():\n    raise RuntimeError('no luck')\n    yield\n"
+    with pytest.raises(ValueError, match=r"raised RuntimeError: no luck .*flat, M=2"):
+        train(replace(arms.training(), launches=1), tmp_path, "train-test", "", lambda _text: None)
+    assert not [p for p in tmp_path.rglob("launch-*") if p.is_dir()]

@@ -1,0 +1,39 @@
+"""Text that every machine has, split and drawn alike everywhere."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from overlayccl_core.training import text
+
+
+def test_the_standard_library_is_enough_to_train_on_and_never_validates_on_what_it_trained_on() -> None:
+    found = text.standard_library()
+    assert len(found.train) > 1_000_000
+    assert len(found.train) > 3 * len(found.validation) > 0
+    stretch = bytes(found.validation[1000:1200].tolist())
+    assert stretch not in bytes(found.train.tolist())
+
+
+def test_batches_depend_on_their_arguments_alone() -> None:
+    train = text.standard_library().train
+    drawn = {
+        (seed, step, m, replica): text.batch(
+            train, seed=seed, step=step, microbatch=m, replica=replica, shape=(2, 16)
+        )
+        for seed in (0, 1)
+        for step in (0, 1)
+        for m in (0, 1)
+        for replica in (0, 1)
+    }
+    assert all(one.shape == (2, 17) and one.dtype == torch.int64 for one in drawn.values())
+    assert len({tuple(one.flatten().tolist()) for one in drawn.values()}) == len(drawn)
+    again = text.batch(train, seed=1, step=0, microbatch=1, replica=0, shape=(2, 16))
+    assert torch.equal(again, drawn[1, 0, 1, 0])
+
+
+def test_a_python_without_its_sources_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text("x = 1\n")
+    with pytest.raises(ValueError, match="without them"):
+        text.standard_library(tmp_path)

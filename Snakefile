@@ -14,6 +14,7 @@ include: "rules/choice.smk"
 include: "rules/measure.smk"
 include: "rules/model.smk"
 include: "rules/problems.smk"
+include: "rules/search.smk"
 include: "rules/summary.smk"
 include: "rules/train.smk"
 

@@ -16,6 +16,9 @@ from overlayccl_core.digest import digest
 from overlayccl_core.models import label, sites_of
 from overlayccl_core.models import load as load_model
 from overlayccl_core.program.case import Case
+from overlayccl_core.rewrites.rule import FOLDER as RULES
+from overlayccl_core.rewrites.rule import rule_names
+from overlayccl_core.searches import load as load_search
 from overlayccl_core.settings import Settings
 from overlayccl_core.settings import load as load_settings
 from overlayccl_core.stages.cases import cases_of, cases_of_model
@@ -77,6 +80,10 @@ class Pipeline:
             {case: list(dict.fromkeys(labels)) for case, labels in found.items()}, sort_keys=True
         )
 
+    def search_json(self, name: str) -> str:
+        """The fields of a search: a comment in its file changes nothing."""
+        return load_search(name).to_json()
+
     def settings_of(self, problem: str) -> str:
         """The part of the settings that Cases are made from."""
         return self.settings.of_problem(problem).part("cases", "models")
@@ -89,16 +96,17 @@ class Pipeline:
         """The plug-ins that a rule loads by name, as paths in the package."""
         if model is not None:
             return self._plugins_of_model(model)
-        if rule in ("selftest", "probe", "bench"):
+        if rule in ("selftest", "probe", "shortlist", "bench"):
             return (_file("backends", self.deployment.backend),)
         if rule == "summary":
             return tuple(_file("problems", name) for name in self.settings.problems)
-        if problem is None or rule not in ("cases", "seed"):
+        if problem is None or rule not in ("cases", "seed", "search"):
             return ()
         involved = self._involved(problem)
         found = [_file("problems", name) for name in involved]
-        if rule == "seed":
+        if rule in ("seed", "search"):
             found += [_file("strategies", name) for name in involved]
+            found += [_file(RULES, name) for name in rule_names()] if rule == "search" else []
         else:
             entries = self.settings.cases.get(problem, ())
             workloads = {entry["model"] for entry in entries if "model" in entry}
@@ -127,6 +135,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     settings = replace(settings, models=tuple(m for m in settings.models if _solved(m, settings.problems)))
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
+    for name in settings.searches:
+        load_search(name)
     _check_backend(deployment)
     return Pipeline(settings=settings, deployment=deployment, cases=cases)
 

@@ -1,0 +1,35 @@
+# Programs that nobody wrote: what the rewrite rules make of the proven strategies.
+
+
+rule search:
+    """Every proposal, and the Programs that came of them, priced; the cheapest of every family proven."""
+    input:
+        "results/{deployment}/problems/{problem}/cases.parquet",
+        "results/{deployment}/problems/{problem}/seeds.parquet",
+        "results/{deployment}/theta.parquet",
+        "results/{deployment}/fidelity.parquet",
+        "results/{deployment}/capabilities.parquet",
+    output:
+        sketches="results/{deployment}/problems/{problem}/search/{search}/sketches.parquet",
+        sketches_sidecar="results/{deployment}/problems/{problem}/search/{search}/sketches.sidecar.json",
+        candidates="results/{deployment}/problems/{problem}/search/{search}/candidates.parquet",
+        candidates_sidecar="results/{deployment}/problems/{problem}/search/{search}/candidates.sidecar.json",
+    log:
+        f"{LOGS}/search-{{problem}}-{{search}}.log",
+    benchmark:
+        f"{LOGS}/search-{{problem}}-{{search}}.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+    params:
+        code=code("search"),
+        deployment=PIPELINE.deployment_json,
+        file=PIPELINE.deployment_file,
+        search=lambda wildcards: PIPELINE.search_json(wildcards.search),
+    message:
+        "Searching {wildcards.problem} ({wildcards.search})"
+    shell:
+        "python -m workflow_scripts.search --deployment {params.file} --problem {wildcards.problem}"
+        " --search {params.search:q} --inputs {input} --outputs {output} --log {log}"

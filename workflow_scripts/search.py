@@ -1,0 +1,36 @@
+"""Search cheaper Programs for one Problem from its proven strategies."""
+
+from time import monotonic
+
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.searches import Search
+from overlayccl_core.stages import search
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.theta import THETA
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Tables sketches and candidates of one Problem."""
+    problem = command.option("problem")
+    found = search.run(
+        load(command.option("deployment")),
+        Search.from_json(command.option("search")),
+        command.read(CASES, problem),
+        command.read(SEEDS, problem),
+        command.read(THETA),
+        command.read(FIDELITY),
+        command.read(CAPABILITIES),
+        clock=monotonic,
+        progress=command.say,
+    )
+    command.write({SKETCHES: found["sketches"], CANDIDATES: found["candidates"]})
+
+
+if __name__ == "__main__":
+    run("search", main, "deployment", "problem", "search")

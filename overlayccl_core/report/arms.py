@@ -127,8 +127,8 @@ def arm_meaning(name: str) -> str:
         SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
         HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
         BIG_BATCH: "all microbatches computed as one batch: other matrix products, so no rival",
-        "finalist_1": "first of the bench",
-        "finalist_2": "second of the bench",
+        "finalist_1": "the quickest of the bench, of all candidates that were measured and proven",
+        "finalist_2": "the second of the bench",
     }
     if name.startswith(DDP):
         return "torch's own DistributedDataParallel with this bucket size"

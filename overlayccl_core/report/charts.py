@@ -5,6 +5,7 @@ figure follows light and dark. Text stays text, and every mark's description bec
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-WIDE, NARROW = 760, 350  # px: a figure's box on a screen and on a phone; texts are not scaled in either
+WIDE, NARROW = 880, 340  # px: a figure's box on a screen and on a phone, where texts have their own size
+LAYOUT_PX, DRAWN_PX = 13, 12  # room is kept for the widest of the sans-serif fonts that a reader may have
 
 
 class Ink(StrEnum):
@@ -44,7 +46,6 @@ class Figure:
     kind: str = "figure"
 
 
-
 def figure(title: str, caption: str, build: Callable[[int], Any]) -> Figure:
     """Draw `build(width)`, a chart that is `width` px wide with its axes."""
     return Figure(
@@ -60,9 +61,18 @@ def is_narrow(width: int) -> bool:
     return width <= NARROW
 
 
-def styled(chart: Any, width: int | None) -> Any:
-    """The look that all figures share; `width` None where the panels of a figure have widths of their own."""
-    if width is not None:
+def log_ticks(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis has ticks: at 1, 2, 5, 10, ... of a short range, at powers of ten of a long one."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits = (1, 2, 5) if len(decades) <= 4 else (1,)
+    return [
+        digit * 10.0**decade for decade in decades for digit in digits if low <= digit * 10.0**decade <= high
+    ]
+
+
+def styled(chart: Any, width: int, *, panels: bool = False) -> Any:
+    """The look that all figures share. panels: the chart has several, with widths of their own."""
+    if not panels:
         chart = chart.properties(width=width, autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
     axis: dict[str, Any] = {
         "labelColor": Ink.TEXT.value,
@@ -70,19 +80,19 @@ def styled(chart: Any, width: int | None) -> Any:
         "gridColor": Ink.GRID.value,
         "domainColor": Ink.GRID.value,
         "tickColor": Ink.GRID.value,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
+        "labelFontSize": LAYOUT_PX,
+        "titleFontSize": LAYOUT_PX,
         "titleFontWeight": "normal",
         "labelLimit": 220,
-        "tickCount": 5 if width is None or is_narrow(width) else 8,
+        "tickCount": 5 if is_narrow(width) else 8,
     }
     legend: dict[str, Any] = {
         "orient": "top",
         "direction": "horizontal",
-        "columns": 2 if width is not None and is_narrow(width) else 4,
+        "columns": 2 if is_narrow(width) else 5,
         "labelColor": Ink.TEXT.value,
         "titleColor": Ink.MUTED.value,
-        "labelFontSize": 12,
+        "labelFontSize": LAYOUT_PX,
         "symbolStrokeWidth": 2,
         "labelLimit": 260,
     }
@@ -91,13 +101,15 @@ def styled(chart: Any, width: int | None) -> Any:
         .configure_view(strokeWidth=0)
         .configure_axis(**axis)
         .configure_legend(**legend)
-        .configure_header(labelColor=Ink.TEXT.value, labelFontSize=12, title=None)
-        .configure_text(fontSize=12)
+        .configure_header(labelColor=Ink.TEXT.value, labelFontSize=LAYOUT_PX, title=None)
+        .configure_text(fontSize=LAYOUT_PX)
     )
 
 
 def _svg(chart: Any, title: str) -> str:
-    text = vl_convert.vegalite_to_svg(chart.to_json(), vl_version=".".join(alt.SCHEMA_VERSION[1:].split(".")[:2]))
+    text = vl_convert.vegalite_to_svg(
+        chart.to_json(), vl_version=".".join(alt.SCHEMA_VERSION[1:].split(".")[:2])
+    )
     return adopt(text, title, "f" + hashlib.blake2b(text.encode(), digest_size=4).hexdigest())
 
 
@@ -110,7 +122,12 @@ def adopt(text: str, title: str, name: str) -> str:
     body = text[head.end() :]
     body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
     body = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
-    body = re.sub(r'(<(path|text|rect)\b[^>]*aria-label="([^"]*)"[^>]*?)(?:/>|></\2>)', r"\1><title>\3</title></\2>", body)
+    body = re.sub(
+        r'(<(path|text|rect)\b[^>]*aria-label="([^"]*)"[^>]*?)(?:/>|></\2>)',
+        r"\1><title>\3</title></\2>",
+        body,
+    )
+    body = body.replace(f'font-size="{LAYOUT_PX}px"', f'font-size="{DRAWN_PX}px"')
     for ink in Ink:
         body = body.replace(f'"{ink.value}"', f'"var(--{ink.name.lower()})"')
     width = float(box[1].split()[2])

@@ -76,18 +76,27 @@ def blocks(tree: Tree) -> list[Block]:
         if len(steps) > 2:
             found.append(_figure(run, steps))
         elif steps:
-            found.append(Text(text=f"{run.name}: developer's own calls are deployed; there is no gain.", tone="warning"))
+            found.append(
+                Text(
+                    text=f"{run.name}: developer's own calls are deployed; there is no gain.", tone="warning"
+                )
+            )
         else:
             found.append(
-                missing(f"{run.name}:", "developer or the chosen arm was not timed, so there is no waterfall.")
+                missing(
+                    f"{run.name}:", "developer or the chosen arm was not timed, so there is no waterfall."
+                )
             )
     return found
 
 
 READING = (
-    "Each bar starts where the one before ended. Schedule: the same library calls without boundaries between them, in "
-    "the order that lets independent ones overlap (arm single graph). Merging: calls that can be one become one, by "
-    "hand (arm hand bundled). Primitive: what the search put in place of the collectives themselves (the chosen arm). "
+    "Each bar starts where the one before ended. Schedule: the same library calls without boundaries "
+    "between them, in "
+    "the order that lets independent ones overlap (arm single graph). Merging: calls that can be one become "
+    "one, by "
+    "hand (arm hand bundled). Primitive: what the search put in place of the collectives themselves (the "
+    "chosen arm). "
     "The ratio at a bar is old over new, paired within launches, with its 95% interval."
 )
 
@@ -99,7 +108,9 @@ def _figure(run: Run, steps: list[Change]) -> Figure:
     def build(width: int) -> Any:
         rows = [_row(step, short=is_narrow(width)) for step in steps]
         most = max(row["end"] for row in rows) * (1.65 if is_narrow(width) else 1.35)
-        y = alt.Y("change:N", title=None, sort=order, axis=alt.Axis(labelLimit=110 if is_narrow(width) else 220))
+        y = alt.Y(
+            "change:N", title=None, sort=order, axis=alt.Axis(labelLimit=110 if is_narrow(width) else 220)
+        )
         bars = alt.Chart(alt.InlineData(values=rows)).encode(y=y)
         drawn = bars.mark_bar(height=22).encode(
             x=alt.X("start:Q", title="step time, ms", scale=alt.Scale(domain=[0, most])),
@@ -119,7 +130,9 @@ def _figure(run: Run, steps: list[Change]) -> Figure:
         )
         layers = drawn + labels
         if developer.quiet_us is not None:
-            floor = [{"start": developer.quiet_us.value / 1e3, "text": "developer's step without communication"}]
+            floor = [
+                {"start": developer.quiet_us.value / 1e3, "text": "developer's step without communication"}
+            ]
             layers += (
                 alt.Chart(alt.InlineData(values=floor))
                 .mark_rule(strokeDash=[4, 3], color=Ink.TEXT.value, strokeWidth=1.5)

@@ -35,15 +35,17 @@ def blocks(tree: Tree) -> list[Block]:
     """Cards of a run's models, then each model's arms as a figure and a table."""
     if not tree.runs:
         return [missing("No model was trained in this run, so there are no step times.", TRAIN)]
-    found: list[Block] = [Text(text=READING)]
+    found: list[Block] = [Text(text=READING), _meanings(tree)]
     for run in tree.runs:
         found += [_verdict(run), _figure(run), _table(run)]
     return found
 
 
 READING = (
-    "A step is a whole training step (forward, backward, optimizer) on the slowest rank. Every arm computes each "
-    "microbatch with the same matrix products; only when and how the collective library is called differs. Ratios "
+    "A step is a whole training step (forward, backward, optimizer) on the slowest rank. Every arm computes "
+    "each "
+    "microbatch with the same matrix products; only when and how the collective library is called differs. "
+    "Ratios "
     "are of steps taken in turn within one launch of the ranks; the figure is the median over launches, in "
     "brackets its 95% interval (launches resampled, then steps). A ratio of 2 means twice as fast."
 )
@@ -82,13 +84,25 @@ def _card(run: Run) -> Card:
     )
 
 
+def _meanings(tree: Tree) -> Table:
+    names = dict.fromkeys(arm.name for run in tree.runs for arm in _arms(run))
+    return Table(
+        title="What the arms are",
+        headers=("arm", "what it is"),
+        rows=tuple((arm_label(name), arm_meaning(name)) for name in names),
+        folded=True,
+    )
+
+
 def _verdict(run: Run) -> Text:
     chosen, other = _chosen(run), run.best_other
     head = f"{run.name}: "
     if chosen is None:
         return Text(text=f"{head}the table `choice` names no arm for this run.", tone="missing")
     if chosen.name == DEVELOPER:
-        return Text(text=f"{head}nothing beats the baseline, so developer's own calls are deployed.", tone="warning")
+        return Text(
+            text=f"{head}nothing beats the baseline, so developer's own calls are deployed.", tone="warning"
+        )
     gain = chosen.speedup_over(other) if other else None
     if gain is None or other is None:
         return Text(text=f"{head}{arm_label(chosen.name)} is deployed.", tone="good")
@@ -128,7 +142,7 @@ def _figure(run: Run) -> Figure:
             "role:N",
             title=None,
             scale=alt.Scale(
-                domain=["chosen", "other arm", "no arm of the comparison"],
+                domain=["chosen", "other arm", "no rival"],
                 range=[Ink.BLUE.value, Ink.ORANGE.value, Ink.GREY.value],
             ),
         )
@@ -141,7 +155,9 @@ def _figure(run: Run) -> Figure:
         )
         whiskers = alt.Chart(data).mark_rule(strokeWidth=3).encode(x="low:Q", x2="high:Q", y=y, color=color)
         points = (
-            alt.Chart(data).mark_point(filled=True, size=110, opacity=1).encode(x=x, y=y, color=color, description="text:N")
+            alt.Chart(data)
+            .mark_point(filled=True, size=110, opacity=1)
+            .encode(x=x, y=y, color=color, description="text:N")
         )
         hollow = (
             alt.Chart(alt.InlineData(values=quiet))
@@ -152,8 +168,10 @@ def _figure(run: Run) -> Figure:
 
     return figure(
         f"{run.name}: time of a training step by arm",
-        "Dot and thick line: median over launches with its 95% interval; thin ticks: single launches; diamond: the "
-        "same arm's step with every collective replaced by local work, the least that no way of communicating can "
+        "Dot and thick line: median over launches with its 95% interval; thin ticks: single launches; "
+        "diamond: the "
+        "same arm's step with every collective replaced by local work, the least that no way of "
+        "communicating can "
         "go below.",
         build,
     )
@@ -162,7 +180,7 @@ def _figure(run: Run) -> Figure:
 def _bar(run: Run, arm: Arm) -> dict[str, Any]:
     us = arm.us
     assert us is not None  # the caller asked
-    role = "chosen" if arm.name == run.chosen else "other arm" if arm.rival else "no arm of the comparison"
+    role = "chosen" if arm.name == run.chosen else "other arm" if arm.rival else "no rival"
     return {
         "arm": _row_name(run, arm),
         "ms": us.value / 1e3,
@@ -181,7 +199,6 @@ def _table(run: Run) -> Table:
         rows.append(
             (
                 _row_name(run, arm),
-                arm_meaning(arm.name) or NOTHING,
                 spread(arm.us),
                 ratio,
                 ms(_quiet(arm)),
@@ -193,7 +210,6 @@ def _table(run: Run) -> Table:
         title=f"{run.name}: every arm",
         headers=(
             "arm",
-            "what it is",
             "step time (95% interval)",
             "chosen is faster by (95% interval)",
             "step without communication",
@@ -201,7 +217,7 @@ def _table(run: Run) -> Table:
             "peak activations, a rank",
         ),
         rows=tuple(rows),
-        numeric=frozenset(range(2, 7)),
+        numeric=frozenset(range(1, 6)),
         strong=frozenset(n for n, arm in enumerate(_arms(run)) if chosen and arm is chosen),
     )
 

@@ -1,13 +1,15 @@
 """The report: one self-contained HTML page of one or several runs."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup, escape
 
-from overlayccl_core.report import deployed, gain, headline, prediction, rejected, training
-from overlayccl_core.report.blocks import Cards, Section
+from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, training
+from overlayccl_core.report.blocks import Cards, Section, Text
 from overlayccl_core.report.tree import Tree
 
 TITLES = {
@@ -15,6 +17,7 @@ TITLES = {
     "gain": ("Where the gain comes from", gain.blocks),
     "deployed": ("What is deployed", deployed.blocks),
     "model": ("Predicted and measured", prediction.blocks),
+    "price": ("What the price is made of", costs.blocks),
     "training": ("Training as it went", training.blocks),
     "rejected": ("What was not taken, and why", rejected.blocks),
     "conditions": ("How it was measured", deployed.conditions),
@@ -29,6 +32,7 @@ class Part:
     label: str
     about: str
     cards: Cards
+    notes: tuple[Text, ...]
     sections: tuple[Section, ...]
 
 
@@ -41,10 +45,16 @@ def page(trees: Sequence[Tree]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
     style = (Path(__file__).parent / "style.css").read_text()
     parts = [_part(tree, first=number == 0 and len(trees) > 1) for number, tree in enumerate(trees)]
     template = environment.get_template("page.html.jinja")
-    return template.render(trees=parts, style=jinja2.utils.markupsafe.Markup(style))
+    return template.render(trees=parts, style=Markup(style))
+
+
+def breakable(text: str) -> Markup:
+    """Text whose long names may be broken where they are joined: after `_`, `/`, `:` and `,`."""
+    return Markup(re.sub(r"([_/:,])(?=\S)", r"\1<wbr>", str(escape(text))))
 
 
 def _part(tree: Tree, *, first: bool) -> Part:
@@ -55,6 +65,7 @@ def _part(tree: Tree, *, first: bool) -> Part:
         label=f"Run {tree.name}" + (" (default)" if first else ""),
         about=about,
         cards=headline.cards_of(tree),
+        notes=deployed.notes(tree),
         sections=tuple(
             Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(blocks(tree)))
             for name, (title, blocks) in TITLES.items()

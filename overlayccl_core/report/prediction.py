@@ -14,7 +14,7 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing, ms, percent
-from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, log_ticks, styled
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -22,6 +22,7 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.theta import THETA
 
 HELD_OUT = "held-out mixed Programs"
+MEASURED, PREDICTED = "measured, ms (log)", "predicted, ms (log)"
 _COLORS = (Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.YELLOW)
 _SHAPES = ("square", "triangle-up", "diamond", "cross")
 
@@ -49,11 +50,15 @@ def blocks(tree: Tree) -> list[Block]:
         parts += [_reading(found), _figure(tree, found)]
     else:
         parts.append(
-            missing("No Program was both priced and measured in this run.", "Measure: snakemake --profile local all")
+            missing(
+                "No Program was both priced and measured in this run.",
+                "Measure: snakemake --profile local all",
+            )
         )
     frames = [f for f in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY)) if f is not None]
     if frames:
-        parts.append(_fidelity(pl.concat(frames)))
+        together = pl.concat(frames)
+        parts += [_worst(together), _fidelity(together)]
     parts += _regret(tree)
     return parts
 
@@ -71,7 +76,9 @@ def points(tree: Tree) -> list[Point]:
     found: list[Point] = []
     probes = tree.table(PROBES, "probes")
     if probes is not None:
-        found += _priced(probes.filter(pl.col("role") == "heldout"), model, lambda row: (row["probe"], HELD_OUT))
+        found += _priced(
+            probes.filter(pl.col("role") == "heldout"), model, lambda row: (row["probe"], HELD_OUT)
+        )
     bench = tree.of_problems(BENCH)
     if bench is not None:
         found += _priced(
@@ -100,10 +107,12 @@ def _reading(found: Iterable[Point]) -> Text:
     ratios = np.array([p.predicted_us / p.measured_us for p in found])
     return Text(
         text=(
-            f"{count(len(ratios), 'Program')} with a price and a measurement. The model is median "
-            f"{percent(float(np.median(np.abs(ratios - 1))))} off; measuring the same Programs twice (even against odd "
-            f"rounds) gives a median difference of {percent(_repeat(found))}, and no model can be asked to be closer "
-            "than that. Times are those of one call on the slowest rank."
+            f"{count(len(ratios), 'Program')} with a price and a measurement. Half of the prices are within "
+            f"{percent(float(np.median(np.abs(ratios - 1))))} of the measured time. The same Programs "
+            "measured twice "
+            f"(even against odd rounds) differ by {percent(_repeat(found))} in the median, and no model can "
+            "be asked to "
+            "be closer than that. Times are those of one call on the slowest rank."
         )
     )
 
@@ -131,34 +140,41 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
 
     def build(width: int) -> Any:
         scale = alt.Scale(type="log", domain=ends, nice=False)
-        x = alt.X("x:Q", scale=scale, title="measured, ms")
+        axis = alt.Axis(values=log_ticks(*ends))
+        x = alt.X("x:Q", scale=scale, title=MEASURED, axis=axis)
         area = (
             alt.Chart(alt.InlineData(values=band))
             .mark_area(color=Ink.MUTED.value, opacity=0.22, clip=True)
-            .encode(x=x, y=alt.Y("low:Q", scale=scale, title="predicted, ms"), y2="high:Q")
+            .encode(x=x, y=alt.Y("low:Q", scale=scale, title=PREDICTED, axis=axis), y2="high:Q")
         )
         line = (
-            alt.Chart(alt.InlineData(values=band)).mark_line(color=Ink.MUTED.value, strokeWidth=1).encode(x=x, y="same:Q")
+            alt.Chart(alt.InlineData(values=band))
+            .mark_line(color=Ink.MUTED.value, strokeWidth=1)
+            .encode(x=x, y=alt.Y("same:Q", title=PREDICTED, axis=axis))
         )
         dots = (
             alt.Chart(alt.InlineData(values=rows))
             .mark_point(filled=True, size=45, opacity=0.8)
             .encode(
-                x=alt.X("measured:Q", scale=scale, title="measured, ms (log)"),
-                y=alt.Y("predicted:Q", scale=scale, title="predicted, ms (log)"),
+                x=alt.X("measured:Q", scale=scale, title=MEASURED, axis=axis),
+                y=alt.Y("predicted:Q", scale=scale, title=PREDICTED, axis=axis),
                 color=alt.Color(
                     "set:N",
                     title=None,
                     scale=alt.Scale(
                         domain=known,
-                        range=[Ink.BLUE.value, *(_COLORS[n % len(_COLORS)].value for n in range(len(groups)))],
+                        range=[
+                            Ink.BLUE.value,
+                            *(_COLORS[n % len(_COLORS)].value for n in range(len(groups))),
+                        ],
                     ),
                 ),
                 shape=alt.Shape(
                     "set:N",
                     title=None,
                     scale=alt.Scale(
-                        domain=known, range=["circle", *(_SHAPES[n % len(_SHAPES)] for n in range(len(groups)))]
+                        domain=known,
+                        range=["circle", *(_SHAPES[n % len(_SHAPES)] for n in range(len(groups)))],
                     ),
                 ),
                 description="text:N",
@@ -172,6 +188,26 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
         f"{percent(repeat)} either way. Held-out Programs were drawn at random and never used in the fit.",
         build,
     )
+
+
+def _worst(rows: pl.DataFrame) -> Text:
+    heldout, cases = rows.filter(pl.col("case").is_null()), rows.filter(pl.col("case").is_not_null())
+    said = [
+        f"On {row['n']} {HELD_OUT}: median error {percent(row['median_rel_error'])} beside a repeat error of "
+        f"{percent(row['repeat_rel_error'])}; rank correlation {_correlation(row['spearman'])} beside "
+        f"{_correlation(row['repeat_spearman'])} of a repeat; of {row['pairs']} pairs that differ by more "
+        "than two "
+        f"standard errors {percent(row['pair_accuracy'])} are in the right order."
+        for row in heldout.iter_rows(named=True)
+    ]
+    if not cases.is_empty():
+        within = cases.filter((pl.col("top1_regret") <= 0.05) | pl.col("top1_within_noise")).height
+        said.append(
+            f"In {within} of {count(cases.height, 'Case and direction', 'Cases and directions')} the first "
+            "by price "
+            "is at most 5% above the fastest measured, or within noise of it."
+        )
+    return Text(text=" ".join(said))
 
 
 def _fidelity(rows: pl.DataFrame) -> Table:
@@ -203,6 +239,7 @@ def _fidelity(rows: pl.DataFrame) -> Table:
             for row in rows.iter_rows(named=True)
         ),
         numeric=frozenset(range(1, 9)),
+        folded=True,
     )
 
 
@@ -213,9 +250,12 @@ def _regret(tree: Tree) -> list[Block]:
     if rows.is_empty():
         return []
     text = (
-        "Regret is how much slower something is than the fastest measured candidate of the same Case that is not lossy. "
-        f"Of what is deployed: at most {_most(rows['regret'])}. Of what the model alone would have picked: at most "
-        f"{_most(rows['model_regret'])}. The deployed one was measured before it was chosen, the model's pick was not."
+        "Regret is how much slower something is than the fastest measured candidate of the same Case that "
+        "is not lossy. "
+        f"Of what is deployed: at most {_most(rows['regret'])}. Of what the model alone would have picked: "
+        "at most "
+        f"{_most(rows['model_regret'])}. The deployed one was measured before it was chosen, the model's "
+        "pick was not."
     )
     return [Text(text=text)]
 
@@ -227,5 +267,3 @@ def _most(values: pl.Series) -> str:
 
 def _correlation(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
-
-

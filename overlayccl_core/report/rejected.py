@@ -1,4 +1,4 @@
-"""What was not taken and why: proposals of the searches, verdicts that are no pass, strategies without a Program."""
+"""What was not taken and why: proposals of searches, verdicts that are no pass, strategies that are out."""
 
 import json
 import re
@@ -35,17 +35,25 @@ def blocks(tree: Tree) -> list[Block]:
 def _searches(tree: Tree) -> list[Block]:
     sketches = tree.of_searches(SKETCHES)
     if sketches is None:
-        return [missing("No search has run in this tree.", "Everything below is about the strategies of the library.")]
+        return [
+            missing(
+                "No search has run in this tree.", "Everything below is about the strategies of the library."
+            )
+        ]
     made = sketches.filter(pl.col("outcome") == "program").height
     cases = sketches.select("case", "direction").unique().height
     text = (
-        f"The searches made {count(sketches.height, 'proposal')} for {count(cases, 'Case and direction', 'Cases and directions')}; "
-        f"{made} became Programs that nobody had proposed before. A proposal is one rewrite rule applied at one class of places."
+        f"The searches made {count(sketches.height, 'proposal')} for "
+        f"{count(cases, 'Case and direction', 'Cases and directions')}; "
+        f"{made} became Programs that nobody had proposed before. A proposal is one rewrite rule applied at "
+        "one class of places."
     )
     parts: list[Block] = [Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches)]
     lines = _ends(tree)
     if lines:
-        parts.append(Table(title="Why the searches ended, in their own words", headers=("search", "said"), rows=lines))
+        parts.append(
+            Table(title="Why the searches ended, in their own words", headers=("search", "said"), rows=lines)
+        )
     return parts
 
 
@@ -134,8 +142,10 @@ def _verdicts(tree: Tree) -> list[Block]:
         Text(
             text=(
                 f"Gates gave {count(verdicts.height, 'verdict')}: {passed} passed, {failed.height} did not, "
-                f"{verdicts.height - passed - failed.height} had no question to answer. Gates in order: legality, "
-                "equivalence (a proof against the problem's reference), bench (a time that physics allows), training "
+                f"{verdicts.height - passed - failed.height} had no question to answer. Gates in order: "
+                "legality, "
+                "equivalence (a proof against the problem's reference), bench (a time that physics allows), "
+                "training "
                 "(same matrix products, gradients, losses, and speed in real steps), choice."
             )
         )

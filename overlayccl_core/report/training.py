@@ -8,15 +8,22 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from overlayccl_core.report.arms import DEVELOPER, Run, arm_label
+from overlayccl_core.report.arms import BIG_BATCH, DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
-from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, styled
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STEPS
 
 EARLY_STEP = 5  # where a difference in the order of sums must still be small: later it has been trained on
-INKS = (Ink.ORANGE, Ink.YELLOW, Ink.PURPLE, Ink.BLUE, Ink.SKY, Ink.GREEN, Ink.GREY)
-DASHES = ([1, 0], [6, 3], [2, 2], [1, 0], [6, 3], [2, 2], [1, 0])
+INKS = {
+    DEVELOPER: Ink.ORANGE,
+    SINGLE_GRAPH: Ink.YELLOW,
+    HAND_BUNDLED: Ink.PURPLE,
+    "finalist_1": Ink.BLUE,
+    "finalist_2": Ink.SKY,
+    BIG_BATCH: Ink.GREY,
+}
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +78,16 @@ def losses_of(tree: Tree) -> list[Losses]:
 
 def _colors(arms: Sequence[str]) -> tuple[Any, Any]:
     labels = [arm_label(arm) for arm in arms]
-    at = [n % len(INKS) for n in range(len(arms))]
-    color = alt.Color(
-        "arm:N", title=None, scale=alt.Scale(domain=labels, range=[INKS[n].value for n in at])
-    )
-    dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=labels, range=[DASHES[n] for n in at]))
+    inks = [INKS.get(arm, Ink.GREEN).value for arm in arms]
+    color = alt.Color("arm:N", title=None, scale=alt.Scale(domain=labels, range=inks))
+    dashes = [DASHES[n % len(DASHES)] for n in range(len(arms))]
+    dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=labels, range=dashes))
     return color, dash
 
 
 def _steps_figure(run: Run) -> Figure:
     arms = list(run.arms)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "arm": arm_label(arm.name),
             "step": step + 1,
@@ -92,6 +98,7 @@ def _steps_figure(run: Run) -> Figure:
         for (_, launch), steps in arm.timed.items()
         for step, us in enumerate(steps)
     ]
+    ends = [min(row["ms"] for row in rows) / 1.15, max(row["ms"] for row in rows) * 1.15]
     panels = max(len({row["launch"] for row in rows}), 1)
 
     def build(width: int) -> Any:
@@ -102,20 +109,24 @@ def _steps_figure(run: Run) -> Figure:
             .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14))
             .encode(
                 x=alt.X("step:Q", title="timed step", axis=alt.Axis(tickCount=3, format="d")),
-                y=alt.Y("ms:Q", title="ms (log)", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5)),
+                y=alt.Y(
+                    "ms:Q",
+                    title="ms (log)",
+                    scale=alt.Scale(type="log", domain=ends),
+                    axis=alt.Axis(values=log_ticks(*ends)),
+                ),
                 color=color,
                 strokeDash=dash,
             )
             .properties(width=(width - 62) // columns - 20, height=130)
             .facet(facet=alt.Facet("launch:N", title=None), columns=columns)
         )
-        return styled(chart, None).configure_legend(
-            orient="top", columns=2 if is_narrow(width) else 5, labelColor=Ink.TEXT.value, labelFontSize=12
-        )
+        return styled(chart, width, panels=True)
 
     return figure(
         f"{run.name}: step times over steps, launch by launch",
-        f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns step by step, so "
+        f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns "
+        "step by step, so "
         "what disturbs one disturbs all. ms of the slowest rank, optimizer included.",
         build,
     )
@@ -131,14 +142,16 @@ def _loss_blocks(found: Losses) -> list[Block]:
     if apart:
         parts.append(_difference_figure(name, found, others))
     elif others:
-        parts.append(Text(text=f"{name}: every arm has exactly developer's losses, step by step.", tone="good"))
+        parts.append(
+            Text(text=f"{name}: every arm has exactly developer's losses, step by step.", tone="good")
+        )
     if others:
         parts.append(_loss_table(name, found, others))
     return parts
 
 
 def _loss_figure(name: str, found: Losses) -> Figure:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"arm": arm_label(arm), "step": step + 1, "loss": loss, "seed": f"{arm} {seed}"}
         for arm, seeds in found.arms.items()
         for seed, losses in seeds.items()
@@ -164,14 +177,15 @@ def _loss_figure(name: str, found: Losses) -> Figure:
     seeds = count(len(found.arms[DEVELOPER]), "seed")
     return figure(
         f"{name}: loss over steps",
-        f"Mean cross entropy of the next byte in natural units, {seeds}, one line an arm and seed. Arms of one seed see "
+        f"Mean cross entropy of the next byte in natural units, {seeds}, one line an arm and seed. Arms of "
+        "one seed see "
         "the same parameters and batches, so their lines should lie on each other.",
         build,
     )
 
 
 def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"arm": arm_label(arm), "step": step + 1, "difference": d, "seed": f"{arm} {seed}"}
         for arm in arms
         for seed, steps in found.differences(arm)
@@ -179,8 +193,10 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
         if d > 0
     ]
 
+    ends = [min(row["difference"] for row in rows) / 2, max(row["difference"] for row in rows) * 2]
+
     def build(width: int) -> Any:
-        color, _ = _colors(list(found.arms))
+        color, _ = _colors(arms)
         chart = (
             alt.Chart(alt.InlineData(values=rows))
             .mark_point(filled=True, size=22, opacity=0.8)
@@ -189,8 +205,8 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
                 y=alt.Y(
                     "difference:Q",
                     title="|difference| / developer's loss (log)",
-                    scale=alt.Scale(type="log"),
-                    axis=alt.Axis(format=".0e"),
+                    scale=alt.Scale(type="log", domain=ends),
+                    axis=alt.Axis(format=".0e", values=log_ticks(*ends)),
                 ),
                 color=color,
                 detail="seed:N",
@@ -201,7 +217,8 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
 
     return figure(
         f"{name}: how far an arm's loss is from developer's at the same seed",
-        "Relative, step by step; steps without any difference are not drawn. Float sums in another order differ in the "
+        "Relative, step by step; steps without any difference are not drawn. Float sums in another order "
+        "differ in the "
         "last digits, and training lets that grow.",
         build,
     )
@@ -213,9 +230,7 @@ def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
     for arm in arms:
         pairs = found.differences(arm)
         early = [steps[EARLY_STEP - 1] for _, steps in pairs if len(steps) >= EARLY_STEP]
-        last = [
-            found.arms[arm][seed][-1] - found.arms[DEVELOPER][seed][-1] for seed, _ in pairs
-        ]
+        last = [found.arms[arm][seed][-1] - found.arms[DEVELOPER][seed][-1] for seed, _ in pairs]
         rows.append(
             (
                 arm_label(arm),

@@ -1,4 +1,4 @@
-"""A run's folder `results/<deployment>` as the report reads it: tables that are there, None for those that are not."""
+"""A run's folder `results/<deployment>` as the report reads it: the tables there are, None for others."""
 
 import csv
 import json

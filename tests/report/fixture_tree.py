@@ -1,4 +1,4 @@
-"""A small, plausible tree of all tables that a run leaves, written through the table modules. All figures are made up."""
+"""A small, plausible tree of all tables, written through the table modules. All figures are made up."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +27,7 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sidecar import write_sidecar
@@ -137,6 +138,7 @@ def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> Non
     _put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
     candidates = [_candidate(s, theta) for s in proven]
     _put(CANDIDATES, candidates, home / "search/offline/candidates.parquet")
+    _put(PRICES, [_price(s, theta) for s in proven], home / "prices.parquet")
     _put(FINALISTS, [r for key in keys for r in _finalists(at[key])], home / "finalists.parquet")
     _put(VERDICTS, [r for key in keys for r in _verdicts(at[key])], home / "verdicts.parquet")
     _put(CHOICE, [_choice(problem, at[key], chosen) for key in keys], home / "choice.parquet")
@@ -155,7 +157,15 @@ def _fidelity(key: tuple[str, str], seeds: Iterable[Row], bench: Iterable[Row], 
 
 
 def _sketches(key: tuple[str, str]) -> list[Row]:
-    outcomes = ["program", "duplicate", "does_not_apply", "duplicate", "does_not_apply", "illegal", "infeasible"]
+    outcomes = [
+        "program",
+        "duplicate",
+        "does_not_apply",
+        "duplicate",
+        "does_not_apply",
+        "illegal",
+        "infeasible",
+    ]
     rules = ["merge", "drop_boundary", "exchange_of_copies", "reduce_scatter_all_gather", "ring"]
     return [
         row(
@@ -195,6 +205,21 @@ def _candidate(seed: Row, theta: Theta) -> Row:
     )
 
 
+def _price(seed: Row, theta: Theta) -> Row:
+    found = price(loads(seed["program_json"]), theta)
+    return row(
+        PRICES,
+        **{name: seed[name] for name in ("case", "direction", "strategy", "program")},
+        feasible=True,
+        reason="ok",
+        predicted_us=found.us,
+        low_us=found.low_us,
+        high_us=found.high_us,
+        **{f"{term.value}_us": us for term, us in found.terms.items()},
+        fingerprint=FINGERPRINT,
+    )
+
+
 def _finalists(seeds: Sequence[Row]) -> list[Row]:
     same = ("case", "direction", "recipe", "numerics", "program", "program_json")
     return [
@@ -213,7 +238,15 @@ def _finalists(seeds: Sequence[Row]) -> list[Row]:
 
 def _verdicts(seeds: Sequence[Row]) -> list[Row]:
     key = {name: seeds[-1][name] for name in ("case", "direction")}
-    good = row(VERDICTS, **key, candidate=seeds[-1]["strategy"], gate="bench", outcome="pass", reason="ok", evidence="{}")
+    good = row(
+        VERDICTS,
+        **key,
+        candidate=seeds[-1]["strategy"],
+        gate="bench",
+        outcome="pass",
+        reason="ok",
+        evidence="{}",
+    )
     bad = row(
         VERDICTS,
         **key,
@@ -230,11 +263,15 @@ def _verdicts(seeds: Sequence[Row]) -> list[Row]:
 
 
 def _choice(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
-    seed = seeds[0] if chosen == "developer" else seeds[-1]
+    proven = [s for s in seeds if s["numerics"] != "lossy"]
+    seed = proven[0] if chosen == "developer" else proven[-1]
     trained = {"tp_mlp": "nano m2, nano m8", "grad_ar": "nano-dp m2"}.get(problem)
     return row(
         CHOICE,
-        **{name: seed[name] for name in ("case", "direction", "recipe", "numerics", "program", "value_digest")},
+        **{
+            name: seed[name]
+            for name in ("case", "direction", "recipe", "numerics", "program", "value_digest")
+        },
         candidate=seed["strategy"],
         arm=chosen if trained else "finalist_1",
         trained_in=trained,

@@ -1,0 +1,121 @@
+"""Where the price of the chosen comes from, by term of the cost model, beside the runner-up's."""
+
+from typing import Any
+
+import altair as alt
+
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, missing, ms
+from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.terms import Explanation, Part, Priced, explanations, term_names
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+
+FIGURES = 6  # of the Cases that a model was trained with first; the table has all
+INKS = {
+    "launch": Ink.GREY,
+    "collectives": Ink.BLUE,
+    "amortization": Ink.SKY,
+    "compile": Ink.PURPLE,
+    "copies": Ink.YELLOW,
+    "network": Ink.ORANGE,
+}
+READING = (
+    "The model's price of one call is a sum of terms. launch: of the module itself; collectives: a start-up "
+    "for every "
+    "library call; amortization: what calls in flight together save or cost; compile: of graphs, where the "
+    "backend "
+    "compiles; copies: local packing and unpacking; network: bytes sent. Diamond: the measured time of a call."
+)
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """A figure for the first Cases and a table for all."""
+    choice, seeds, prices = tree.choice, tree.of_problems(SEEDS), tree.of_problems(PRICES)
+    bench = tree.of_problems(BENCH)
+    if choice is None or seeds is None or prices is None or bench is None:
+        return [missing("Nothing was chosen in this run, so there is no price to take apart.", "")]
+    choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
+    found = [
+        e for e in explanations(choice, seeds, prices, tree.of_searches(CANDIDATES), bench) if e.chosen.terms
+    ]
+    if not found:
+        return [missing("Nothing that was chosen has a price.", "")]
+    return [Text(text=READING), *(_figure(e) for e in found[:FIGURES]), _table(found)]
+
+
+def _compared(found: Explanation) -> list[tuple[Part, Priced]]:
+    """Developer's Program is often dearer by far: it stands in the table alone."""
+    return [(part, one) for part, one in found.parts if part is not Part.DEVELOPER and one.terms]
+
+
+def _figure(found: Explanation) -> Figure:
+    compared = _compared(found)
+    rows = [
+        {"part": part.value, "term": term, "n": n, "ms": us / 1e3, "text": f"{part.value}, {term}: {ms(us)}"}
+        for part, one in compared
+        for n, (term, us) in enumerate(one.terms.items())
+        if us > 0
+    ]
+    measured = [
+        {
+            "part": part.value,
+            "ms": one.measured_us / 1e3,
+            "text": f"{part.value}, measured: {ms(one.measured_us)}",
+        }
+        for part, one in compared
+        if one.measured_us is not None
+    ]
+    terms = [name for name in term_names(one for _, one in compared) if name in {row["term"] for row in rows}]
+
+    def build(width: int) -> Any:
+        y = alt.Y("part:N", title=None, sort=[part.value for part in Part])
+        x = alt.X("ms:Q", title="time of one call, ms", stack="zero")
+        color = alt.Color(
+            "term:N",
+            title=None,
+            sort=terms,
+            scale=alt.Scale(domain=terms, range=[INKS[term].value for term in terms]),
+        )
+        bars = (
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_bar(height=20)
+            .encode(x=x, y=y, color=color, order="n:Q", description="text:N")
+        )
+        marks = (
+            alt.Chart(alt.InlineData(values=measured))
+            .mark_point(shape="diamond", size=90, filled=False, strokeWidth=2, color=Ink.TEXT.value)
+            .encode(x="ms:Q", y=y, description="text:N")
+        )
+        return styled((bars + marks).properties(height=alt.Step(30)), width)
+
+    second = f"; runner-up {found.runner_up.name}" if found.runner_up is not None else ""
+    return figure(
+        f"{found.case}, {found.direction}: chosen {found.chosen.name}{second}",
+        found.reason,
+        build,
+    )
+
+
+def _table(found: list[Explanation]) -> Table:
+    terms = term_names(one for e in found for _, one in e.parts)
+    rows = [
+        (
+            f"{e.case}, {e.direction}",
+            f"{part.value}: {one.name}",
+            ms(one.predicted_us),
+            *(ms(one.terms[term]) if term in one.terms else NOTHING for term in terms),
+            ms(one.measured_us),
+        )
+        for e in found
+        for part, one in e.parts
+    ]
+    return Table(
+        title="Price by term of all that was chosen, its runner-up and developer's",
+        headers=("Case", "candidate", "price", *terms, "measured"),
+        rows=tuple(rows),
+        numeric=frozenset(range(2, len(terms) + 4)),
+        folded=True,
+    )

@@ -1,4 +1,4 @@
-"""C(x) of the graph g -> C(x) of no graph: collectives of different graphs may then run in one.
+"""C(x) of a later graph -> C(x) of no graph: collectives of different graphs may then run in one.
 
 Collectives that differed in their graph only become one. Side conditions: the collective has a graph label.
 Numerics: same.

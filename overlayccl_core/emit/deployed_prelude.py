@@ -43,6 +43,12 @@ def connect(case, members=None, new_group=None, device="cpu", strict=False):
     new_group: makes (or keeps) the process group of some global ranks; device: where tensors are;
     strict: refuse a library or version other than the proven ones (default: warn once).
     """
+    connected = _connect(case, members, new_group, device, strict)
+    _connected.append(connected)
+    return connected
+
+
+def _connect(case, members=None, new_group=None, device="cpu", strict=False):
     if case not in ENTRIES:
         raise ValueError(f"{case!r} is not in this module. {_what_there_is()}")
     if not dist.is_initialized():
@@ -54,9 +60,7 @@ def connect(case, members=None, new_group=None, device="cpu", strict=False):
     versions = found(device)
     _agree({"the Case": case, "the module": DIGEST, "OVERLAYCCL_PLAIN": plain, "members": members, **versions})
     _check_versions(versions, strict)
-    connected = Connected(case, entry, members, new_group or kept_group, device, plain)
-    _connected.append(connected)
-    return connected
+    return Connected(case, entry, members, new_group or kept_group, device, plain)
 
 
 def stamp():
@@ -71,7 +75,7 @@ def stamp():
 
 def selftest(new_group=None, device="cpu", seed=0):
     """Check every Case of this module, on all ranks: see Connected.selftest. Returns what was checked."""
-    return [line for case in cases() for line in connect(case, None, new_group, device).selftest(seed)]
+    return [line for case in cases() for line in _connect(case, None, new_group, device).selftest(seed)]
 
 
 def found(device):
@@ -150,7 +154,7 @@ def _check_versions(versions, strict):
         raise RuntimeError(text + ", or connect with strict=False")
     if not _warned:
         _warned = True
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def _differences(versions):

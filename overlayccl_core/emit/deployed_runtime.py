@@ -80,9 +80,10 @@ class Connected:
         """All groups, as `group` gives them; RuntimeError where the calls do not fall into groups."""
         why = self.entry.ungrouped["plain" if self.plain else "chosen"]
         if why:
+            plain = "" if self.entry.ungrouped["plain"] else ", or set OVERLAYCCL_PLAIN=1"
             raise RuntimeError(
                 f"{self.case} does not fall into groups of reads and their writes ({why}): answer the events of"
-                " forward() and backward() in your step, or set OVERLAYCCL_PLAIN=1"
+                f" forward() and backward() in your step{plain}"
             )
         return self._groups
 

@@ -163,11 +163,13 @@ def versions(rank: Rank, path: Path, case: str) -> Found:
 
 
 def tested(rank: Rank, path: Path) -> Found:
-    """selftest() of a module."""
+    """selftest() of a module, and of a Case that is in use."""
     module = load_module(path, path.stem)
+    connected = module.connect(module.cases()[0])
     lines: list[Any] = []
     error = said(lambda: lines.extend(module.selftest()))
-    return {"error": error, "lines": lines, "stamp": module.stamp()}
+    own = said(connected.selftest)
+    return {"error": error, "own": own, "lines": lines, "stamp": module.stamp()}
 
 
 def ungrouped(rank: Rank, path: Path, case: str) -> Found:

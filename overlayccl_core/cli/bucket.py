@@ -9,8 +9,6 @@ from rich.table import Table
 
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
-from overlayccl_core.deployments.floor import Floor
-from overlayccl_core.evidence.benched import floor_of
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.case import bytes_text
 from overlayccl_core.program.kinds import DType, Kind
@@ -201,12 +199,16 @@ class _Answer:
         probes = self.where.table(PROBES, "probes")
         if probes is None:
             return None
-        floor: Floor = floor_of(probes)
-        ranks = self.where.deployment.ranks
-        found = [
-            c.payload_bytes for c in floor.collectives if c.kind is Kind.ALL_REDUCE and c.group_size == ranks
-        ]
+        found = []
+        for text in probes.filter(role="structured")["program_json"].unique():
+            program = json.loads(text)  # as data: to build Programs of all probes would take seconds
+            for node in program["nodes"]:
+                if node["kind"] == Kind.ALL_REDUCE and self._is_world(program["groups"][node["groups"]]):
+                    found.append(node["size"] * DType(node["dtype"]).bytes)
         return max(found, default=None)
+
+    def _is_world(self, groups: Sequence[Sequence[int]]) -> bool:
+        return len(groups[0]) == self.where.deployment.ranks
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data; times in us since the backward pass began."""

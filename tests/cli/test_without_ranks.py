@@ -9,18 +9,26 @@ from typing import Any
 
 import pytest
 
+from overlayccl_core import catalog
 from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import console
+from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import price
+from overlayccl_core.stages.seed import seed_rows
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.table import read, write
 from overlayccl_core.tables.theta import THETA
 from tests.cli.test_commands import REPOSITORY, STRATEGIES, fitted, one_message, overlayccl
-from tests.report.fixture_tree import PROBLEMS, write_tree
+from tests.fake_timings import timing_columns
+from tests.report.fixture_tree import row
+from tests.seed_cases import case
 
 COLUMNS = 80
+KEY = ("case", "direction")
 SIZES = (
     "embedding 256x128\n" + "".join(f"block{i} 512x384\n" for i in range(6)) + "norm [128]\nhead 256x128\n"
 )
@@ -237,27 +245,50 @@ def test_explain_before_a_choice_says_what_to_run(call: Call) -> None:
     assert done.code == 2 and "nothing is chosen yet: run snakemake --profile local all" in done.err
 
 
-def test_explain_compares_the_choice_with_runner_up_and_developer(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Call
-) -> None:
-    shutil.copytree(root / "config", tmp_path / "config")
-    results = write_tree(tmp_path / "results" / "local")
-    theta = price.theta_of(
-        read(THETA, results / "theta.parquet"), read(FIDELITY, results / "fidelity.parquet")
+def chosen(root: Path, folder: Path) -> Path:
+    """What `explain` reads, of one small Case: all seeds priced and measured, `native` chosen."""
+    shutil.copytree(root / "config", folder / "config")
+    fit = root / "results" / "local"
+    theta = price.theta_of(read(THETA, fit / "theta.parquet"), read(FIDELITY, fit / "fidelity.parquet"))
+    tables = folder / "results" / "local" / "problems" / "uniform_a2a"
+    rows = list(seed_rows(catalog.build(case("uniform_a2a")), None, None))
+    write(SEEDS, rows, tables / "seeds.parquet")
+    programs = [seed for seed in rows if seed["equivalence"] == "pass"]
+    write(PRICES, [price._row(seed, theta) for seed in programs], tables / "prices.parquet")
+    timed = [
+        {**{key: seed[key] for key in KEY}, "candidate": seed["strategy"]}
+        | timing_columns(loads(seed["program_json"]))
+        for seed in programs
+    ]
+    write(BENCH, timed, tables / "bench.parquet")
+    native = next(seed for seed in programs if seed["strategy"] == "native")
+    known = {key: native[key] for key in (*KEY, "recipe", "numerics", "program", "value_digest")}
+    choice = row(
+        CHOICE, **known, candidate="native", arm="hand_bundled", reason="the first that passes every gate"
     )
-    for problem in PROBLEMS:
-        folder = results / "problems" / problem
-        seeds = read(SEEDS, folder / "seeds.parquet").filter(status="program")
-        write(
-            PRICES,
-            [price._row(seed, theta) for seed in seeds.iter_rows(named=True)],
-            folder / "prices.parquet",
-        )
+    write(CHOICE, [choice], tables / "choice.parquet")
+    return tables
+
+
+def test_explain_compares_the_choice_with_runner_up_and_developer(
+    call: Call, root: Path, tmp_path: Path
+) -> None:
+    tables = chosen(root, tmp_path)
     done = call("--root", str(tmp_path), "explain")
     assert done.code == 0, done.err
-    for part in ("chosen:", "runner-up:", "developer:", "predicted", "measured", "95%", "tp_mlp/"):
+    for part in (
+        "uniform_a2a/n4",
+        "chosen: native",
+        "runner-up: ",
+        "developer: developer",
+        "collectives",
+        "predicted",
+        "measured",
+        "95%",
+        "native: the first that passes every gate",
+    ):
         assert part in done.words
     assert not too_wide(done.out)
     assert "no choice for n9" in call("--root", str(tmp_path), "explain", "--case", "n9").err
-    (results / "problems" / "tp_mlp" / "prices.parquet").unlink()
+    (tables / "prices.parquet").unlink()
     assert "prices.parquet: is missing beside the choice" in call("--root", str(tmp_path), "explain").err

@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run env dev test lint bench report clean
+.PHONY: run env dev browser test lint bench report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,7 +26,14 @@ $(VENV)/.ready-%:
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-test: dev ## the whole suite: without ranks on two workers, then with ranks, alone
+browser: ## a Chromium to look at the report with, from Debian's packages where there is none
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	echo "Installing Chromium, in which the report is tested"; \
+	$$(test "$$(id -u)" = 0 || echo sudo -n) apt-get update -qq && \
+	$$(test "$$(id -u)" = 0 || echo sudo -n) apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	echo "No Chromium and no way to install one: the tests of the report in a browser are skipped"
+
+test: dev browser ## the whole suite: without ranks on two workers, then with ranks, alone
 	$(BIN)/python -m pytest -n 2 -m "not ranks" -q
 	$(BIN)/python -m pytest -n 0 -m ranks -q
 
@@ -40,8 +47,8 @@ lint: dev ## formatters and checkers
 bench: dev ## speed of tracing, proof, price and emitted modules
 	$(BIN)/python -m benchmarks
 
-report: env ## the summary of the last run
-	$(BIN)/overlayccl summary
+report: env ## one page of figures of the last run; TREES="results/a results/b": of several
+	$(BIN)/overlayccl report $(TREES)
 
 clean: ## results and caches; the environment stays
 	rm -rf results .snakemake .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,6 +14,7 @@ include: "rules/choice.smk"
 include: "rules/measure.smk"
 include: "rules/model.smk"
 include: "rules/problems.smk"
+include: "rules/report.smk"
 include: "rules/search.smk"
 include: "rules/summary.smk"
 include: "rules/train.smk"
@@ -35,6 +36,7 @@ rule all:
     default_target: True
     input:
         f"{RESULTS}/summary.parquet",
+        f"{RESULTS}/report.html",
         of_problems("choice"),
         of_problems("verdicts"),
         expand(

@@ -20,7 +20,7 @@ from pathlib import Path
 PACKAGE = "overlayccl_core"
 SCRIPTS = "workflow_scripts"
 ROOT = Path(__file__).resolve().parents[1]
-DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md")
+DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md", ".jinja", ".css")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

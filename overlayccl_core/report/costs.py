@@ -23,11 +23,13 @@ INKS = {
     "network": Ink.ORANGE,
 }
 READING = (
-    "The model's price of one call is a sum of terms. launch: of the module itself; collectives: a start-up "
-    "for every "
-    "library call; amortization: what calls in flight together save or cost; compile: of graphs, where the "
-    "backend "
-    "compiles; copies: local packing and unpacking; network: bytes sent. Diamond: the measured time of a call."
+    "The model's price of one call is a sum of terms. launch: of the module and its graphs; collectives: "
+    "library calls "
+    "issued alone, with their bytes and waits; amortization: library calls issued while others are in "
+    "flight; compile: "
+    "of graphs, where the backend compiles; copies: local packing and unpacking; network: bytes through a "
+    "node's "
+    "network card, where there are several nodes. Diamond: the measured time of a call."
 )
 
 

@@ -76,9 +76,9 @@ def conditions(tree: Tree) -> list[Block]:
     fingerprints = _fingerprints(tree)
     if fingerprints:
         found.append(Text(text="Measured on: " + "; ".join(fingerprints)))
-    versions = tree.versions("summary") or tree.versions("probes")
+    versions = tree.versions("probes")
     if versions:
-        found.append(Text(text=f"Computed on: {versions}"))
+        found.append(Text(text=f"Made with: {versions}"))
     found.append(_phases(tree) if tree.phases else missing("No job of this run has left its duration.", ""))
     return found
 
@@ -165,7 +165,7 @@ def _stamps(tree: Tree) -> list[Block]:
     stamps = tree.of_models(STAMPS)
     if stamps is None:
         return []
-    rows: list[dict[str, Any]] = [
+    rows = [
         (
             f"{row['model']}, {row['microbatches']}",
             row["arm"].replace("_", " "),

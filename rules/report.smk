@@ -1,0 +1,46 @@
+# The page that people look at.
+
+
+rule report:
+    """One self-contained HTML page with figures, of all that a run found."""
+    input:
+        "results/{deployment}/probes.parquet",
+        "results/{deployment}/theta.parquet",
+        "results/{deployment}/fidelity.parquet",
+        of_problems("seeds"),
+        of_problems("prices"),
+        of_problems("bench"),
+        of_problems("fidelity"),
+        of_problems("verdicts"),
+        of_problems("choice"),
+        of_problems_and_searches("sketches"),
+        of_problems_and_searches("candidates"),
+        expand(
+            "results/{{deployment}}/train/{model}/{table}.parquet",
+            model=PIPELINE.settings.models,
+            table=["steps", "stamps"],
+        ),
+    output:
+        page=report(
+            "results/{deployment}/report.html",
+            caption="report.rst",
+            category="Report",
+            labels={"deployment": "{deployment}"},
+        ),
+    log:
+        f"{LOGS}/report.log",
+    benchmark:
+        f"{LOGS}/report.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        code=code("report"),
+        tree="results/{deployment}",
+    message:
+        "Drawing the report of {wildcards.deployment}"
+    shell:
+        "python -m workflow_scripts.report --tree {params.tree}"
+        " --inputs {input} --outputs {output} --log {log}"

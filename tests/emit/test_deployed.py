@@ -23,6 +23,7 @@ from overlayccl_core.emit.waves import port_groups, printed_parts
 from overlayccl_core.gates import numerics
 from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.library import read_library
 from tests.emit.deployed_modules import HERE, entry, seed, tried, write
 
@@ -75,6 +76,19 @@ def test_a_module_is_a_function_of_its_entries_and_readable() -> None:
     assert max(map(len, source.splitlines())) <= 120
     other = deployed_module("grad_ar", [entry(grads(), "developer")], HERE)
     assert "def plain_0" in source and "def plain_0" not in other  # the plain calls are the chosen ones there
+
+
+def test_programs_that_travelled_as_data_make_the_same_module() -> None:
+    for case, name in (
+        (tp(), "reduce_scatter_all_gather"),
+        (grads(overlap=True), "flat"),
+        (exchange(), "native"),
+    ):
+        one = entry(case, name)
+        programs = ("forward", "plain_forward", "backward", "plain_backward")
+        travelled = {k: p and loads(dumps(p)) for k, p in ((k, getattr(one, k)) for k in programs)}
+        sources = [deployed_module(case.problem, [e], HERE) for e in (one, replace(one, **travelled))]
+        assert sources[0] == sources[1]
 
 
 def test_groups_are_layers_of_all_microbatches_whatever_the_programs_order() -> None:

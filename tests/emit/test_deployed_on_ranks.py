@@ -141,6 +141,7 @@ def test_other_cases_worlds_shapes_types_and_numbers_are_refused(seen: dict[str,
             assert found[what].startswith("ValueError") and here in found[what], what
             assert f"{RANKS} ranks, {2 * L} inputs of {SHAPE} torch.float32" in found[what], what
         assert tp("entry").id in found["case"]
+        assert f"is not of {RANKS} ranks" in found["world"]
         assert "takes a list of 2 tensors" in found["number"] and "got 1" in found["number"]
         assert "float64" in found["dtype"]
         assert "groups 0 to 1 (got 2)" in found["group"]

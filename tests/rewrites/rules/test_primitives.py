@@ -107,6 +107,11 @@ LOOKS_LIKE_IT = {
         f"all_to_all(concat([{FIRST}, {FIRST}, {FIRST}, slice_axis(x, 0, 1, 3)]))",
         12,
     ),
+    "blocks of which each has something else": (
+        COPIES,
+        "all_to_all(index_select(x, [0, -1, -1, 1, -1, -1, -1, -1]))",
+        8,
+    ),
     "copies on some ranks": (
         COPIES,
         "all_to_all(index_select(x, [[0, 1, 0, 1], [2, 2, 2, 2], [3] * 4, [-1] * 4]))",

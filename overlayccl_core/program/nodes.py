@@ -175,6 +175,9 @@ def make_view(operands: Sequence[Node], map_: Map, dtype: DType = DType.FLOAT32)
         raise Rejected(f"one layout of {sorted({x.dtype.value for x in operands})}: cast to one dtype first")
     dtype = operands[0].dtype if operands else dtype
     operands, map_ = normal_view(list(operands), map_)
+    ratio, operands = _common_scale(operands)  # once more: what is not read was not scaled alike
+    if ratio != 1:
+        return make_scale(make_view(operands, map_), ratio)
     if len(operands) == 1 and map_.is_identity(operands[0].size):
         return operands[0]
     return _intern(Kind.VIEW, operands, map_.digest, map_, map_.size, dtype)

@@ -75,6 +75,13 @@ def test_scales_move_out_and_multiply() -> None:
     assert make_permute(half, [1, 0, 3, 2]).kind is Kind.SCALE
 
 
+def test_a_scale_moves_out_of_a_layout_that_reads_nothing_else() -> None:
+    x, z = x_of(), x_of("z")
+    last = make_view([z, make_scale(x, 2)], maps.window(8, 4))
+    assert (last.kind, last.ratio) == (Kind.SCALE, 2)
+    assert last is make_view([make_scale(x, 2)], maps.window(0, 4))
+
+
 def test_a_cast_keeps_a_scale_where_it_is() -> None:
     cast = make_cast(make_scale(x_of(), 2), DType.BFLOAT16)
     assert (cast.kind, cast.operands[0].kind) == (Kind.CAST, Kind.SCALE)

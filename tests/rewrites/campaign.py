@@ -23,8 +23,14 @@ from tests.rewrites.generator import random_program
 from tests.rewrites.judge import Rounding, differs, loses
 from tests.rewrites.promises import Applied, promises
 
-PROGRAMS = 2000
+PROGRAMS = 2200
 FEWEST_APPLIED = 500
+KNOBS = {  # besides those that a rule calls worth trying: it must do right, or refuse
+    "merge": ("1/2", "1/3", "1/4"),
+    "split": ("3", "5"),
+    "two_tiers": ("", "reduce", "scatter"),
+    "wire_dtype": ("float16",),
+}
 TWICE_EVERY = 8  # applications, of which one is repeated
 
 
@@ -68,7 +74,9 @@ def run(rule: str, seeds: Iterable[int]) -> Tally:
 
 
 def _in_random_order(program: Program, rule: str, seed: int) -> list[Step]:
-    steps = list(steps_at(program, (rule,)))
+    classes = site_classes(program, rules_.rule(rule).KINDS)
+    more = [(rule, c, knob) for c in classes for knob in KNOBS.get(rule, ())]
+    steps = list(dict.fromkeys([*steps_at(program, (rule,)), *more]))
     Random(f"{seed} {rule}").shuffle(steps)
     return steps
 
@@ -81,6 +89,8 @@ def judged(program: Program, step: Step, *, seed: int, twice: bool = True) -> Pr
         if isinstance(error.__cause__, Rejected):  # the rule said yes, and no Program came of it
             raise Wrong(f"seed {seed}, {step}: {error}") from error
         return None
+    except Exception as error:
+        raise Wrong(f"seed {seed}, {step}: {type(error).__name__}: {error}") from error
     if wrong := fault(program, step, result) or (twice and _differs_from_itself(program, step, result)):
         raise Wrong(f"seed {seed}, {step}: {wrong}")
     return result

@@ -27,6 +27,12 @@ class Applied:
         return [x for x in self.result.collectives if x not in before]
 
     @property
+    def made(self) -> list[Node]:
+        """The new collectives like the sites, in their place: what is rebuilt on top of them stands deeper."""
+        first = self.sites[0]
+        return [x for x in self.fresh if x.depth == first.depth and x.kind is first.kind]
+
+    @property
     def gone(self) -> list[Node]:
         """The sites that are no more."""
         after = set(self.result.collectives)
@@ -100,6 +106,12 @@ def several_members(a: Applied) -> str:
     return f"rewrote {len(alone)} collectives of groups of one rank" if alone else ""
 
 
+def still_several(a: Applied) -> str:
+    """Nobody is left alone in a group."""
+    alone = [x for x in a.made if x.groups.size == 1]
+    return f"{alone} have one member" if alone else ""
+
+
 def within_the_cap(a: Applied) -> str:
     """A bucket of several values holds at most the knob's share of the class."""
     if a.knob == "all":
@@ -108,21 +120,20 @@ def within_the_cap(a: Applied) -> str:
     parts = Fraction(1, 1) if a.knob.endswith("MiB") else Fraction(a.knob)
     alone = max(x.operands[0].bytes for x in a.sites)
     cap = max(whole * parts, Fraction(alone))
-    above = [x for x in a.fresh if x.kind is a.sites[0].kind and x.operands[0].bytes > cap]
+    above = [x for x in a.made if x.operands[0].bytes > cap]
     return f"buckets of {above} above {cap} bytes" if above else talks_less(a)
 
 
 def in_parts(a: Applied) -> str:
-    """Each site into the knob's number of parts, or as many as it has columns, of sizes that differ by one."""
+    """Sites with columns enough into the knob's number of parts, of sizes that differ by one at most."""
+    allowed = set()
     for x in a.gone:
         rows = x.groups.size if x.kind in (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL) else 1
         width = x.operands[0].size // rows
-        parts = min(int(a.knob), width)
-        allowed = {rows * (width // parts), rows * -(-width // parts)}
-        alike = [y for y in a.result.collectives if y.kind is x.kind and y.label == x.label]
-        if not any(y.operands[0].size in allowed for y in alike):
-            return f"no part of {x} has {sorted(allowed)} elements"
-    return "" if a.gone else "cut nothing"
+        if width >= int(a.knob):
+            allowed |= {rows * (width // int(a.knob)), rows * -(-width // int(a.knob))}
+    odd = [x for x in a.made if x.operands[0].size not in allowed]
+    return f"parts {odd} are not of {sorted(allowed)} elements" if odd or not a.gone else ""
 
 
 def narrow_on_the_wire(a: Applied) -> str:
@@ -140,9 +151,10 @@ def over_tiers(a: Applied) -> str:
     return ""
 
 
-def only_permutes(a: Applied) -> str:
-    """What is new among the class's kind depends on something that is new; the class itself is gone."""
-    left = [x for x in a.sites if x in set(a.result.collectives) and x.groups.size > 1]
+def all_of_them(a: Applied) -> str:
+    """No site of several ranks stays."""
+    after = set(a.result.collectives)
+    left = [x for x in a.sites if x in after and x.groups.size > 1]
     return f"{left} stayed" if left else ""
 
 
@@ -157,7 +169,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "merge": (every_label_stays, within_the_cap),
     "split": (every_label_stays, in_parts),
     "wire_dtype": (every_label_stays, narrow_on_the_wire),
-    "ring": (no_new_label, several_members, only_permutes),
+    "ring": (no_new_label, several_members, all_of_them),
     "two_tiers": (every_label_stays, over_tiers),
     "reduce_scatter_all_gather": (every_label_stays, several_members),
     "gather_and_sum": (every_label_stays, several_members),
@@ -171,7 +183,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "equal_copies": (no_new_label, talks_less),
     "send_what_is_read": (no_new_label, moves_less),
     "permute_what_is_read": (no_new_label, moves_less),
-    "narrow_groups": (no_new_label, moves_less),
+    "narrow_groups": (no_new_label, moves_less, still_several),
     "packed_layout": (no_new_label, moves_less),
     "scatter_what_is_read": (no_new_label, moves_no_more),
     "disjoint_support": (no_new_label,),

@@ -1,0 +1,61 @@
+"""Every rewrite rule alone on thousands of random small Programs: right, as declared, and applied often."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
+from tests.random_programs import equal_over_elements, mutant
+from tests.rewrites.campaign import FEWEST_APPLIED, HEADER, PROGRAMS, program_of, run
+from tests.rewrites.generator import random_program
+from tests.rewrites.judge import differs
+
+DIGESTS = 25  # Programs whose every step is done in another process too
+
+
+@pytest.mark.parametrize("rule", rule_names())
+def test_a_rule_keeps_thousands_of_random_programs_right(
+    rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tally = run(rule, range(PROGRAMS))
+    with capsys.disabled():
+        print(f"\n{HEADER}\n{tally}")
+    assert tally.programs >= 2000
+    assert tally.applied >= FEWEST_APPLIED
+
+
+def test_the_judge_agrees_with_the_evaluator_of_the_gates_on_mutants() -> None:
+    verdicts = []
+    for seed in range(150):
+        program = program_of(seed)
+        if program.problem.ranks != 4 or any(is_max(x) for x in program.nodes):
+            continue
+        random = np.random.default_rng(seed)
+        for _ in range(4):
+            if (other := mutant(program, random)) is not None:
+                verdicts.append(not differs(other, program))
+                assert equal_over_elements(other, program) == verdicts[-1], f"seed {seed}"
+    assert min(verdicts.count(True), verdicts.count(False)) >= 50
+
+
+def digests(programs: int) -> list[str]:
+    """The digest of every step's result, or `-`, at so many Programs."""
+    found = []
+    for seed in range(programs):
+        program = random_program(seed)
+        for step in steps_at(program):
+            try:
+                found.append(apply(program, step).digest)
+            except (DoesNotApply, Rejected):
+                found.append("-")
+    return found
+
+
+def test_results_do_not_depend_on_the_process() -> None:
+    code = f"from tests.rewrites.test_campaign import digests; print(*digests({DIGESTS}), sep='\\n')"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.split() == digests(DIGESTS)

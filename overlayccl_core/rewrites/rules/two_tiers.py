@@ -36,7 +36,11 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
     """The two forms of an all_reduce; one form of the others; none where there is one tier."""
     if not tiers(program.problem.case) or not any(x.groups.is_world for x in sites):
         return ()
-    return (REDUCE, SCATTER) if sites[0].kind is Kind.ALL_REDUCE else ("",)
+    return _forms(sites[0])
+
+
+def _forms(x: Node) -> tuple[str, ...]:
+    return (REDUCE, SCATTER) if x.kind is Kind.ALL_REDUCE else ("",)
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
@@ -44,6 +48,10 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     found = tiers(program.problem.case)
     if found is None:
         raise DoesNotApply("the Case has one tier")
+    if knob not in (forms := _forms(sites[0])):
+        raise DoesNotApply(
+            f"no form {knob!r} of {sites[0].kind.value}: choose among {', '.join(map(repr, forms))}"
+        )
     node, across = found
 
     def tiered(x: Node, operand: Node) -> Node:
@@ -58,15 +66,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
         inside = _again(x, interleaved(operand, across.size, node.size), node)
         return _again(x, interleaved(inside, node.size, across.size), across)
 
-    return each((x for x in sites if x.groups.is_world and _knows(x, knob)), tiered)
-
-
-def _knows(x: Node, knob: str) -> bool:
-    """True; DoesNotApply if `knob` is no form of this kind of collective."""
-    forms = (REDUCE, SCATTER) if x.kind is Kind.ALL_REDUCE else ("",)
-    if knob not in forms:
-        raise DoesNotApply(f"no form {knob!r} of {x.kind.value}: choose among {', '.join(map(repr, forms))}")
-    return True
+    return each((x for x in sites if x.groups.is_world), tiered)
 
 
 def _scattered(x: Node, operand: Node, node: Groups, across: Groups) -> Node:

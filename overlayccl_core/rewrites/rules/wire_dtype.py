@@ -9,19 +9,23 @@ from collections.abc import Sequence
 from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.nodes import Node, make_cast, rebuild
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import DoesNotApply, Replacements, RuleNumerics, each
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.LOSSY
 
+WIRES = (DType.BFLOAT16,)
+
 
 def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
     """The types on the wire."""
-    return (DType.BFLOAT16.value,)
+    return tuple(wire.value for wire in WIRES)
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replacements of the sites that move wider elements than `knob`."""
-    wire = DType(knob)
+    wire = next((w for w in WIRES if w == knob), None)
+    if wire is None:
+        raise DoesNotApply(f"no type {knob!r} on the wire: choose among {', '.join(WIRES)}")
     wider = [x for x in sites if x.dtype.bytes > wire.bytes]
     return each(wider, lambda x, operand: make_cast(rebuild(x, [make_cast(operand, wire)]), x.dtype))

@@ -52,9 +52,11 @@ def test_one_slot_too_much_is_refused() -> None:
     assert "side conditions" in refusal(RULE, program)
 
 
-def test_all_zeros_are_refused() -> None:
-    program = traced('io.write("y", all_reduce(select(x, [False] * 4)))', 12)
-    assert "side conditions" in refusal(RULE, program)
+@pytest.mark.parametrize("zeros", ["select(x, [False] * 4)", "collective_permute(x, [])"])
+def test_all_zeros_are_refused(zeros: str) -> None:
+    program = traced(f'io.write("y", all_reduce({zeros}))', 12)
+    depth = 1 if "select" in zeros else 2
+    assert "side conditions" in refusal(RULE, program, site_class=f"all_reduce:world:{depth}")
 
 
 def test_a_maximum_is_refused_since_zero_counts_in_it() -> None:

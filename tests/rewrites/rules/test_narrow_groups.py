@@ -12,7 +12,7 @@ RULE = "narrow_groups"
 
 def reading(starts: list[int], length: int = 12, ranks: int = 4, groups: object = None) -> Program:
     body = f'io.write("y", slice_axis(all_gather(x, 0, {groups}), 0, {starts}, {length}))'
-    return traced(body, length, ranks=ranks)
+    return traced(body, length, ranks=ranks, ranks_per_node=ranks)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,10 @@ def test_members_keep_the_order_of_the_group() -> None:
 )
 def test_other_components_are_refused(starts: list[int]) -> None:
     assert "side conditions" in refusal(RULE, reading(starts))
+
+
+def test_components_of_two_and_of_three_are_refused() -> None:
+    assert "side conditions" in refusal(RULE, reading([12, 0, 36, 48, 48], ranks=5))
 
 
 def test_groups_of_the_size_of_the_components_are_refused() -> None:

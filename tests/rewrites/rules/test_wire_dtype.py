@@ -46,6 +46,11 @@ def test_16_bits_are_refused(dtype: DType) -> None:
     assert "side conditions" in refusal(RULE, program, KNOB)
 
 
+@pytest.mark.parametrize("knob", ["", "float16", "int8"])
+def test_other_types_are_refused_by_name(knob: str) -> None:
+    assert f"no type {knob!r}" in refusal(RULE, traced('io.write("y", all_gather(x))', 48), knob)
+
+
 def test_a_second_time_is_refused() -> None:
     once = rewritten(RULE, traced('io.write("y", all_gather(x))', 48), KNOB)
     assert "side conditions" in refusal(RULE, once, KNOB)

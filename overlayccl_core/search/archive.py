@@ -1,24 +1,28 @@
 """The archive: the cheapest Program of every family, each expanded once, until nothing new comes.
 
 Families are kept apart because the cost model may be wrong about a whole one, and because a useful form is often
-reached through a dearer one. Labels come first: boundaries are dropped at once and only what is in one graph is
-expanded; the winner is priced under all labels at the end.
+reached through a dearer one. Labels are no part of the structure: boundaries are dropped at once, only Programs
+without labels are expanded, each is priced also with its collectives in flight together, and the winner under all
+labels at the end.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from overlayccl_core.program.program import Boundary, Issue, Program
+from overlayccl_core.costmodel.features import features
+from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search import offline
 from overlayccl_core.search.candidate import Candidate, Sketch, SketchOutcome, Source, Stage
-from overlayccl_core.search.family import has_graphs
+from overlayccl_core.search.family import has_graphs, has_labels, may_overlap
 from overlayccl_core.search.judge import Judge
 from overlayccl_core.searches import Search
 
 Clock = Callable[[], float]
+
+MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles with each
 
 
 class Stop(StrEnum):
@@ -57,54 +61,83 @@ class Archive:
     known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
 
-    def enter_base(self, base: Base) -> Candidate | None:
-        """A Program of people; None if it is there already or can never run."""
+    def enter(self, base: Base) -> None:
+        """A Program of people, and the same with all of its collectives in one graph, and in flight together."""
         if base.program.digest in self._digests:
-            self._note(None, base.source, None, SketchOutcome.DUPLICATE, base.program, "the same Program")
-            return None
-        return self._judged(base.program, base.recipe, base.source, None, None)
+            self._note(None, base.source, (), SketchOutcome.DUPLICATE, base.program, "the same Program")
+            return
+        candidate = self._judged(base.program, base.recipe, base.source, None, ())
+        if candidate is None:
+            return
+        if has_graphs(candidate.program):
+            self.try_step(candidate, *offline.without_boundaries(candidate.program))
+        else:
+            self.try_early(candidate)
 
-    def try_step(self, parent: Candidate, step: Step, *, reorders: bool = False) -> Candidate | None:
-        """What a step makes of a candidate, new or known; None if it comes to nothing.
+    def try_step(self, parent: Candidate, *steps: Step) -> Candidate | None:
+        """What steps make of a candidate, new or known; None if they come to nothing.
 
-        reorders: the step is worth nothing unless calls come in another order.
+        What is new is also tried with its collectives in flight together, where any could be.
         """
+        found = self._stepped(parent, steps)
+        if found is not None and found.recipe == parent.child_recipe(*steps):
+            self.try_early(found)
+        return found
+
+    def try_early(self, candidate: Candidate) -> None:
+        """The same with all collectives of a depth in flight before one is waited for."""
+        if not has_labels(candidate.program) and may_overlap(candidate.program):
+            self.try_labels(candidate, offline.early_issues(candidate.program))
+
+    def try_labels(self, parent: Candidate, steps: Sequence[Step]) -> Candidate | None:
+        """Steps that change the order of calls only; None if the cost model sees no difference."""
+        return self._stepped(parent, steps, reorder=True)
+
+    def _stepped(
+        self, parent: Candidate, steps: Sequence[Step], *, reorder: bool = False
+    ) -> Candidate | None:
+        program = parent.program
         try:
-            program = apply(parent.program, step)
+            for step in steps:
+                program = apply(program, step)
         except DoesNotApply as error:
-            self._note(parent, Source.RULE, step, SketchOutcome.DOES_NOT_APPLY, None, str(error))
+            self._note(parent, Source.RULE, steps, SketchOutcome.DOES_NOT_APPLY, None, str(error))
             return None
         if program.value_digest in self.known:
-            self._note(parent, Source.RULE, step, SketchOutcome.DUPLICATE, program, "known")
+            self._note(parent, Source.RULE, steps, SketchOutcome.DUPLICATE, program, "known")
             return self.known[program.value_digest]
-        if reorders and _calls(program) == _calls(parent.program):
+        if reorder and features(program) == features(parent.program):
             self._note(
-                parent,
-                Source.RULE,
-                step,
-                SketchOutcome.DUPLICATE,
-                program,
-                "the same calls in the same order",
+                parent, Source.RULE, steps, SketchOutcome.DUPLICATE, program, "no other order of calls"
             )
             return None
-        return self._judged(program, parent.child_recipe(step), Source.RULE, parent, step)
+        return self._judged(program, parent.child_recipe(*steps), Source.RULE, parent, steps)
+
+    def of_recipe(self, recipe: Recipe) -> Candidate | None:
+        """The candidate of exactly this recipe; None if there is none."""
+        return next((c for c in self.candidates if c.recipe == recipe), None)
 
     def cheapest(self) -> list[Candidate]:
         """The elites, cheapest first."""
         return sorted(self.elites.values(), key=lambda c: c.order)
 
     def _judged(
-        self, program: Program, recipe: Recipe, source: Source, parent: Candidate | None, step: Step | None
+        self,
+        program: Program,
+        recipe: Recipe,
+        source: Source,
+        parent: Candidate | None,
+        steps: Sequence[Step],
     ) -> Candidate | None:
         self._digests.add(program.digest)
         self.known.setdefault(program.value_digest, None)
         above = None if parent is None else parent.program.value_digest
         found = self.judge.candidate(program, recipe, source, above)
         if not isinstance(found, Candidate):
-            self._note(parent, source, step, SketchOutcome.ILLEGAL, program, found.message)
+            self._note(parent, source, steps, SketchOutcome.ILLEGAL, program, found.message)
             return None
         outcome = SketchOutcome.PROGRAM if found.feasible else SketchOutcome.INFEASIBLE
-        self._note(parent, source, step, outcome, program, found.legal.message)
+        self._note(parent, source, steps, outcome, program, found.legal.message)
         self.candidates.append(found)
         self.known[program.value_digest] = self.known[program.value_digest] or found
         best = self.elites.get(found.family)
@@ -116,7 +149,7 @@ class Archive:
         self,
         parent: Candidate | None,
         source: Source,
-        step: Step | None,
+        steps: Sequence[Step],
         outcome: SketchOutcome,
         program: Program | None,
         message: str,
@@ -125,8 +158,8 @@ class Archive:
             Sketch(
                 parent=None if parent is None else parent.program.value_digest,
                 source=source,
-                step=step,
-                rationale="listed for this Problem" if step is None else offline.rationale(step),
+                steps=tuple(steps),
+                rationale=offline.rationale(steps[-1]) if steps else "listed for this Problem",
                 outcome=outcome,
                 value_digest=None if program is None else program.value_digest,
                 message=message,
@@ -141,18 +174,21 @@ def explore(archive: Archive, bases: Iterable[Base], search: Search, clock: Cloc
     clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
     Programs in fewer bits are looked for.
     """
-    enter(archive, bases)
+    for base in bases:
+        archive.enter(base)
     rules = offline.structural_rules(lossy=lossy)
     expanded: set[str] = set()
     while True:
-        fresh = [c for c in archive.cheapest() if c.program.value_digest not in expanded]
-        fresh = [c for c in fresh if not has_graphs(c.program) and (lossy or not c.lossy)]
+        fresh = [c for c in archive.cheapest() if c.program.digest not in expanded]
+        fresh = [c for c in fresh if not has_labels(c.program) and (lossy or not c.lossy)]
         if not fresh or archive.rounds == search.rounds:
             archive.stop = Stop.ROUNDS if fresh else Stop.NO_NEW_ELITE
             return
         archive.rounds += 1
         for candidate in fresh[: search.elites_a_round]:
-            expanded.add(candidate.program.value_digest)
+            if archive.elites[candidate.family] is not candidate:
+                continue  # a cheaper one came in this round
+            expanded.add(candidate.program.digest)
             for step in offline.proposals(candidate.program, rules):
                 archive.try_step(candidate, step)
                 if len(archive.candidates) >= search.programs:
@@ -163,35 +199,14 @@ def explore(archive: Archive, bases: Iterable[Base], search: Search, clock: Cloc
                     return
 
 
-def enter(archive: Archive, bases: Iterable[Base]) -> None:
-    """Put Programs of people in, each also with all of its collectives in one graph."""
-    for base in bases:
-        candidate = archive.enter_base(base)
-        if candidate is not None and has_graphs(candidate.program):
-            for step in offline.without_boundaries(candidate.program):
-                candidate = archive.try_step(candidate, step) or candidate
-
-
-def try_labels(archive: Archive, winner: Candidate) -> None:
-    """The winner under all other labels: classes issued early, and the boundaries of its base kept."""
-    found = [winner]
-    for step in offline.early_issues(winner.program):
-        found += [new for c in found if (new := archive.try_step(c, step, reorders=True))]
-    steps = [step for step in winner.recipe.steps if step[0] != offline.DROP_BOUNDARY]
-    if len(steps) < len(winner.recipe.steps):
-        start = Recipe(base=winner.recipe.base)
-        kept = next((c for c in archive.candidates if c.recipe == start), None)
-        for step in steps:
-            kept = kept and archive.try_step(kept, step)
-
-
-def _calls(program: Program) -> list[object]:
-    """The events as they run: labels aside."""
-    return [
-        (e.node.kind, e.node.size, e.node.dtype)
-        if isinstance(e, Issue)
-        else type(e)
-        if isinstance(e, Boundary)
-        else e.port
-        for e in program.events
-    ]
+def try_all_labels(archive: Archive, winner: Candidate) -> None:
+    """A Program under all other labels: any classes in flight together, and the boundaries of its base kept."""
+    written = [step for step in winner.recipe.steps if step[0] != offline.EARLY_ISSUE]
+    base = archive.of_recipe(Recipe(base=winner.recipe.base))
+    plain = archive.of_recipe(replace(winner.recipe, steps=tuple(written)))
+    found = [plain or winner]
+    for step in offline.early_issues(found[0].program)[:MOST_CLASSES]:
+        found += [new for c in found if (new := archive.try_labels(c, [step]))]
+    in_graphs = [step for step in written if step[0] != offline.DROP_BOUNDARY]
+    if base is not None and in_graphs and len(in_graphs) < len(written):
+        archive.try_step(base, *in_graphs)

@@ -65,18 +65,18 @@ class Candidate:
         invented = self.source is Source.RULE
         return us, int(invented), len(self.program.collectives), self.program.digest
 
-    def child_recipe(self, step: Step) -> Recipe:
-        """The recipe of what a step makes of it."""
-        return replace(self.recipe, steps=(*self.recipe.steps, step))
+    def child_recipe(self, *steps: Step) -> Recipe:
+        """The recipe of what steps make of it."""
+        return replace(self.recipe, steps=(*self.recipe.steps, *steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """One proposal and what became of it."""
+    """One proposal and what became of it. steps: none for a strategy of people; several are taken together."""
 
     parent: str | None
     source: Source
-    step: Step | None
+    steps: tuple[Step, ...]
     rationale: str
     outcome: SketchOutcome
     value_digest: str | None

@@ -7,7 +7,7 @@ import numpy as np
 
 from overlayccl_core.program.program import Program
 from overlayccl_core.search import offline
-from overlayccl_core.search.archive import Archive, Base, Clock, Stop, enter, explore, try_labels
+from overlayccl_core.search.archive import Archive, Base, Clock, Stop, explore, try_all_labels
 from overlayccl_core.search.candidate import Candidate, Sketch, Stage
 from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover
@@ -58,7 +58,8 @@ class Seeker:
         archive = Archive(
             judge=self.judge, sketches=list(proxy.sketches), stop=proxy.stop, rounds=proxy.rounds
         )
-        enter(archive, bases)
+        for base in bases:
+            archive.enter(base)
         replayed = Replayed(archive)
         for elite in proxy.cheapest():
             replayed.follow(elite.recipe)
@@ -79,7 +80,7 @@ class Seeker:
 
     def _concluded(self, archive: Archive) -> Found:
         if winner := self._winner(archive):
-            try_labels(archive, winner)
+            try_all_labels(archive, winner)
         elites = self._elites(archive)
         self._prove_some_others(archive, elites)
         return Found(

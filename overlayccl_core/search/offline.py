@@ -12,7 +12,6 @@ from overlayccl_core.rewrites.rule import RuleNumerics
 DROP_BOUNDARY = "drop_boundary"
 EARLY_ISSUE = "early_issue"
 LABELS = (DROP_BOUNDARY, EARLY_ISSUE)
-MOST_CLASSES = 4  # whose subsets are tried: their number doubles with each
 
 
 def structural_rules(*, lossy: bool) -> tuple[str, ...]:
@@ -31,13 +30,13 @@ def proposals(program: Program, rules: Sequence[str]) -> Iterator[Step]:
 
 def without_boundaries(program: Program) -> tuple[Step, ...]:
     """Steps that let all collectives be in one graph."""
-    return tuple((DROP_BOUNDARY, name, "") for name in site_classes(program, COLLECTIVES))
+    classes = site_classes(program, COLLECTIVES).items()
+    return tuple((DROP_BOUNDARY, name, "") for name, sites in classes if any(x.label.copy for x in sites))
 
 
 def early_issues(program: Program) -> tuple[Step, ...]:
-    """Steps that each issue a class before the others of its depth; any subset of them may be taken."""
-    names = list(site_classes(program, COLLECTIVES))
-    return tuple((EARLY_ISSUE, name, "") for name in names[:MOST_CLASSES])
+    """Steps that each let a class be in flight together; any of them may be taken."""
+    return tuple((EARLY_ISSUE, name, "") for name in site_classes(program, COLLECTIVES))
 
 
 def rationale(step: Step) -> str:

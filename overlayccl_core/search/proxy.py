@@ -69,6 +69,6 @@ class Replayed:
 
     def _followed(self, recipe: Recipe) -> Candidate | None:
         if not recipe.steps:
-            return next((c for c in self.archive.candidates if c.recipe == recipe), None)
+            return self.archive.of_recipe(recipe)
         parent = self.follow(replace(recipe, steps=recipe.steps[:-1]))
         return parent and self.archive.try_step(parent, recipe.steps[-1])

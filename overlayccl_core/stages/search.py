@@ -202,7 +202,7 @@ def _sketch_rows(found: Found) -> Iterator[Row]:
             "number": number,
             "parent": sketch.parent,
             "source": sketch.source.value,
-            "step": None if sketch.step is None else json.dumps(sketch.step),
+            "step": json.dumps(sketch.steps[-1]) if sketch.steps else None,
             "rationale": sketch.rationale,
             "outcome": sketch.outcome.value,
             "value_digest": sketch.value_digest,

@@ -5,6 +5,7 @@ figure follows light and dark. Text stays text, and every mark's description bec
 """
 
 import hashlib
+import html
 import math
 import re
 from collections.abc import Callable
@@ -131,5 +132,5 @@ def adopt(text: str, title: str, name: str) -> str:
     for ink in Ink:
         body = body.replace(f'"{ink.value}"', f'"var(--{ink.name.lower()})"')
     width = float(box[1].split()[2])
-    label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    label = html.escape(title)
     return f'<svg viewBox="{box[1]}" style="max-width:{width:g}px" role="img" aria-label="{label}">{body}'

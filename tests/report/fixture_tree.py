@@ -51,8 +51,18 @@ STEP_US = {  # of the arms at 8 microbatches: with, and without communication
     "finalist_2": (169e3, 87e3),
     "big_batch": (155e3, 62e3),
 }
-DDP_US = {"ddp_0.25": (120e3, 70e3), "ddp_1": (101e3, 70e3), "ddp_25": (95e3, 70e3)}
-SEARCH_LOG = "[12:00:01] search: tp_mlp/n4 forward: no new elite after 7 rounds: 214 Programs, 41 families\n"
+DATA_US = {
+    "developer": (230e3, 72e3),
+    "hand_bundled": (99e3, 70e3),
+    "finalist_1": (93e3, 70e3),
+    "finalist_2": (97e3, 70e3),
+    "ddp_0.25": (120e3, 70e3),
+    "ddp_1": (101e3, 70e3),
+    "ddp_25": (95e3, 70e3),
+}
+SEARCH_LOG = (
+    "[12:00:01] search: tp_mlp/n4 forward: 214 Programs of 41 families in 7 rounds; ended: no new elite\n"
+)
 
 
 def row(table: Table, **values: Any) -> Row:
@@ -72,8 +82,18 @@ def row(table: Table, **values: Any) -> Row:
     }
 
 
-def write_tree(folder: Path, *, chosen: str = "finalist_1", seeds: int = 2) -> Path:
-    """A whole run in `folder`. chosen: the arm that `choice` names where models were trained."""
+def write_tree(
+    folder: Path,
+    *,
+    chosen: str = "finalist_1",
+    seeds: int = 2,
+    problems: Sequence[str] = PROBLEMS,
+    data: bool = True,
+) -> Path:
+    """A whole run in `folder`. chosen: the arm that `choice` names where models were trained.
+
+    data: whether a data parallel model was trained too.
+    """
     fitted = _fitted()
     for table in (PROBES, THETA, FIDELITY):
         _put(table, fitted[table.name], folder / f"{table.name}.parquet")
@@ -82,13 +102,11 @@ def write_tree(folder: Path, *, chosen: str = "finalist_1", seeds: int = 2) -> P
         residual_low=fitted["fidelity"][0]["residual_low"],
         residual_high=fitted["fidelity"][0]["residual_high"],
     )
-    for problem in PROBLEMS:
+    for problem in problems:
         _write_problem(folder, problem, theta, chosen)
     _write_training(folder, "nano", (2, 8), STEP_US, seeds)
-    data = {name: us for name, us in STEP_US.items() if name != "single_graph"} | DDP_US
-    data["finalist_1"], data["hand_bundled"], data["finalist_2"] = (93e3, 70e3), (99e3, 70e3), (97e3, 70e3)
-    data["developer"] = (230e3, 72e3)
-    _write_training(folder, "nano-dp", (2,), data, seeds)
+    if data:
+        _write_training(folder, "nano-dp", (2,), DATA_US, seeds)
     _write_files(folder)
     return folder
 

@@ -21,12 +21,14 @@ rule shortlist:
         mem_mb=1000,
     params:
         code=code("shortlist"),
+        deployment=PIPELINE.ranks_json,
+        file=PIPELINE.deployment_file,
         settings=PIPELINE.settings.part("shortlist"),
     message:
         "Listing what is timed of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.shortlist --problem {wildcards.problem} --settings {params.settings:q}"
-        " --inputs {input} --outputs {output} --log {log}"
+        "python -m workflow_scripts.shortlist --deployment {params.file} --problem {wildcards.problem}"
+        " --settings {params.settings:q} --inputs {input} --outputs {output} --log {log}"
 
 
 rule finalists:

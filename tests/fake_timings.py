@@ -9,7 +9,7 @@ from overlayccl_core.costmodel.features import Features, features
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.program import Program
 
-FINGERPRINT = "host test, ranks 4 #00000000"
+FINGERPRINT = "host test, torch 2.13.0, ranks 4 #00000000"
 
 
 def true_us(found: Features) -> float:
@@ -49,13 +49,12 @@ def timing_columns(
     }
 
 
-def bench_rows(seeds: Iterable[Mapping[str, Any]], **changes: Any) -> list[dict[str, Any]]:
-    """Rows of `bench` for the proven forward seeds of a seeds table."""
+def bench_rows(listed: Iterable[Mapping[str, Any]], **changes: Any) -> list[dict[str, Any]]:
+    """Rows of `bench` for the rows of a shortlist."""
     return [
         {
-            **{key: seed[key] for key in ("case", "direction", "strategy")},
-            **timing_columns(loads(seed["program_json"]), **changes),
+            **{key: row[key] for key in ("case", "direction", "candidate")},
+            **timing_columns(loads(row["program_json"]), **changes),
         }
-        for seed in seeds
-        if seed["equivalence"] == "pass" and seed["direction"] == "forward"
+        for row in listed
     ]

@@ -1,5 +1,7 @@
 """List what is timed of one Problem."""
 
+from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.deployments.deployment import load
 from overlayccl_core.settings import Settings
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -17,10 +19,11 @@ def main(command: Command) -> None:
         command.read(SEEDS, problem),
         command.read(PRICES, problem),
         command.read_all(CANDIDATES, problem),
+        backend_of(load(command.option("deployment"))).emit,
         progress=command.say,
     )
     command.write({SHORTLIST: found["shortlist"]})
 
 
 if __name__ == "__main__":
-    run("shortlist", main, "settings", "problem")
+    run("shortlist", main, "deployment", "settings", "problem")

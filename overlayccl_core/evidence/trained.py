@@ -1,14 +1,14 @@
 """What training says of every arm: from the tables of steps and stamps to what the training gate judges."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from overlayccl_core.gates.numerics import NumericsClass
-from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, judge
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, judge, passes
+from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.models import label
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.program import Program
@@ -18,6 +18,7 @@ Row = Mapping[str, Any]
 DEVELOPER = "developer"
 OTHER_COMPUTATION = "big_batch"  # other matmuls: shown beside the arms, not compared
 FOUND = ("finalist_1", "finalist_2")
+RIGHT = frozenset({Check.MATMULS, Check.GRADIENTS, Check.LOSSES})
 REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
 _SEVERITY = tuple(NumericsClass)
@@ -78,11 +79,38 @@ def outcomes(
     """The training gate's verdicts about one arm of `nano m8`: of all its sites together.
 
     ran(arm): the Programs that it is to have run at the sites that are known here; other sites count as reordered.
-    What the stamps tell of another Program, or nothing at all, is unproven.
+    What the stamps tell of another Program, or nothing at all, is unproven. A finalist that computes something
+    else than the developer is nothing to be compared with, however fast it is.
     """
+    trial = _trial(model, arm, arms, stamps, ran)
+    if isinstance(trial, Verdict):
+        return Outcomes(verdicts=(trial,))
+    others = [one for name, one in arms.items() if name != arm and name not in FOUND]
+    best = best_other(trial.arm, others)
+    for name in FOUND:
+        if name != arm and name in arms:
+            other = _trial(model, name, arms, stamps, ran)
+            if not isinstance(other, Verdict) and passes(judge(other, RIGHT)):
+                others.append(arms[name])
+    return Outcomes(
+        verdicts=judge(replace(trial, others=tuple(others))),
+        speedup=trial.arm.speedup_over(trial.developer),
+        gain=best[1] if best else None,
+        best_other=best[0] if best else None,
+    )
+
+
+def _trial(
+    model: str,
+    arm: str,
+    arms: Mapping[str, ArmEvidence],
+    stamps: pl.DataFrame,
+    ran: Callable[[str], Iterable[Ran]],
+) -> Trained | Verdict:
+    """An arm beside the developer's, no others yet; or why there is nothing to judge."""
     if arm not in arms or DEVELOPER not in arms:
-        return Outcomes(verdicts=(_unproven(f"{arm} was not trained in {model}: train it again"),))
-    sites = stamps.filter((_label_of_row() == model) & (pl.col("arm") == arm))  # as `models.label` has it
+        return _unproven(f"{arm} was not trained in {model}: train it again")
+    sites = stamps.filter((_label_of_row() == model) & (pl.col("arm") == arm))
     programs = {(one.case, one.direction): one for one in ran(arm)}
     known, elsewhere = [], False
     for site in sites.iter_rows(named=True):
@@ -91,32 +119,19 @@ def outcomes(
             elsewhere = True
         elif one.program.digest != site["program"]:
             place = f"{site['case']} {site['direction']}"
-            return Outcomes(verdicts=(_unproven(f"{arm} ran another Program at {place}: train it again"),))
+            return _unproven(f"{arm} ran another Program at {place}: train it again")
         else:
             known.append(one)
     if not known:
-        return Outcomes(verdicts=(_unproven(f"no stamp says what {arm} ran in {model}: train it again"),))
-    return _judged(arm, arms, known, elsewhere=elsewhere)
-
-
-def _judged(arm: str, arms: Mapping[str, ArmEvidence], known: Iterable[Ran], *, elsewhere: bool) -> Outcomes:
-    known, mine = list(known), arms[arm]
+        return _unproven(f"no stamp says what {arm} ran in {model}: train it again")
     classes = [one.numerics for one in known] + [NumericsClass.REORDERED] * elsewhere
     reduces = any(x.kind in REDUCING for one in known for x in one.program.collectives)
-    others = tuple(one for name, one in arms.items() if name != arm)
-    trained = Trained(
-        arm=mine,
+    return Trained(
+        arm=arms[arm],
         developer=arms[DEVELOPER],
-        others=others,
+        others=(),
         numerics=max(classes, key=_SEVERITY.index),
         explained=EXPLANATION if reduces else "",
-    )
-    best = best_other(mine, [one for one in others if one.arm not in FOUND])
-    return Outcomes(
-        verdicts=judge(trained),
-        speedup=mine.speedup_over(arms[DEVELOPER]),
-        gain=best[1] if best else None,
-        best_other=best[0] if best else None,
     )
 
 

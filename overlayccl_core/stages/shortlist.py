@@ -15,10 +15,13 @@ import polars as pl
 
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
 from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
+from overlayccl_core.program.program import Program
 from overlayccl_core.settings import Settings, Shortlist
 
 Row = dict[str, Any]
+Emit = Callable[[Program], str]
 _COPIED = ("source", "recipe", "numerics", "program", "value_digest", "program_json")
 ROLES = tuple(role.value for role in Role)
 
@@ -40,13 +43,14 @@ def run(
     seeds: pl.DataFrame,
     prices: pl.DataFrame,
     candidates: pl.DataFrame,
+    emit: Emit,
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
     """The rows of `shortlist`; the same for the same input, sorted by role and name.
 
-    candidates: of all searches, one after the other; may be empty. ValueError where the developer's own Program
-    is not proven, and where no Case has anything to be chosen.
+    candidates: of all searches, one after the other; may be empty. emit: of the backend. ValueError where the
+    developer's own Program is not proven, and where no Case has anything to be chosen.
     """
     predicted = {key: one.us for key, one in predictions(prices, candidates).items()}
     rows: list[Row] = []
@@ -57,7 +61,7 @@ def run(
             continue
         _check_developer(place, at(seeds, place))
         entries = _entries(place, proven, _proven(at(candidates, place)), predicted)
-        listed = _chosen(place, entries, settings.shortlist)
+        listed = _chosen(place, entries, settings.shortlist, emit)
         progress(f"{' '.join(place)}: {len(listed)} of {len(entries)} proven Programs: {_counts(listed)}")
         rows += [_row(place, entry) for entry in listed]
     if not rows:
@@ -108,28 +112,51 @@ def _entries(
     return list(entries.values())
 
 
-def _chosen(place: Place, entries: Sequence[_Entry], settings: Shortlist) -> list[_Entry]:
+def _chosen(place: Place, entries: Sequence[_Entry], settings: Shortlist, emit: Emit) -> list[_Entry]:
     """Fill in `why` and return those that have one, sorted."""
-    for entry in entries:
-        roles = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value]
-        entry.why = roles or (["seed"] if entry.roles else [])
-    cheapest = sorted(entries, key=lambda e: (e.us, e.name))
-    usable = [e for e in cheapest if e.row["numerics"] != NumericsClass.LOSSY]
-    priced = [e for e in usable if e.us < inf]
-    _note("best_predicted", priced[:1])
-    _note("family", _first_of_families(priced)[: settings.families])
+    seeds = [entry for entry in entries if entry.roles]
+    for entry in seeds:
+        entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or ["seed"]
+    usable = [e for e in entries if e.row["numerics"] != NumericsClass.LOSSY]
+    cheapest = sorted(usable, key=lambda e: (e.us, e.name))
+    priced = [e for e in cheapest if e.us < inf]
+    found = _Finds(emit, seeds)
+    found.add("best_predicted", priced, 1)
+    found.add("family", _first_of_families(priced), settings.families)
     drawn = sorted((e for e in usable if not e.why), key=lambda e: _draw(settings.seed, place, e))
-    _note("random", drawn[: settings.random])
-    listed = sum(bool(e.why) for e in entries)
-    _note("next_cheapest", [e for e in usable if not e.why][: max(settings.at_least - listed, 0)])
+    found.add("random", drawn, settings.random)
+    rest = [e for e in cheapest if not e.why]
+    found.add("next_cheapest", rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)
 
 
-def _note(why: str, entries: Iterable[_Entry]) -> None:
-    """Add a reason to finds of the search: a seed is listed anyway, and its row does not depend on prices."""
-    for entry in entries:
-        if not entry.roles:
-            entry.why.append(why)
+class _Finds:
+    """Finds of the search on their way into the list; of those whose modules are the same, the first.
+
+    Labels may tell two Programs apart whose modules do not differ: they would be timed, and trained, twice.
+    """
+
+    def __init__(self, emit: Emit, seeds: Iterable[_Entry]) -> None:
+        self.emit = emit
+        self.first: dict[str, _Entry] = {}
+        for entry in seeds:
+            self.first.setdefault(self.code(entry), entry)
+
+    def add(self, why: str, entries: Iterable[_Entry], most: int) -> None:
+        """Give the first `most` of `entries` a reason. Seeds count, but their rows tell nothing of prices."""
+        for entry in entries:
+            if most <= 0:
+                return
+            if not entry.roles:
+                if self.first.setdefault(self.code(entry), entry) is not entry:
+                    continue
+                entry.why.append(why)
+            most -= 1
+
+    def code(self, entry: _Entry) -> str:
+        """The module without the digest in it."""
+        program = loads(entry.row["program_json"])
+        return self.emit(program).replace(program.digest, "")
 
 
 def _first_of_families(cheapest: Iterable[_Entry]) -> list[_Entry]:

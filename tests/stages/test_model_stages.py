@@ -1,101 +1,51 @@
 """From timings to theta, prices, fidelity and summary, through the tables' own checks."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
-from overlayccl_core import settings
-from overlayccl_core.deployments.deployment import Deployment, load
-from overlayccl_core.probes.probe import Probe
+from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.settings import Settings
-from overlayccl_core.stages import cases, compare, fit, price, probe, seed, summary
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.stages import choose, finalists, fit, price, probe, summary
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.summary import SUMMARY
-from overlayccl_core.tables.table import Table, write
-from overlayccl_core.tables.theta import THETA
-from tests.fake_timings import FINGERPRINT, bench_rows, timing_columns
-
-ROOT = Path(__file__).parents[2]
-SMALL_A2A = ({"payload": "64KiB"}, {"payload": "512KiB"})
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody reads."""
-
-
-def capabilities() -> pl.DataFrame:
-    """A library that can do everything in groups of 2 and 4."""
-    kinds = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
-    return pl.DataFrame(
-        [
-            {
-                "operation": k,
-                "group_size": g,
-                "dtype": d,
-                "payload_bytes": 64,
-                "supported": True,
-                "evidence": "",
-            }
-            for k in kinds
-            for g in (2, 4)
-            for d in ("float32", "bfloat16")
-        ]
-    )
+from overlayccl_core.tables.table import write
+from tests.fake_timings import FINGERPRINT
+from tests.stages.flow import quiet
 
 
 @pytest.fixture(scope="module")
-def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    """Every table of one small flow, made by the stages from timings of a known theta."""
-    folder = tmp_path_factory.mktemp("tables")
-
-    def checked(table: Table, rows: list[dict[str, Any]]) -> pl.DataFrame:
-        return write(table, rows, folder / f"{table.name}.parquet")
-
-    configured = settings.read(ROOT / "config/config.yaml")
-    configured = replace(
-        configured,
-        cases={"uniform_a2a": SMALL_A2A},
-        problems=("uniform_a2a",),
-        fit=replace(configured.fit, bootstraps=20),
-        probe=replace(configured.probe, mixed=40, heldout=30),
+def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
+    """Every table of one small flow, with a choice; no model has these Cases."""
+    found = a2a_flow
+    tables = choose.Tables(
+        **{name: getattr(found, name) for name in ("seeds", "prices", "candidates", "bench", "probes")},
+        shortlist=found.shortlisted,
+        finalists=found.ready,
+        steps=pl.DataFrame(schema=STEPS.schema),
+        stamps=pl.DataFrame(schema=STAMPS.schema),
     )
-    deployment = load(ROOT / "config/deployments/local.yaml")
-    probes = checked(PROBES, timed(probe.probes_of(deployment, configured)))
-    fitted = fit.run(configured, probes, progress=quiet)
-    theta, judged = checked(THETA, fitted["theta"]), checked(FIDELITY, fitted["fidelity"])
-    listed = checked(CASES, cases.run(configured, deployment, "uniform_a2a", progress=quiet)["cases"])
-    seeds = checked(SEEDS, seed.run(deployment, listed, capabilities(), progress=quiet)["seeds"])
-    prices = checked(PRICES, price.run(deployment, seeds, theta, judged, progress=quiet)["prices"])
-    bench = checked(BENCH, bench_rows(seeds.iter_rows(named=True)))
-    compared = checked(FIDELITY, compare.run(seeds, prices, bench, progress=quiet)["fidelity"])
-    yield SimpleNamespace(**locals())
-
-
-def timed(probes: list[Probe]) -> list[dict[str, Any]]:
-    return [{"probe": p.name, "role": p.role.value, **timing_columns(p.program)} for p in probes]
+    chosen = choose.run("uniform_a2a", "gloo", tables, {}, progress=quiet)
+    found.choice = found.checked(CHOICE, chosen.choice)
+    return found
 
 
 def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dict[str, Any]]:
     tables = summary.ProblemTables(
         seeds=flow.seeds,
         prices=flow.prices,
+        candidates=flow.candidates,
+        shortlist=flow.shortlisted,
         bench=flow.bench if bench is None else bench,
-        fidelity=flow.compared,
+        choice=flow.choice,
     )
-    found = summary.run(flow.deployment, {"uniform_a2a": tables}, flow.probes, flow.judged, progress=quiet)[
-        "summary"
-    ]
-    return list(write(SUMMARY, found, flow.folder / "summary.parquet").iter_rows(named=True))
+    found = summary.run(flow.deployment, {"uniform_a2a": tables}, flow.probes, flow.judged, progress=quiet)
+    return list(write(SUMMARY, found["summary"], flow.folder / "summary.parquet").iter_rows(named=True))
 
 
 def test_the_held_out_programs_are_predicted_to_the_noise(flow: SimpleNamespace) -> None:
@@ -147,18 +97,24 @@ def test_a_seed_that_needs_an_unfitted_column_has_no_price_and_says_which(flow: 
     assert "all_gather.node4.alone.count" in row["reason"]
 
 
-def test_each_case_is_compared(flow: SimpleNamespace) -> None:
-    assert flow.compared["case"].to_list() == flow.listed["case"].to_list()
+def test_each_case_and_direction_is_compared(flow: SimpleNamespace) -> None:
+    places = flow.listed["case"].to_list()
+    assert flow.compared.select("case", "direction").rows() == [
+        (case, direction) for case in places for direction in ("forward", "backward")
+    ]
     assert set(flow.compared["problem"]) == {"uniform_a2a"}
     assert flow.compared["median_rel_error"].max() < 0.2
     assert flow.compared["top1_within_noise"].all()
+    assert flow.compared["n"].min() >= 10
 
 
-def test_the_summary_lists_every_forward_seed_with_its_figures(flow: SimpleNamespace) -> None:
+def test_the_summary_lists_seeds_and_finds_with_their_figures(flow: SimpleNamespace) -> None:
     rows = summed(flow)
-    assert len(rows) == flow.seeds.filter(pl.col("direction") == "forward").height
-    measured = [r for r in rows if r["status"] == "program"]
-    assert {r["validity"] for r in measured} == {"valid"}
+    seeds = {(r["case"], r["direction"], r["strategy"]) for r in flow.seeds.iter_rows(named=True)}
+    listed = {(r["case"], r["direction"], r["candidate"]) for r in flow.shortlisted.iter_rows(named=True)}
+    assert {(r["case"], r["direction"], r["candidate"]) for r in rows} == seeds | listed
+    measured = [r for r in rows if r["validity"] == "valid"]
+    assert len(measured) >= len(listed)
     for row in measured:
         assert row["proof"] == "pass"
         assert row["measured_low_us"] < row["measured_us"] < row["measured_high_us"]
@@ -166,7 +122,15 @@ def test_the_summary_lists_every_forward_seed_with_its_figures(flow: SimpleNames
         assert row["busbw_gbps"] == pytest.approx(row["algbw_gbps"] * 3 / 4)
         assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
     developer = [r for r in measured if r["role"] == "developer"]
-    assert [r["speedup"] for r in developer] == [1.0, 1.0]
+    assert [r["speedup"] for r in developer] == [1.0] * 4
+    assert {r["role"] for r in rows} == {"developer", "hand_bundled", "other", "found"}
+
+
+def test_the_summary_marks_what_is_deployed(flow: SimpleNamespace) -> None:
+    chosen = {(r["case"], r["direction"]): r["program"] for r in flow.choice.iter_rows(named=True)}
+    marked = [r for r in summed(flow) if r["chosen"]]
+    assert {(r["case"], r["direction"]) for r in marked} == set(chosen)
+    assert {r["candidate"] for r in marked if r["direction"] == "forward"} == {"native"}
 
 
 def payload(case: str) -> int:
@@ -185,7 +149,7 @@ def test_a_time_below_the_floor_is_invalid_and_no_win(flow: SimpleNamespace) -> 
         .then(pl.col("samples_us").list.eval(pl.element() * 0.01))
         .otherwise(pl.col("samples_us"))
     )
-    rows = [r for r in summed(flow, bench) if r["strategy"] == "native"]
+    rows = [r for r in summed(flow, bench) if (r["candidate"], r["direction"]) == ("native", "forward")]
     assert [(r["validity"], r["speedup"]) for r in rows] == [("invalid", None)] * 2
     assert all(r["measured_us"] < r["floor_us"] for r in rows)
 
@@ -193,7 +157,7 @@ def test_a_time_below_the_floor_is_invalid_and_no_win(flow: SimpleNamespace) -> 
 def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
     other = flow.bench.with_columns(fingerprint=pl.lit("host other"))
     with pytest.raises(ValueError, match=r"not mixed.*Measure again"):
-        compare.run(flow.seeds, flow.prices, other, progress=quiet)
+        finalists.run(flow.shortlisted, other, flow.prices, flow.candidates, flow.probes, (), progress=quiet)
     with pytest.raises(ValueError, match="not mixed"):
         summed(flow, other)
 

@@ -1,0 +1,156 @@
+"""A small flow from timings of a known theta: every table that stages make before anything is trained."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core import catalog, settings
+from overlayccl_core.costmodel.price import price as price_of
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.deployments.deployment import load
+from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.evidence.prices import price_columns, theta_of
+from overlayccl_core.gates.equivalence import prove
+from overlayccl_core.probes.probe import Probe
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, steps_at
+from overlayccl_core.search.family import family_of
+from overlayccl_core.stages import cases, finalists, fit, price, probe, seed, shortlist
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.table import Table, write
+from overlayccl_core.tables.theta import THETA
+from tests.fake_timings import bench_rows, timing_columns
+
+ROOT = Path(__file__).parents[2]
+FOUND = 12  # Programs that a step from a seed gives, for each Case and direction
+
+
+def quiet(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) -> SimpleNamespace:
+    """Tables by name, and `checked`, which writes one more through its schema."""
+
+    def checked(table: Table, rows: list[dict[str, Any]]) -> pl.DataFrame:
+        return write(table, rows, folder / f"{table.name}.parquet")
+
+    configured = settings.read(ROOT / "config/config.yaml")
+    configured = replace(
+        configured,
+        cases={problem: tuple(entries)},
+        problems=(problem,),
+        models=(),
+        fit=replace(configured.fit, bootstraps=20),
+        probe=replace(configured.probe, mixed=40, heldout=30),
+    )
+    deployment = load(ROOT / "config/deployments/local.yaml")
+    probes = checked(PROBES, timed(probe.probes_of(deployment, configured)))
+    fitted = fit.run(configured, probes, progress=quiet)
+    theta, judged = checked(THETA, fitted["theta"]), checked(FIDELITY, fitted["fidelity"])
+    listed = checked(CASES, cases.run(configured, deployment, problem, progress=quiet)["cases"])
+    seeds = checked(SEEDS, seed.run(deployment, listed, capabilities(), progress=quiet)["seeds"])
+    prices = checked(PRICES, price.run(deployment, seeds, theta, judged, progress=quiet)["prices"])
+    candidates = checked(CANDIDATES, list(found(seeds, theta_of(theta, judged))))
+    chosen = shortlist.run(configured, seeds, prices, candidates, emit, progress=quiet)
+    shortlisted = checked(SHORTLIST, chosen["shortlist"])
+    bench = checked(BENCH, bench_rows(shortlisted.iter_rows(named=True)))
+    ranked = finalists.run(shortlisted, bench, prices, candidates, probes, (), progress=quiet)
+    compared = checked(FIDELITY, ranked["fidelity"])
+    ready = checked(FINALISTS, ranked["finalists"])
+    return SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("chosen", "ranked")})
+
+
+def timed(probes: list[Probe]) -> list[dict[str, Any]]:
+    """Rows of `probes`."""
+    return [{"probe": p.name, "role": p.role.value, **timing_columns(p.program)} for p in probes]
+
+
+def capabilities() -> pl.DataFrame:
+    """A library that can do everything in groups of 2 and 4."""
+    kinds = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
+    fixed = {"payload_bytes": 64, "supported": True, "evidence": ""}
+    return pl.DataFrame(
+        [
+            {"operation": kind, "group_size": size, "dtype": dtype, **fixed}
+            for kind in kinds
+            for size in (2, 4)
+            for dtype in ("float32", "bfloat16")
+        ]
+    )
+
+
+def found(seeds: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
+    """Rows of `candidates`: the seeds, and what one step makes of them."""
+    proven = seeds.filter(pl.col("equivalence") == "pass").unique("value_digest", maintain_order=True)
+    for case, direction in seeds.select("case", "direction").unique(maintain_order=True).iter_rows():
+        here = proven.filter((pl.col("case") == case) & (pl.col("direction") == direction))
+        programs = [loads(text) for text in here["program_json"]]
+        if not programs or any(not p.collectives for p in programs):
+            continue
+        reference = catalog.reference_program(programs[0].problem)
+        for program, row in zip(programs, here.iter_rows(named=True), strict=True):
+            yield candidate(row["strategy"], "seed", program, row["numerics"], theta, recipe=row["recipe"])
+        known = {p.value_digest for p in programs}
+        for program, step in islice(_new(programs, known), FOUND):
+            proof = prove(program, reference)
+            if proof.passed:
+                name = f"found-{program.value_digest[:8]}"
+                yield candidate(name, "rule", program, str(proof["numerics"]), theta, recipe=str(list(step)))
+
+
+def candidate(
+    name: str, source: str, program: Program, numerics: str, theta: Theta, *, recipe: str
+) -> dict[str, Any]:
+    """One proven row of `candidates`."""
+    problem: Problem = program.problem
+    return {
+        **dict.fromkeys(column.name for column in CANDIDATES.columns),
+        "case": problem.case.id,
+        "direction": problem.direction.value,
+        "candidate": name,
+        "search": "offline",
+        "source": source,
+        "recipe": recipe,
+        "family": family_of(program, feasible=True),
+        "numerics": numerics,
+        "program": program.digest,
+        "value_digest": program.value_digest,
+        "program_json": dumps(program),
+        "collectives": len(program.collectives),
+        "wire_bytes": 0,
+        "legality": "pass",
+        "equivalence": "pass",
+        "reason": "ok",
+        "message": "",
+        "elite": True,
+        **price_columns(price_of(program, theta)),
+        "fingerprint": theta.fingerprint,
+    }
+
+
+def _new(programs: Sequence[Program], known: set[str]) -> Iterator[tuple[Program, Step]]:
+    for program in programs:
+        for step in steps_at(program):
+            try:
+                rewritten = apply(program, step)
+            except DoesNotApply:
+                continue
+            if rewritten.value_digest not in known:
+                known.add(rewritten.value_digest)
+                yield rewritten, step

@@ -1,0 +1,161 @@
+"""What is deployed, from tables of training made by hand: choice, verdicts, module and record."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.stages import choose
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import write
+from overlayccl_core.tables.verdicts import VERDICTS
+from tests.stages.flow import quiet
+from tests.stages.training import SPEEDS, train_tables
+
+MODEL = "tiny m2"
+
+
+@pytest.fixture
+def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
+    return tp_flow
+
+
+def chosen(flow: SimpleNamespace, *, trained: bool = True, **training: Any) -> choose.Chosen:
+    steps, stamps = train_tables(flow.ready, flow.folder, **training)
+    return decide(flow, steps if trained else None, stamps if trained else None)
+
+
+def decide(
+    flow: SimpleNamespace, steps: pl.DataFrame | None, stamps: pl.DataFrame | None, **changes: pl.DataFrame
+) -> choose.Chosen:
+    """Choose, with both Cases in the model where there are steps."""
+    tables = choose.Tables(
+        **{name: getattr(flow, name) for name in ("seeds", "prices", "candidates", "probes")},
+        bench=changes.get("bench", flow.bench),
+        shortlist=flow.shortlisted,
+        finalists=flow.ready,
+        steps=pl.DataFrame(schema=STEPS.schema) if steps is None else steps,
+        stamps=pl.DataFrame(schema=STAMPS.schema) if stamps is None else stamps,
+    )
+    cases = {case: [MODEL] for case in flow.listed["case"]} if steps is not None else {}
+    found = choose.run("tp_mlp", "gloo", tables, cases, progress=quiet)
+    write(CHOICE, found.choice, flow.folder / "choice.parquet")
+    write(VERDICTS, found.verdicts, flow.folder / "verdicts.parquet")
+    return found
+
+
+def arms(found: choose.Chosen) -> set[str]:
+    return {row["arm"] for row in found.choice}
+
+
+def test_the_first_finalist_that_passes_is_deployed_at_all_sites_of_the_model(flow: SimpleNamespace) -> None:
+    found = chosen(flow)
+    assert len(found.choice) == 2 and arms(found) == {"finalist_1"}
+    for row in found.choice:
+        assert row["trained_in"] == MODEL
+        assert row["step_speedup"] == pytest.approx(4.0, rel=0.02)
+        assert row["step_speedup_low"] < row["step_speedup"] < row["step_speedup_high"]
+        assert (row["best_other"], row["regret"]) == ("hand_bundled", 0.0)
+        assert row["step_gain"] == pytest.approx(1.5, rel=0.02)
+        assert row["speedup"] > 2 and row["model_regret"] < 0.05
+        assert row["predicted_pair_us"] == row["predicted_us"]  # the other direction exchanges nothing
+        assert row["reason"] == f"passes the training gate in {MODEL}"
+
+
+def test_every_gate_leaves_its_verdicts(flow: SimpleNamespace) -> None:
+    found = chosen(flow)
+    rows = pl.DataFrame(found.verdicts, schema=VERDICTS.schema)
+    assert set(rows["gate"]) == {"legality", "equivalence", "bench", "training", "choice"}
+    assert rows.filter(pl.col("gate") == "bench").height == flow.shortlisted.height
+    training = rows.filter((pl.col("gate") == "training") & (pl.col("arm") == "finalist_1"))
+    assert training.height == 2 * 5 and set(training["outcome"]) == {"pass"}
+    assert set(training["model"]) == {MODEL}
+    slow = rows.filter((pl.col("arm") == "single_graph") & (pl.col("gate") == "training"))
+    assert "slower" in slow["reason"].to_list()
+    assert all(json.loads(text) is not None for text in rows["evidence"])
+
+
+def test_an_arm_fails_as_a_whole_and_the_next_one_is_tried(flow: SimpleNamespace) -> None:
+    found = chosen(flow, wrong={"finalist_1": {"gradient_rel_error": 0.3}})
+    assert arms(found) == {"finalist_2"}
+    for row in found.choice:
+        assert "finalist_1" in row["reason"] and "a gradient is 0.3" in row["reason"]
+
+
+def test_a_finalist_that_wins_the_bench_and_loses_the_step_is_not_deployed(flow: SimpleNamespace) -> None:
+    found = chosen(flow, speeds=SPEEDS | {"finalist_1": 1600.0, "finalist_2": 1700.0})
+    assert arms(found) == {"hand_bundled"}
+    assert all("slower beyond noise" in row["reason"] for row in found.choice)
+    assert all(row["best_other"] == "single_graph" for row in found.choice)
+
+
+def test_where_nothing_beats_the_developer_it_is_deployed_and_that_is_said(flow: SimpleNamespace) -> None:
+    found = chosen(flow, speeds=SPEEDS | dict.fromkeys(SPEEDS, 4000.0))
+    assert arms(found) == {"developer"}
+    for row in found.choice:
+        assert row["reason"].startswith("nothing beats the baseline")
+        assert row["step_speedup"] == 1.0
+
+
+def test_another_computation_and_the_quiet_step_are_no_arms(flow: SimpleNamespace) -> None:
+    found = chosen(flow, speeds=SPEEDS | {"big_batch": 100.0})
+    assert arms(found) == {"finalist_1"}
+
+
+def test_without_a_model_the_bench_decides_and_the_verdict_says_not_applicable(flow: SimpleNamespace) -> None:
+    found = chosen(flow, trained=False)
+    assert arms(found) == {"finalist_1"}
+    training = [row for row in found.verdicts if row["gate"] == "training"]
+    assert {row["outcome"] for row in training} == {"not_applicable"}
+    for row in found.choice:
+        assert "training: not applicable" in row["reason"]
+        assert row["trained_in"] is row["step_speedup"] is row["best_other"] is None
+
+
+def test_a_case_that_should_have_been_trained_and_was_not_keeps_the_baseline(flow: SimpleNamespace) -> None:
+    steps, stamps = train_tables(flow.ready, flow.folder, model="another")
+    found = decide(flow, steps, stamps)
+    assert arms(found) == {"developer"}
+    assert all("was not trained in tiny m2" in row["reason"] for row in found.choice)
+
+
+def test_steps_of_another_program_say_nothing(flow: SimpleNamespace) -> None:
+    steps, stamps = train_tables(flow.ready, flow.folder)
+    other = pl.when(pl.col("arm") == "finalist_1").then(pl.lit("0" * 24)).otherwise("program")
+    found = decide(flow, steps, stamps.with_columns(program=other))
+    assert arms(found) == {"finalist_2"}
+    assert all("ran another Program" in row["reason"] for row in found.choice)
+
+
+def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
+    steps, stamps = train_tables(flow.ready, flow.folder)
+    with pytest.raises(ValueError, match="not mixed"):
+        decide(flow, steps.with_columns(fingerprint=pl.lit("host other")), stamps)
+
+
+def test_the_module_is_a_function_of_programs_and_library_alone(flow: SimpleNamespace) -> None:
+    found = chosen(flow)
+    assert all(case in found.module for case in flow.listed["case"])
+    slower = flow.bench.with_columns(samples_us=pl.col("samples_us").list.eval(pl.element() * 1.001))
+    steps, stamps = train_tables(flow.ready, flow.folder)
+    again = decide(flow, steps, stamps, bench=slower)
+    assert again.module == found.module
+    assert again.record != found.record
+
+
+def test_the_record_holds_figures_and_verdicts_of_what_is_deployed(flow: SimpleNamespace) -> None:
+    record = json.loads(json.dumps(chosen(flow).record))
+    assert (record["problem"], record["library"], record["versions"]) == (
+        "tp_mlp",
+        "gloo",
+        {"torch": "2.13.0"},
+    )
+    for choice in record["choice"]:
+        assert choice["measured_us"] > 0 and choice["predicted_us"] > 0
+        gates = [verdict["gate"] for verdict in choice["verdicts"]]
+        assert set(gates) == {"legality", "equivalence", "bench", "training", "choice"}
+        assert {verdict["outcome"] for verdict in choice["verdicts"]} == {"pass"}

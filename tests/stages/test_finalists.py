@@ -1,0 +1,101 @@
+"""Finalists: the best two that can be true, the baselines beside them, and honest fidelity."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.stages import finalists
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.table import write
+from tests.stages.flow import quiet
+
+
+@pytest.fixture
+def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
+    """Tables of the first Case only."""
+    case = pl.col("case") == tp_flow.listed["case"][0]
+    names = ("listed", "shortlisted", "bench", "compared")
+    return SimpleNamespace(**vars(tp_flow) | {name: getattr(tp_flow, name).filter(case) for name in names})
+
+
+def arms(
+    flow: SimpleNamespace, times: dict[str, float], trained: tuple[str, ...] = ()
+) -> dict[str, dict[str, Any]]:
+    """arm -> row; times: candidate -> factor of its samples."""
+    bench = faster(flow.bench, times)
+    found = finalists.run(
+        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, trained, progress=quiet
+    )
+    write(FIDELITY, found["fidelity"], flow.folder / "again.parquet")
+    frame = write(FINALISTS, found["finalists"], flow.folder / "finalists_again.parquet")
+    return {row["arm"]: row for row in frame.iter_rows(named=True)}
+
+
+def faster(bench: pl.DataFrame, times: dict[str, float]) -> pl.DataFrame:
+    rows = [
+        row | {"samples_us": [us * times.get(row["candidate"], 1.0) for us in row["samples_us"]]}
+        for row in bench.iter_rows(named=True)
+    ]
+    return pl.DataFrame(rows, schema=bench.schema)
+
+
+def test_the_two_fastest_are_finalists_beside_the_baselines(flow: SimpleNamespace) -> None:
+    found = arms(flow, {})
+    assert set(found) == {"developer", "single_graph", "hand_bundled", "finalist_1", "finalist_2"}
+    assert found["hand_bundled"]["candidate"] == "merged_over_microbatches"
+    best = sorted(row["measured_us"] for row in found.values())[:2]
+    assert [found[f"finalist_{k}"]["measured_us"] for k in (1, 2)] == best
+    for row in found.values():
+        assert (row["outcome"], row["reason"]) == ("pass", "ok")
+        assert row["floor_us"] < row["measured_low_us"] < row["measured_us"] < row["measured_high_us"]
+        assert row["predicted_us"] == pytest.approx(row["measured_us"], rel=0.2)
+
+
+def test_a_time_that_cannot_be_true_makes_no_finalist(flow: SimpleNamespace) -> None:
+    first = arms(flow, {})["finalist_1"]["candidate"]
+    found = arms(flow, {first: 0.01, "developer": 0.01})
+    assert first not in (found["finalist_1"]["candidate"], found["finalist_2"]["candidate"])
+    assert (found["developer"]["outcome"], found["developer"]["reason"]) == ("fail", "below_floor")
+    assert "physical floor" in found["developer"]["message"]
+
+
+def test_a_lossy_candidate_stands_behind_all_others_and_only_where_a_model_can_judge_it(
+    flow: SimpleNamespace,
+) -> None:
+    case = flow.listed["case"][0]
+    names = {flow.shortlisted["candidate"][k] for k in range(flow.shortlisted.height)}
+    quick = {"bf16_on_the_wire": 0.5}
+    for trained in ((), (case,)):
+        found = arms(flow, quick, trained)
+        assert "bf16_on_the_wire" not in {row["candidate"] for row in found.values()}
+    impossible = {name: 0.001 for name in names - {"bf16_on_the_wire", "developer"}}
+    assert arms(flow, impossible, (case,))["finalist_2"]["candidate"] == "bf16_on_the_wire"
+    assert "finalist_2" not in arms(flow, impossible)
+
+
+def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
+    said: list[str] = []
+    bench = faster(flow.bench, {"bf16_on_the_wire": 0.3})
+    finalists.run(
+        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, (), progress=said.append
+    )
+    assert any("bf16_on_the_wire is" in line and "lossy, so behind them" in line for line in said)
+
+
+def test_what_was_not_measured_keeps_its_arm_and_says_so(flow: SimpleNamespace) -> None:
+    without = flow.bench.filter(pl.col("candidate") != "merged_over_microbatches")
+    found = finalists.run(
+        flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, (), progress=quiet
+    )
+    row = next(r for r in found["finalists"] if r["arm"] == "hand_bundled")
+    assert (row["outcome"], row["reason"], row["measured_us"]) == ("unproven", "not_measured", None)
+
+
+def test_fidelity_is_over_all_that_was_measured(flow: SimpleNamespace) -> None:
+    row = flow.compared.row(0, named=True)
+    assert (row["case"], row["direction"]) == (flow.listed["case"][0], "forward")
+    assert row["n"] == flow.shortlisted.height
+    assert row["spearman"] > 0.9

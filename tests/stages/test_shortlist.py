@@ -1,0 +1,166 @@
+"""What is timed: the obvious, the promising, some at random; the same list for the same input, without prices."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.stages import shortlist
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.table import write
+from tests.stages.flow import quiet
+
+WHY = ["best_predicted", "family", "random", "next_cheapest"]
+
+
+@pytest.fixture
+def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
+    """Tables of the first Case only."""
+    case = pl.col("case") == tp_flow.listed["case"][0]
+    fewer = {
+        name: getattr(tp_flow, name).filter(case) for name in ("listed", "seeds", "prices", "candidates")
+    }
+    return SimpleNamespace(**vars(tp_flow) | fewer)
+
+
+def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
+    """Rows of the shortlist; changes: other tables, or fields of the settings."""
+    tables = {name: changes.pop(name, getattr(flow, name)) for name in ("seeds", "prices", "candidates")}
+    configured = replace(flow.configured, shortlist=replace(flow.configured.shortlist, **changes))
+    found = shortlist.run(configured, *tables.values(), emit, progress=quiet)
+    return found["shortlist"]
+
+
+def names(rows: list[dict[str, Any]], why: str) -> list[str]:
+    return [row["candidate"] for row in rows if why in row["why"]]
+
+
+def test_baselines_come_first_and_all_proven_seeds_are_listed(flow: SimpleNamespace) -> None:
+    rows = listed(flow)
+    assert [row["why"] for row in rows[:3]] == [["developer"], ["single_graph"], ["hand_bundled"]]
+    proven = flow.seeds.filter((pl.col("equivalence") == "pass") & (pl.col("direction") == "forward"))
+    assert set(proven["strategy"]) <= {row["candidate"] for row in rows}
+    assert not [row for row in rows if not row["why"]]
+
+
+def test_an_equal_shortlist_is_an_equal_file_whatever_the_order_of_its_inputs(
+    flow: SimpleNamespace, tmp_path: Any
+) -> None:
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path, candidates in zip(paths, (flow.candidates, flow.candidates.reverse()), strict=True):
+        write(SHORTLIST, listed(flow, candidates=candidates), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_prices_that_keep_their_order_change_nothing(flow: SimpleNamespace) -> None:
+    def dearer(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(predicted_us=pl.col("predicted_us") * 1.5)
+
+    assert listed(flow, prices=dearer(flow.prices), candidates=dearer(flow.candidates)) == listed(flow)
+    assert not [c.name for c in SHORTLIST.columns if c.name.endswith("_us")]
+
+
+def test_a_direction_without_exchange_is_not_listed(flow: SimpleNamespace) -> None:
+    assert "backward" in flow.seeds["direction"].to_list()
+    assert {row["direction"] for row in listed(flow)} == {"forward"}
+    said: list[str] = []
+    local = flow.seeds.filter(pl.col("direction") == "backward")
+    with pytest.raises(ValueError, match="no Case has anything to be chosen"):
+        shortlist.run(flow.configured, local, flow.prices, flow.candidates, emit, progress=said.append)
+    assert "exchanges nothing" in said[0]
+
+
+def test_each_of_the_promising_families_sends_its_cheapest(flow: SimpleNamespace) -> None:
+    rows = listed(flow, families=100, random=0, at_least=1)
+    cheapest = (
+        flow.candidates.filter(pl.col("numerics") != "lossy")
+        .sort("predicted_us")
+        .unique("family", keep="first")
+    )
+    modules = {module(row["program_json"]) for row in rows}
+    assert {module(text) for text in cheapest["program_json"]} <= modules
+    fewer = listed(flow, families=1, random=0, at_least=1)
+    assert len(names(fewer, "family")) < len(names(rows, "family"))
+
+
+def test_programs_with_one_module_are_listed_once(flow: SimpleNamespace) -> None:
+    rows = listed(flow, families=100, random=100)
+    modules = [module(row["program_json"]) for row in rows if set(row["why"]) & set(WHY)]
+    assert len(set(modules)) == len(modules)
+    assert len({module(text) for text in flow.candidates["program_json"]}) < flow.candidates.height
+
+
+def module(text: str) -> str:
+    program = loads(text)
+    return emit(program).replace(program.digest, "")
+
+
+def test_some_are_drawn_at_random_and_the_seed_decides(flow: SimpleNamespace) -> None:
+    draws = {tuple(names(listed(flow, families=1, seed=seed), "random")) for seed in range(6)}
+    assert {len(draw) for draw in draws} == {2}
+    assert len(draws) > 1
+
+
+def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: SimpleNamespace) -> None:
+    seeds = len([row for row in listed(flow) if not set(row["why"]) & set(WHY)])
+    rows = listed(flow, families=1, random=0, at_least=seeds + 4)
+    assert len(rows) == seeds + 4
+    us = dict(flow.candidates.select("candidate", "predicted_us").iter_rows())
+    others = set(flow.candidates["candidate"]) - {row["candidate"] for row in rows}
+    filled = names(rows, "next_cheapest")
+    assert filled and sorted(us[name] for name in filled)[0] <= min(us[name] for name in others)
+    everything = listed(flow, at_least=1000)
+    usable = flow.candidates.filter((pl.col("numerics") != "lossy") & (pl.col("source") == "rule"))
+    twins = len(usable) - len({module(text) for text in usable["program_json"]})
+    assert len([r for r in everything if r["source"] == "rule"]) >= len(usable) - twins - 3
+
+
+def test_what_is_not_proven_and_what_is_lossy_is_not_listed(flow: SimpleNamespace) -> None:
+    first = flow.candidates.filter(pl.col("source") == "rule").row(0, named=True)
+    for change in (
+        {"equivalence": None},
+        {"legality": "fail"},
+        {"numerics": "lossy"},
+        {"program_json": None},
+    ):
+        rows = [
+            row | (change if row["candidate"] == first["candidate"] else {})
+            for row in flow.candidates.to_dicts()
+        ]
+        frame = pl.DataFrame(rows, schema=CANDIDATES.schema)
+        assert first["candidate"] not in {
+            r["candidate"] for r in listed(flow, candidates=frame, at_least=1000)
+        }
+
+
+def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace) -> None:
+    developer = flow.seeds.row(0, named=True)
+    program = ("program", "value_digest", "program_json")
+    rows = [
+        row | ({k: developer[k] for k in program} if row["strategy"] == "single_graph" else {})
+        for row in flow.seeds.to_dicts()
+    ]
+    found = listed(flow, seeds=pl.DataFrame(rows, schema=flow.seeds.schema))
+    assert found[0]["candidate"] == "developer" and found[0]["why"] == ["developer", "single_graph"]
+    assert "single_graph" not in {row["candidate"] for row in found}
+
+
+def test_without_a_search_the_seeds_are_the_list(flow: SimpleNamespace) -> None:
+    rows = listed(flow, candidates=pl.DataFrame(schema=CANDIDATES.schema))
+    assert {row["source"] for row in rows} == {"developer", "seed"}
+    assert {row["family"] for row in rows} == {None}
+
+
+def test_without_a_proven_developer_there_is_nothing_to_compare_with(flow: SimpleNamespace) -> None:
+    broken = flow.seeds.with_columns(
+        equivalence=pl.when(pl.col("role") == "developer").then(pl.lit("fail")).otherwise("equivalence")
+    )
+    with pytest.raises(
+        ValueError, match="developer, what all others are compared with, is not legal and proven"
+    ):
+        listed(flow, seeds=broken)

@@ -1,0 +1,93 @@
+"""Tables of training made by hand: every arm of `finalists` in one model, at the speed that is asked for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import write
+from tests.fake_timings import FINGERPRINT
+from tests.gates.training_evidence import LAUNCHES, MATMULS, SEEDS, curve, steps
+
+SPEEDS = {
+    "developer": 4000.0,
+    "single_graph": 3000.0,
+    "hand_bundled": 1500.0,
+    "finalist_1": 1000.0,
+    "finalist_2": 1200.0,
+}
+
+
+def train_tables(
+    finalists: pl.DataFrame,
+    folder: Any,
+    *,
+    model: str = "tiny",
+    microbatches: int = 2,
+    speeds: Mapping[str, float] = SPEEDS,
+    wrong: Mapping[str, Mapping[str, Any]] | None = None,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(steps, stamps). speeds: arm -> us of a step; wrong: arm -> columns of its timed rows that are not right."""
+    timed, stamps = [], []
+    listed = [arm for arm in speeds if arm in set(finalists["arm"]) or arm == "big_batch"]
+    for arm in listed:
+        us, losses = (
+            steps(speeds[arm]),
+            {"losses": list(curve(0, change=0.0 if arm == "developer" else 1e-6))},
+        )
+        for launch in LAUNCHES:
+            timed.append(_row(model, microbatches, arm, "timed", launch, us[launch]) | losses)
+        for row in timed[-len(LAUNCHES) :]:
+            row.update((wrong or {}).get(arm, {}))
+        for seed in SEEDS:
+            losses = {"losses": list(curve(seed, change=0.0 if arm == "developer" else 1e-6))}
+            timed.append(_row(model, microbatches, arm, "loss", 0, us[0]) | losses | {"seed": seed})
+        timed.append(_row(model, microbatches, arm, "quiet", 0, us[0]))
+    for row in finalists.iter_rows(named=True):
+        stamps.append(
+            {
+                "model": model,
+                "microbatches": microbatches,
+                "arm": row["arm"],
+                "site": "entry" if "entry" in row["case"] else "exit",
+                "problem": row["case"].partition("/")[0],
+                "case": row["case"],
+                "direction": row["direction"],
+                "candidate": row["candidate"],
+                "program": row["program"],
+                "library": "gloo",
+                "library_version": "torch 2.13.0",
+                "calls": 4,
+            }
+        )
+    return write(STEPS, timed, folder / "steps.parquet"), write(STAMPS, stamps, folder / "stamps.parquet")
+
+
+def _row(
+    model: str, microbatches: int, arm: str, purpose: str, launch: int, steps_us: tuple[float, ...]
+) -> dict[str, Any]:
+    ((matmuls, digest),) = MATMULS
+    inspected = purpose == "timed" and launch == 0
+    return {
+        "model": model,
+        "microbatches": microbatches,
+        "arm": arm,
+        "purpose": purpose,
+        "seed": launch,
+        "launch": launch,
+        "cold_us": [9000.0],
+        "steps_us": list(steps_us),
+        "losses": [5.0],
+        "validation_loss": None,
+        "gradient_rel_error": 3e-7 if inspected else None,
+        "matmuls": matmuls if inspected else None,
+        "matmul_digest": digest if inspected else None,
+        "collectives": 16 if inspected else None,
+        "peak_activation_bytes": 2**20 if inspected else None,
+        "oversubscribed": True,
+        "foreign_cpu_share": 0.01,
+        "disturbed": False,
+        "fingerprint": FINGERPRINT,
+    }

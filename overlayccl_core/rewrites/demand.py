@@ -1,6 +1,8 @@
 """Who reads what of a collective's result: what the rules that send less are decided on."""
 
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,9 @@ from overlayccl_core.program.nodes import Node, make_view, rebuild
 from overlayccl_core.program.program import Program
 
 Mask = NDArray[np.bool_]
+Users = dict[Node, list[Node]]
+Wanted = TypeVar("Wanted")
+Plan = TypeVar("Plan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,7 @@ class Demand:
         return end_to_end(self.rank * group_size + self.place, self.length, ranks * group_size)
 
 
-def of_gather(program: Program, x: Node, users: dict[Node, list[Node]]) -> Demand | None:
+def of_gather(program: Program, x: Node, users: Users) -> Demand | None:
     """The demand on an all_gather; None where every rank reads, or may read, all. users: program.users()."""
     found = reads(program, x, users)
     if found is None or int(found[2].sum()) == program.problem.ranks * x.size:
@@ -68,6 +73,40 @@ def of_gather(program: Program, x: Node, users: dict[Node, list[Node]]) -> Deman
         sender=x.groups.array[x.groups.group[rank], place],
         offset=start % block,
     )
+
+
+def planned(
+    program: Program,
+    sites: Sequence[Node],
+    wanted_of: Callable[[Program, Node, Users], Wanted | None],
+    plan_of: Callable[[Node, Wanted], Plan | None],
+) -> dict[Node, Plan]:
+    """plan_of(x, wanted_of(program, x, users)) of every site where neither is None.
+
+    Worked out once for sites of equal groups and sizes whose results are read alike: the layers of a model.
+    """
+    users = program.users()
+    known: dict[Hashable, Plan | None] = {}
+    plans: dict[Node, Plan] = {}
+    for x in sites:
+        key = _how_read(program, x, users)
+        if key not in known:
+            wanted = wanted_of(program, x, users)
+            known[key] = None if wanted is None else plan_of(x, wanted)
+        if (plan := known[key]) is not None:
+            plans[x] = plan
+    return plans
+
+
+def _how_read(program: Program, x: Node, users: Users) -> Hashable:
+    """Equal for sites on which `facts.reads` says the same, of equal groups and sizes."""
+    readers = tuple(
+        (u.map.digest, sum(y.size for y in u.operands[: u.operands.index(x)]))
+        if u.kind is Kind.VIEW
+        else u.kind
+        for u in users[x]
+    )
+    return x.groups, x.operands[0].size, x in program.outputs.values(), readers
 
 
 def end_to_end(cell: Ints, length: Ints, cells: int) -> tuple[Ints, int]:

@@ -26,16 +26,13 @@ knobs = no_knobs
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replacements of the sites whose readers fall apart into smaller groups of equal size."""
-    users, plans = program.users(), {}
-    for x in sites:
-        wanted = demand.of_gather(program, x, users)
-        if wanted is not None and (plan := narrower_groups(x.groups, wanted)):
-            plans[x] = plan
+    plans = demand.planned(program, sites, demand.of_gather, narrower_groups)
     return each(plans, lambda x, operand: _narrowed(x, operand, plans[x]))
 
 
-def narrower_groups(groups: Groups, wanted: Demand) -> Groups | None:
+def narrower_groups(x: Node, wanted: Demand) -> Groups | None:
     """The components, each with its members in the group's order; None if they are not of equal size."""
+    groups = x.groups
     component = _components(groups.ranks, wanted.rank, wanted.sender)
     parts: dict[int, list[int]] = {}
     for rank in groups.array.ravel().tolist():

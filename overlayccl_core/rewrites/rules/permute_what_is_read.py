@@ -27,11 +27,7 @@ knobs = no_knobs
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replacements of the sites in which each rank has one partner to read from and one to be read by."""
-    users, plans = program.users(), {}
-    for x in sites:
-        wanted = demand.of_gather(program, x, users)
-        if wanted is not None and (plan := permute_plan(x, wanted)):
-            plans[x] = plan
+    plans = demand.planned(program, sites, demand.of_gather, permute_plan)
     return each(plans, lambda x, operand: _permuted(x, operand, plans[x]))
 
 

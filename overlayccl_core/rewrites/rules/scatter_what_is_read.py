@@ -13,7 +13,7 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, make_collective, make_view
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.demand import end_to_end
+from overlayccl_core.rewrites.demand import end_to_end, planned
 from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
 
 KINDS = (Kind.ALL_REDUCE,)
@@ -23,11 +23,7 @@ knobs = no_knobs
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replacements of the sites of which the members together read no more than there is."""
-    users, plans = program.users(), {}
-    for x in sites:
-        wanted = reads(program, x, users)
-        if wanted is not None and (plan := scatter_plan(x, wanted)):
-            plans[x] = plan
+    plans = planned(program, sites, reads, scatter_plan)
     return each(plans, lambda x, operand: _scattered(x, operand, *plans[x]))
 
 

@@ -27,11 +27,7 @@ knobs = no_knobs
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replacements of the sites of which every pair of ranks needs less than a block."""
-    users, plans = program.users(), {}
-    for x in sites:
-        wanted = demand.of_gather(program, x, users)
-        if wanted is not None and (plan := exchange_plan(x, wanted)):
-            plans[x] = plan
+    plans = demand.planned(program, sites, demand.of_gather, exchange_plan)
     return each(plans, lambda x, operand: _exchanged(x, operand, plans[x]))
 
 

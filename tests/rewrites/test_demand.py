@@ -1,0 +1,67 @@
+"""Demand: who reads what of a gather, worked out once for results that are read alike."""
+
+import numpy as np
+
+from overlayccl_core.program import maps
+from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.program.nodes import make_cast, make_input, make_view
+from overlayccl_core.rewrites import demand
+from tests.rewrites.rules.tried import CROSSED, traced
+
+
+def gathers(body: str, outputs: dict[str, int]) -> tuple:
+    program = traced(body, outputs)
+    return program, [x for x in program.collectives if x.kind is Kind.ALL_GATHER]
+
+
+def test_pieces_lie_in_one_block_and_name_its_sender() -> None:
+    body = f'io.write("y", slice_axis(all_gather(x, 0, {CROSSED}), 0, [0, 10, 12, 20], 4))'
+    program, (x,) = gathers(body, {"y": 4})
+    found = demand.of_gather(program, x, program.users())
+    assert found is not None
+    assert found.rank.tolist() == [0, 1, 1, 2, 3]
+    assert found.place.tolist() == [0, 0, 1, 1, 1]
+    assert found.sender.tolist() == [0, 1, 2, 2, 3]
+    assert found.offset.tolist() == [0, 10, 0, 0, 8]
+    assert found.length.tolist() == [4, 2, 2, 4, 4]
+    assert found.own.tolist() == [True, True, False, True, True]
+
+
+def test_a_gather_that_all_ranks_read_in_full_has_no_demand() -> None:
+    table = list(range(47, -1, -1))
+    program, (x,) = gathers(f'io.write("y", index_select(all_gather(x), {table}))', {"y": 48})
+    assert demand.of_gather(program, x, program.users()) is None
+
+
+def test_results_that_are_read_alike_are_planned_once_and_others_apart() -> None:
+    body = (
+        'io.write("a", slice_axis(all_gather(x), 0, 0, 5))\n'
+        'io.write("b", slice_axis(all_gather(e), 0, 0, 5))\n'
+        'io.write("c", slice_axis(all_gather(add(x, e)), 0, 0, 5))\n'
+        'io.write("d", slice_axis(all_gather(index_select(x, [3, 2, 1, 0] * 3)), 0, 1, 5))\n'
+        f'io.write("f", slice_axis(all_gather(add(x, e), 0, {CROSSED}), 0, 0, 5))'
+    )
+    program, sites = gathers(body, dict.fromkeys("abcdf", 5))
+    asked = []
+
+    def wanted_of(program, x, users):  # type: ignore[no-untyped-def]
+        asked.append(x)
+        return demand.of_gather(program, x, users)
+
+    plans = demand.planned(program, sites, wanted_of, lambda x, wanted: (x.groups, wanted.start[0]))
+    assert (len(sites), len(asked), len(plans)) == (5, 3, 5)
+    assert len(set(plans.values())) == 3
+
+
+def test_end_to_end_counts_within_each_cell() -> None:
+    slots, most = demand.end_to_end(np.array([0, 0, 2, 2, 2]), np.array([3, 1, 5, 1, 1]), 4)
+    assert (slots.tolist(), most) == ([0, 3, 0, 5, 6], 7)
+
+
+def test_a_view_as_another_rank_lays_out_also_what_it_is_a_view_of() -> None:
+    x = make_input(("x",), equal=False, size=4)
+    masked = make_cast(make_view([x], maps.on_ranks([False, True, False], 4)), DType.FLOAT16)
+    order = demand.first_that(np.array([False, True, False]))
+    assert order.tolist() == [1, 1, 1]
+    assert demand.view_as(masked, maps.identity(4), order) is make_cast(x, DType.FLOAT16)
+    assert demand.first_that(np.array([False, True, True])).tolist() == [1, 1, 2]

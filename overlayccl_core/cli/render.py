@@ -15,6 +15,8 @@ from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.stages.try_strategy import Contender
 
 WIDE = 160  # columns where the output is no terminal
+NARROW = 120  # terminals below this get fewer columns
+NAME_WIDTH = 28
 NOTHING = "-"
 LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
 
@@ -62,8 +64,9 @@ def summary_parts(
 
     fidelity: the rows of the deployment's table and of those of the Problems.
     """
-    for case in summary["case"].unique(maintain_order=True):
-        yield _case_table(case, summary.filter(pl.col("case") == case))
+    for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
+        yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
+        yield from _deployed_lines(rows)
     yield LEGEND
     yield _fidelity_table(fidelity)
     if probes is not None and probes["oversubscribed"].any():
@@ -88,27 +91,48 @@ def plain_table(title: str | None) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def _case_table(case: str, rows: pl.DataFrame) -> Table:
-    table = plain_table(case)
-    table.add_column("strategy", no_wrap=True)
+def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
+    """narrow: without what a terminal of 80 columns has no room for."""
+    table = plain_table(title)
+    table.add_column("candidate", no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH)
     table.add_column("proven", no_wrap=True)
     for header in ("predicted ms", "measured ms", "x developer"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in ("repeat error", "algbw, busbw GB/s"):
-        table.add_column(header, justify="right")
-    table.add_column("the time is", no_wrap=True)
+        table.add_column(header, justify="right", no_wrap=not narrow)
+    if not narrow:
+        for header in ("repeat error", "algbw, busbw GB/s"):
+            table.add_column(header, justify="right")
+        table.add_column("the time is", no_wrap=True)
     for row in rows.iter_rows(named=True):
-        table.add_row(
-            _marked(row["strategy"], row["role"]),
-            row["numerics"] if row["proof"] == "pass" else row["proof"],
-            between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
-            between(row["measured_us"], row["measured_low_us"], row["measured_high_us"]),
-            _times(row["speedup"], row["speedup_low"], row["speedup_high"]),
+        invalid = row["validity"] == "invalid"
+        measured = between(row["measured_us"], row["measured_low_us"], row["measured_high_us"])
+        more = (
             percent(row["repeat_rel_error"]),
             _bandwidths(row["algbw_gbps"], row["busbw_gbps"]),
             row["validity"],
         )
+        table.add_row(
+            _marked(row["candidate"], row["role"]),
+            row["numerics"] if row["proof"] == "pass" else row["proof"],
+            ms(row["predicted_us"])
+            if narrow
+            else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
+            f"{measured} invalid" if narrow and invalid else measured,
+            _times(row["speedup"], row["speedup_low"], row["speedup_high"]),
+            *(() if narrow else more),
+            style="bold" if row["chosen"] else None,
+        )
     return table
+
+
+def _deployed_lines(rows: pl.DataFrame) -> Iterator[str]:
+    """What is deployed at a Case and direction, and what its training steps were worth."""
+    for row in rows.filter("chosen").iter_rows(named=True):
+        steps = _times(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])
+        gain = _times(row["step_gain"], row["step_gain_low"], row["step_gain_high"])
+        trained = "" if steps == NOTHING else f"; training step {steps} x developer"
+        if gain != NOTHING:
+            trained += f", {gain} x {row['best_other']}, the best that needs no search"
+        yield f"deployed: {row['candidate']}{trained}"
 
 
 def _marked(strategy: str, role: str) -> str:
@@ -152,13 +176,17 @@ def _correlation(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
-def trial_table(found: Sequence[Contender], floor: Floor | None) -> Table:
-    """A strategy beside the seeds: price by term, measured time, ratio to the developer."""
+def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
+    """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in found)]
-    table = plain_table(None)
-    table.add_column("strategy", no_wrap=True)
-    for header in ("predicted ms", *(term.value for term in terms), "measured ms", "x developer"):
-        table.add_column(header, justify="right")
+    prices, times = plain_table(None), plain_table(None)
+    for table in (prices, times):
+        table.add_column("strategy", no_wrap=True)
+    prices.add_column("predicted ms", justify="right", overflow="fold")
+    for term in terms:
+        prices.add_column(term.value, justify="right", overflow="fold")
+    for header in ("measured ms", "x developer"):
+        times.add_column(header, justify="right")
     developer = next((one.timed for one in found if one.role == "developer"), None)
     for one in found:
         price, timed = one.price, one.timed
@@ -166,12 +194,15 @@ def trial_table(found: Sequence[Contender], floor: Floor | None) -> Table:
         measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
         if timed and floor and timed.estimate.value < floor.us(one.program):
             measured, ratio = f"{measured} below the physical floor: invalid", None
-        table.add_row(
-            _marked(one.strategy, one.role),
-            between(price.us, price.low_us, price.high_us) if price else NOTHING,
-            *(ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms),
-            measured,
-            _times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING,
-            style="bold" if one.role == "yours" else None,
-        )
-    return table
+        name, style = _marked(one.strategy, one.role), "bold" if one.role == "yours" else None
+        by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
+        prices.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
+        ratio_text = _times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING
+        times.add_row(name, measured, ratio_text, style=style)
+    priced = next((one.price for one in found if one.price and one.price.us), None)
+    if priced is not None and priced.us and priced.low_us is not None and priced.high_us is not None:
+        yield prices
+        low, high = priced.low_us / priced.us, priced.high_us / priced.us
+        yield f"predicted: the true time lies between {low:.2f} and {high:.2f} times that in 8 cases of 10."
+    if any(one.timed for one in found) or priced is None:
+        yield times

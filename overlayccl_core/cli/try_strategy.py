@@ -9,7 +9,15 @@ from overlayccl_core import catalog
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.prove import proof_text
-from overlayccl_core.cli.render import LEGEND, console, disturbed_text, print_line, say, trial_table
+from overlayccl_core.cli.render import (
+    LEGEND,
+    console,
+    disturbed_text,
+    print_line,
+    print_text,
+    say,
+    trial_tables,
+)
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import floor_of
@@ -57,8 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     found = try_strategy.contenders(strategy.function, proof, seeds, theta)
     if not arguments.no_measure:
         found = try_strategy.measure(found, where.deployment, arguments.seconds, say)
-    console().print(trial_table(found, _floor(where)))
-    print_line(LEGEND)
+    for part in trial_tables(found, _floor(where)):
+        console().print(part, highlight=False)
+    print_text(LEGEND)
     if any(one.timed and one.timed.disturbed for one in found):
         print_line(disturbed_text("strategies"))
     if theta is None:

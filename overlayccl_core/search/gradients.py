@@ -61,7 +61,9 @@ def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float
             raise ValueError(
                 f"the {where} hold nothing for {len(missing)} tensors ({names}): name all in both"
             )
-    found = [Gradient(name=name, bytes=sizes[name], ready_us=ready_us[name]) for name in reversed(sizes)]
+    found = [
+        Gradient(name=name, bytes=sizes[name], ready_us=ready_us[name]) for name in reversed(list(sizes))
+    ]
     return tuple(sorted(found, key=lambda g: g.ready_us))
 
 
@@ -76,8 +78,9 @@ def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, f
     but for its attention. ValueError for a time that is none."""
     if not 0 < backward_us < float("inf"):
         raise ValueError(f"the backward pass must take a time above 0 (got {backward_us / 1e3:g} ms)")
-    total, done, ready = sum(sizes.values()), 0, {}
-    for name in reversed(sizes):
+    total, done = sum(sizes.values()), 0
+    ready: dict[str, float] = {}
+    for name in reversed(list(sizes)):
         done += sizes[name]
         ready[name] = backward_us * done / total
     return ready

@@ -1,5 +1,6 @@
 """The `overlayccl` command as people call it: real processes, their exit codes and what they say."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def keep(io, p):
     """Forgets to send."""
     io.write("received", io.read("send"))
 '''
+DEPLOYED = "deployed: found-0123abcd; training step 3.00 (2.50..3.50) x developer"
 ENDLESS = """def endless(io, p):
     while True:
         pass
@@ -55,6 +57,7 @@ def overlayccl(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=120,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
     )
 
 
@@ -176,17 +179,27 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
         "numerics": "exact",
         "status": "program",
         "validity": "valid",
+        "direction": "forward",
+        "chosen": False,
         "fingerprint": FINGERPRINT,
     }
     figures = {"measured_us": 4321.0, "measured_low_us": 4000.0, "measured_high_us": 4600.0}
+    steps = {"step_speedup": 3.0, "step_speedup_low": 2.5, "step_speedup_high": 3.5}
     rows = [
-        {**common, "strategy": "developer", "role": "developer", **figures},
-        {**common, "strategy": "native", "role": "other", "validity": "unmeasured"},
+        {**common, "candidate": "developer", "role": "developer", **figures},
+        {**common, "candidate": "native", "role": "other", "validity": "unmeasured"},
+        {**common, "candidate": "found-0123abcd", "role": "found", "chosen": True, **figures, **steps},
     ]
     write(SUMMARY, rows, root / "results/local/summary.parquet")
     done = overlayccl(root, "summary")
     assert done.returncode == 0, done.stderr
-    for part in ("uniform_a2a/n4-64KiB-f32", "developer", "4.32 (4..4.6)", "held-out mixed Programs"):
+    for part in (
+        "uniform_a2a/n4-64KiB-f32",
+        "developer",
+        "4.32 (4..4.6)",
+        "held-out mixed Programs",
+        DEPLOYED,
+    ):
         assert part in done.stdout
     assert "Oversubscribed: there are more ranks than cores" in " ".join(done.stdout.split())
 

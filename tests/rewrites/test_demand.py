@@ -65,3 +65,14 @@ def test_a_view_as_another_rank_lays_out_also_what_it_is_a_view_of() -> None:
     assert order.tolist() == [1, 1, 1]
     assert demand.view_as(masked, maps.identity(4), order) is make_cast(x, DType.FLOAT16)
     assert demand.first_that(np.array([False, True, True])).tolist() == [1, 1, 2]
+
+
+def test_an_output_is_not_planned_like_another_result_that_is_read_as_it_is() -> None:
+    body = (
+        'g = all_gather(x)\nh = all_gather(add(x, e))\nio.write("g", g)\n'
+        'io.write("y", slice_axis(h, 0, 0, 5))\nio.write("z", slice_axis(g, 0, 0, 5))'
+    )
+    program, sites = gathers(body, {"g": 48, "y": 5, "z": 5})
+    for order in (sites, sites[::-1]):
+        plans = demand.planned(program, order, demand.of_gather, lambda x, wanted: True)
+        assert [x in program.outputs.values() for x in plans] == [False]

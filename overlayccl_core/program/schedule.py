@@ -47,6 +47,7 @@ def _in_order_of_need(problem: Problem, outputs: Outputs) -> list[Port]:
     """The outputs in their own order, but each after those that its inputs' segments need: between two writes
     that wait for the same collectives nothing else says which comes first."""
     segments = {s.name: s for s in problem.segments}
+    givers = _givers(problem, outputs)
     order: dict[Port, None] = {}
     todo = list(reversed(outputs))
     opened: set[Port] = set()
@@ -56,13 +57,26 @@ def _in_order_of_need(problem: Problem, outputs: Outputs) -> list[Port]:
             order.setdefault(todo.pop())
             continue
         opened.add(port)
-        inputs = [x.port for x in topological([outputs[port]]) if x.kind is Kind.INPUT]
-        givers = [giver for p in inputs if (giver := problem.giver(p)) is not None]
-        todo.extend(p for p in reversed(_needed(givers, segments)) if p not in opened)
+        needed = _needed((segments[name] for name in givers[outputs[port]]), segments)
+        todo.extend(p for p in reversed(needed) if p not in opened)
     return list(order)
 
 
-def _needed(givers: list[Segment], segments: dict[Port, Segment]) -> list[Port]:
+def _givers(problem: Problem, outputs: Outputs) -> dict[Node, tuple[Port, ...]]:
+    """node -> the segments that give its inputs, in order of first use; shared by nodes of one operand."""
+    found: dict[Node, tuple[Port, ...]] = {}
+    for x in topological(outputs.values()):
+        if x.kind is Kind.INPUT:
+            giver = problem.giver(x.port)
+            found[x] = () if giver is None else (giver.name,)
+        elif len(x.operands) == 1:
+            found[x] = found[x.operands[0]]
+        else:
+            found[x] = tuple(dict.fromkeys(name for y in x.operands for name in found[y]))
+    return found
+
+
+def _needed(givers: Iterable[Segment], segments: dict[Port, Segment]) -> list[Port]:
     """Outputs that must be written before all these segments have run."""
     found: dict[Port, None] = {}
     seen: set[Port] = set()

@@ -9,6 +9,7 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.program.nodes import without_labels
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.candidate import Candidate, Source
@@ -53,22 +54,35 @@ class Judge:
 
 @dataclass(slots=True, kw_only=True)
 class Prover:
-    """Proofs against one reference, each Program's once.
-
-    verdicts: by digest of a Program; those of the seeds may stand there already.
+    """Proofs against one reference, once for all Programs that differ in labels and schedule only: those mean
+    nothing to a value, and a proof looks at neither. verdicts: by digest of a Program.
     """
 
     reference: Program
     lossy_bound: float
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    _of_values: dict[object, Verdict] = field(default_factory=dict)
+
+    def know(self, program: Program, verdict: Verdict) -> None:
+        """Take over a verdict that was given already."""
+        self.verdicts[program.digest] = verdict
+        self._of_values.setdefault(_values(program), verdict)
 
     def proven(self, candidate: Candidate) -> bool:
         """Whether a candidate may be run: feasible, and equal to the reference."""
         if not candidate.feasible:
             return False
-        digest = candidate.program.digest
-        if digest not in self.verdicts:
-            self.verdicts[digest] = equivalence.prove(
-                candidate.program, self.reference, lossy_bound=self.lossy_bound
-            )
-        return self.verdicts[digest].passed
+        program = candidate.program
+        if program.digest not in self.verdicts:
+            values = _values(program)
+            if values not in self._of_values:
+                self._of_values[values] = equivalence.prove(
+                    program, self.reference, lossy_bound=self.lossy_bound
+                )
+            self.verdicts[program.digest] = self._of_values[values]
+        return self.verdicts[program.digest].passed
+
+
+def _values(program: Program) -> object:
+    """Equal for Programs that differ in labels and schedule only."""
+    return frozenset(without_labels(program.outputs).items())

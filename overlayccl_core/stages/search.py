@@ -99,11 +99,10 @@ def searched(
         progress(f"{where}: nothing to search from: no strategy of its library is right")
         return
     bases = [_base(row) for row in rows]
-    prover = Prover(
-        reference=reference,
-        lossy_bound=_lossy_bound(bases, reference),
-        verdicts={row["program"]: _verdict(row) for row in rows if row["equivalence"] is not None},
-    )
+    prover = Prover(reference=reference, lossy_bound=_lossy_bound(bases, reference))
+    for base, row in zip(bases, rows, strict=True):
+        if row["equivalence"] is not None:
+            prover.know(base.program, _verdict(row))
     judge = Judge(
         pricing=pricing(here.theta),
         capabilities=here.capabilities,

@@ -179,14 +179,14 @@ def _correlation(value: float | None) -> str:
 def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
     """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in found)]
-    prices, times = plain_table(None), plain_table(None)
-    for table in (prices, times):
+    by_price, by_time = plain_table(None), plain_table(None)
+    for table in (by_price, by_time):
         table.add_column("strategy", no_wrap=True)
-    prices.add_column("predicted ms", justify="right", overflow="fold")
+    by_price.add_column("predicted ms", justify="right", overflow="fold")
     for term in terms:
-        prices.add_column(term.value, justify="right", overflow="fold")
+        by_price.add_column(term.value, justify="right", overflow="fold")
     for header in ("measured ms", "x developer"):
-        times.add_column(header, justify="right")
+        by_time.add_column(header, justify="right")
     developer = next((one.timed for one in found if one.role == "developer"), None)
     for one in found:
         price, timed = one.price, one.timed
@@ -196,13 +196,13 @@ def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[Re
             measured, ratio = f"{measured} below the physical floor: invalid", None
         name, style = _marked(one.strategy, one.role), "bold" if one.role == "yours" else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
-        prices.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
+        by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
         ratio_text = _times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING
-        times.add_row(name, measured, ratio_text, style=style)
+        by_time.add_row(name, measured, ratio_text, style=style)
     priced = next((one.price for one in found if one.price and one.price.us), None)
     if priced is not None and priced.us and priced.low_us is not None and priced.high_us is not None:
-        yield prices
+        yield by_price
         low, high = priced.low_us / priced.us, priced.high_us / priced.us
         yield f"predicted: the true time lies between {low:.2f} and {high:.2f} times that in 8 cases of 10."
     if any(one.timed for one in found) or priced is None:
-        yield times
+        yield by_time

@@ -6,6 +6,7 @@ nor the space of Programs grows with ranks, layers, microbatches or tensors.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import Protocol, cast
 
 import numpy as np
@@ -60,8 +61,9 @@ def rule_names() -> tuple[str, ...]:
     return loader.names(FOLDER)
 
 
+@cache
 def rule(name: str) -> Rule:
-    """The rule of that name; ValueError naming those there are."""
+    """The rule of that name; ValueError naming those there are. The folder is read once for each name."""
     return cast(Rule, loader.load(FOLDER, name))
 
 

@@ -83,16 +83,18 @@ def _in_random_order(program: Program, rule: str, seed: int) -> list[Step]:
 
 def judged(program: Program, step: Step, *, seed: int, twice: bool = True) -> Program | None:
     """The result of a step, None where it does not apply. Raises Wrong."""
+    where = f"seed {seed}, {step}"
     try:
         result = apply(program, step)
+        wrong = fault(program, step, result) or (twice and _differs_from_itself(program, step, result))
     except DoesNotApply as error:
         if isinstance(error.__cause__, Rejected):  # the rule said yes, and no Program came of it
-            raise Wrong(f"seed {seed}, {step}: {error}") from error
+            raise Wrong(f"{where}: {error}") from error
         return None
     except Exception as error:
-        raise Wrong(f"seed {seed}, {step}: {type(error).__name__}: {error}") from error
-    if wrong := fault(program, step, result) or (twice and _differs_from_itself(program, step, result)):
-        raise Wrong(f"seed {seed}, {step}: {wrong}")
+        raise Wrong(f"{where}: {type(error).__name__}: {error}") from error
+    if wrong:
+        raise Wrong(f"{where}: {wrong}")
     return result
 
 

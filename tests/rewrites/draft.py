@@ -43,13 +43,16 @@ class Draft:
         return self.random.random() < probability
 
     # ---------------------------------------------------------------------------------- what is drawn
-    def groups(self, least: int = 1) -> Groups:
+    def groups(self, least: int = 1, *, shuffled: bool = False) -> Groups:
         """The world, a tier, groups that are no tier, members out of order, groups of one rank.
 
-        least: how many members there should be; the world's if the groups drawn have fewer.
+        least: how many members there should be; else, or if `shuffled`, one group of all.
         """
         found = self._groups()
-        return found if found.size >= least else world(self.ranks)
+        if found.size >= least and not shuffled:
+            return found
+        order = list(range(self.ranks))
+        return groups_of([self.random.sample(order, self.ranks) if shuffled else order], self.ranks)
 
     def _groups(self) -> Groups:
         n, r = self.ranks, self.ranks_per_node

@@ -20,12 +20,13 @@ MACHINES = ((4, 2), (4, 2), (6, 3), (6, 2), (4, 4))  # ranks, ranks on a node
 SIZES = (1, 2, 3, 4, 4, 6)
 DTYPES = (DType.FLOAT32,) * 9 + (DType.BFLOAT16, DType.FLOAT64, DType.FLOAT16)
 EARLY = Label(issue=IssueOrder.EARLY)
-GRAPHS = (Label(copy="g1"), Label(copy="g2"))
+GRAPHS = tuple(Label(copy=f"g{i}") for i in range(1, 6))
 LABELS = (
     (NO_LABEL,),
     (NO_LABEL,),
     (NO_LABEL, GRAPHS[0]),
     GRAPHS,
+    GRAPHS[:2],
     GRAPHS[:1],
     (NO_LABEL, EARLY),
     (Label(copy="g1", issue=IssueOrder.EARLY), GRAPHS[1]),
@@ -58,8 +59,8 @@ class _Model:
         written: list[list[Port]] = [[] for _ in range(lines)]
         alike = self.random.random() < 0.75
         motifs = {1: 5, 2: 3, 4: 2}[lines * levels]
+        plan = self._plan(motifs)
         for level in range(levels):
-            plan = self._plan(motifs)
             for line in range(lines):
                 written[line] = self._cell(line, level, plan, written[line])
                 plan = plan if alike else self._plan(motifs)
@@ -114,7 +115,7 @@ class _Model:
     def _written(self, cell: tuple[int, int], made: list[Node]) -> list[Port]:
         """Write what nothing else of the cell reads, and sometimes something that is read too."""
         read = {y for x in topological(made) for y in x.operands}
-        some = list(dict.fromkeys(x for x in made if x not in read or self.random.random() < 0.1))
+        some = list(dict.fromkeys(x for x in made if x not in read or self.random.random() < 0.3))
         ports: list[Port] = [("y", *cell, i) for i in range(len(some))]
         self.outputs.update(zip(ports, some, strict=True))
         return ports

@@ -33,7 +33,7 @@ def gathered_shares(d: Draft) -> list[Node]:
     if d.chance(0.08):
         share = d.dressed(share)
     groups = d.groups() if d.chance(0.12) else groups
-    return [d.talk(Kind.ALL_GATHER, share, groups, d.label() if d.chance(0.12) else label)]
+    return [d.talk(Kind.ALL_GATHER, share, groups, d.label() if d.chance(0.2) else label)]
 
 
 def added_members(d: Draft) -> list[Node]:
@@ -132,8 +132,8 @@ def read_by_views(d: Draft, came: Node, table: list[list[int]]) -> list[Node]:
         found = [d.view([came], [row[:cut] for row in table]), d.view([came], [row[cut:] for row in table])]
     else:
         found = [d.view([came], table)]
-    if d.chance(0.1):
-        found.append(d.dressed(came))
+    if d.chance(0.15):
+        found.append(came if d.chance(0.6) else d.dressed(came))
     return found
 
 
@@ -173,7 +173,7 @@ def gathered_from_one(d: Draft) -> list[Node]:
 
 def gathered_in_parts(d: Draft) -> list[Node]:
     """AG over a group of which each rank reads members of its own part only; parts of equal size or not."""
-    groups = d.groups(4 if d.chance(0.9) else 2)
+    groups = d.groups(4 if d.chance(0.9) else 2, shuffled=d.chance(0.4))
     came = d.talk(Kind.ALL_GATHER, d.operand(4), groups)
     block = came.size // groups.size
     sizes = [k for k in range(2, groups.size + 1) if groups.size % k == 0]
@@ -246,14 +246,14 @@ def several_alike(d: Draft) -> list[Node]:
         small = make_cast(small, d.random.choice(list(type(x.dtype)))) if d.chance(0.1) else small
         if kind is Kind.COLLECTIVE_PERMUTE:
             sources = d.partners() if d.chance(0.1) else partners
-            found.append(make_permute(small, sources, d.label() if d.chance(0.1) else label))
+            found.append(make_permute(small, sources, d.label() if d.chance(0.15) else label))
             continue
         found.append(
             d.talk(
                 kind,
                 small,
                 d.groups() if d.chance(0.1) else groups,
-                d.label() if d.chance(0.1) else label,
+                d.label() if d.chance(0.15) else label,
                 d.reduction() if d.chance(0.15) else reduction,
             )
         )

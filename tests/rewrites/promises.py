@@ -112,6 +112,13 @@ def still_several(a: Applied) -> str:
     return f"{alone} have one member" if alone else ""
 
 
+def only_the_class(a: Applied) -> str:
+    """What stands below the class stays as it is."""
+    after, depth = set(a.result.collectives), a.sites[0].depth
+    gone = [x for x in a.program.collectives if x.depth < depth and x not in after]
+    return f"{gone} are gone, which are not of the class" if gone else ""
+
+
 def within_the_cap(a: Applied) -> str:
     """A bucket of several values holds at most the knob's share of the class."""
     if a.knob == "all":
@@ -176,10 +183,10 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "exchange_and_sum": (every_label_stays, several_members),
     "exchange_of_copies": (every_label_stays, several_members),
     "gather_of_copies": (no_new_label, several_members),
-    "all_reduce_of_parts": (no_new_label, several_members),
+    "all_reduce_of_parts": (every_label_stays, several_members, moves_no_more),
     "all_reduce_of_gather": (no_new_label, several_members),
     "reduce_scatter_of_sum": (no_new_label, several_members),
-    "one_reduction": (no_new_label, moves_less),
+    "one_reduction": (every_label_stays, moves_less, only_the_class),
     "equal_copies": (no_new_label, talks_less),
     "send_what_is_read": (no_new_label, moves_less),
     "permute_what_is_read": (no_new_label, moves_less),

@@ -248,7 +248,8 @@ class Group:
         results = {}
         with torch.autocast(self._connected.device.type, enabled=False):
             _answer(self._parts[direction], given, results)
-        return [results[port].detach().reshape(shape) for port, shape in zip(writes, shapes, strict=True)]
+        # Detached last: autograd forbids changing what it takes for one of several views in place.
+        return [results[port].reshape(shape).detach() for port, shape in zip(writes, shapes, strict=True)]
 
     def _checked(self, tensors):
         """A list that fits; a port of one axis takes any shape of as many elements."""

@@ -34,7 +34,7 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
     for layer, p in enumerate(blocks):
         hs = into.group(layer)([functional.rms_norm(x, (WIDTH,), p["norm"]) for x in xs])
         parts = [functional.linear(functional.silu(functional.linear(h, p["up"])), p["down"]) for h in hs]
-        xs = [x + total for x, total in zip(xs, out.group(layer)(parts), strict=True)]
+        xs = [total.add_(x) for x, total in zip(xs, out.group(layer)(parts), strict=True)]  # in place is fine
     losses = [(x - y).square().mean() / microbatches for x, y in zip(xs, targets[0], strict=True)]
     torch.stack(losses).sum().backward()
     wanted = unsharded_gradients(layers, microbatches, 1)
@@ -101,6 +101,14 @@ def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Found:
         "no backward": said(connected.backward),
         "changed in place": float(means[0].add_(1)[0, 0]),
     }
+
+
+def strided(rank: Rank, path: Path, case: str, size: int) -> Found:
+    """A gradient that is every other element of a longer one."""
+    connected = load_module(path, path.stem).connect(case)
+    longer = torch.arange(2.0 * size) + rank.index
+    (mean,) = connected.group(0)([longer[::2]])
+    return {"values": torch.equal(mean, torch.arange(2.0 * size)[::2] + (rank.ranks - 1) / 2)}
 
 
 def said(call: Callable[[], object]) -> str:
@@ -187,7 +195,7 @@ def ungrouped(rank: Rank, path: Path, case: str) -> Found:
 SCENARIOS = {
     f.__name__: f
     for f in (
-        gradients, driven, exchanged, averaged, refusals, plain, versions, tested, ungrouped,
+        gradients, driven, exchanged, averaged, strided, refusals, plain, versions, tested, ungrouped,
     )
 }  # fmt: skip
 

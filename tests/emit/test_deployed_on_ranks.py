@@ -18,6 +18,10 @@ from tests.training.tiny_model import SHAPE
 pytestmark = pytest.mark.ranks
 RANKS = 4
 M, L = 3, 2
+GATHERED = """
+each = reshape(all_gather(io.read("gradient", 0)), (p.world_size, -1))
+io.write("mean", 0, scale(reduce_sum(each, 0), 1, p.world_size))
+"""
 Scenario = tuple[str, str, dict[str, Any]]
 
 
@@ -50,6 +54,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     sizes = [5, 16, 1, 7]
     means = grad_ar.case({"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "flat", [entry(means, "flat")])
+    one = grad_ar.case({"sizes": [6]}, ranks=RANKS, ranks_per_node=RANKS)
+    write(folder, "gathered", [entry(one, forward=tried(one, GATHERED))])
     chunks = uniform_a2a.case({"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "ring", [entry(chunks, "permute_ring", backward="native")])
     small = tp("exit", ranks=2)
@@ -78,6 +84,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         "plain": ("plain", merged, sites),
         "driven": ("driven", merged, sites),
         "means": ("averaged", "flat.py", {"case": means.id, "sizes": sizes}),
+        "strided": ("strided", "gathered.py", {"case": one.id, "size": 6}),
         "exchange": ("exchanged", "ring.py", {"case": chunks.id, "chunk": 3, "width": 4}),
         "refusals": (
             "refusals", "refusing.py", {"case": two.id, "foreign": tp("entry").id, "small": small.id},
@@ -126,6 +133,10 @@ def test_means_have_the_shapes_of_the_gradients_and_pass_no_gradient_on(seen: di
         assert "passes no gradients on" in rank["refused"]
         assert "no backward of its own: there is none" in rank["no backward"]
         assert rank["changed in place"] == 1 + (RANKS - 1) / 2
+
+
+def test_inputs_need_not_be_contiguous(seen: dict[str, list[Any]]) -> None:
+    assert all(rank["values"] for rank in seen["strided"])
 
 
 def test_a_backward_of_its_own_is_chosen_apart_from_the_forward(seen: dict[str, list[Any]]) -> None:

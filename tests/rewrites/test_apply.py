@@ -147,7 +147,7 @@ def test_the_usual_rules_are_quick_at_224_ranks() -> None:
         ("split", SUM, "2"),
         ("two_tiers", SUM, "scatter"),
     ):
-        assert min(_seconds(program, step) for _ in range(3)) < 0.5, step  # about 0.03 s where nothing else runs
+        assert min(_seconds(program, step) for _ in range(3)) < 0.5, step  # 0.03 s on a quiet machine
 
 
 def _seconds(program: Program, step: Step) -> float:

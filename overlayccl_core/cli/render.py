@@ -57,17 +57,21 @@ def percent(part: float | None) -> str:
     return NOTHING if part is None else f"{100 * part:.1f}%"
 
 
-def summary_parts(
-    summary: pl.DataFrame, fidelity: pl.DataFrame, probes: pl.DataFrame | None
-) -> Iterator[RenderableType]:
-    """A table for each Case, then how right the model was, then what the machine does to the figures.
-
-    fidelity: the rows of the deployment's table and of those of the Problems.
-    """
+def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
+    """A table of all candidates for each Case and direction."""
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
         yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
         yield from _deployed_lines(rows)
     yield LEGEND
+
+
+def machine_parts(
+    summary: pl.DataFrame, fidelity: pl.DataFrame, probes: pl.DataFrame | None
+) -> Iterator[RenderableType]:
+    """How right the model was, then what the machine does to the figures.
+
+    fidelity: the rows of the deployment's table and of those of the Problems.
+    """
     yield _fidelity_table(fidelity)
     if probes is not None and probes["oversubscribed"].any():
         yield (
@@ -117,7 +121,7 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
             if narrow
             else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
             f"{measured} invalid" if narrow and invalid else measured,
-            _times(row["speedup"], row["speedup_low"], row["speedup_high"]),
+            times(row["speedup"], row["speedup_low"], row["speedup_high"]),
             *(() if narrow else more),
             style="bold" if row["chosen"] else None,
         )
@@ -127,8 +131,8 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
 def _deployed_lines(rows: pl.DataFrame) -> Iterator[str]:
     """What is deployed at a Case and direction, and what its training steps were worth."""
     for row in rows.filter("chosen").iter_rows(named=True):
-        steps = _times(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])
-        gain = _times(row["step_gain"], row["step_gain_low"], row["step_gain_high"])
+        steps = times(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])
+        gain = times(row["step_gain"], row["step_gain_low"], row["step_gain_high"])
         trained = "" if steps == NOTHING else f"; training step {steps} x developer"
         if gain != NOTHING:
             trained += f", {gain} x {row['best_other']}, the best that needs no search"
@@ -140,7 +144,8 @@ def _marked(strategy: str, role: str) -> str:
     return strategy + {"hand_bundled": " *", "yours": " <- yours"}.get(role, "")
 
 
-def _times(ratio: float | None, low: float | None, high: float | None) -> str:
+def times(ratio: float | None, low: float | None, high: float | None) -> str:
+    """`6.21 (5.90..6.52)`: a ratio with its interval."""
     return NOTHING if ratio is None or low is None or high is None else f"{ratio:.2f} ({low:.2f}..{high:.2f})"
 
 
@@ -150,7 +155,7 @@ def _bandwidths(algbw: float | None, busbw: float | None) -> str:
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
     table = plain_table("How right the model was")
-    table.add_column("Programs of")
+    table.add_column("Programs of", no_wrap=True)
     for header in (
         *("n", "rounds", "median error", "repeat error", "Spearman", "repeat", "pairs in order"),
         "first choice above best",
@@ -159,7 +164,7 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
     for row in rows.iter_rows(named=True):
         noise = " (noise)" if row["top1_within_noise"] and row["top1_regret"] else ""
         table.add_row(
-            row["case"] or "held-out mixed Programs",
+            _programs_of(row["case"], row["direction"]),
             str(row["n"]),
             str(row["rounds"]),
             percent(row["median_rel_error"]),
@@ -170,6 +175,13 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
             percent(row["top1_regret"]) + noise,
         )
     return table
+
+
+def _programs_of(case: str | None, direction: str | None) -> str:
+    """The direction is told where it is not forward."""
+    if case is None:
+        return "held-out mixed Programs"
+    return case if direction == "forward" else f"{case}\n{direction}"
 
 
 def _correlation(value: float | None) -> str:
@@ -197,7 +209,7 @@ def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[Re
         name, style = _marked(one.strategy, one.role), "bold" if one.role == "yours" else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
-        ratio_text = _times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING
+        ratio_text = times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING
         by_time.add_row(name, measured, ratio_text, style=style)
     priced = next((one.price for one in found if one.price and one.price.us), None)
     if priced is not None and priced.us and priced.low_us is not None and priced.high_us is not None:

@@ -1,20 +1,26 @@
-"""`overlayccl summary`: what a run found, per Problem and Case, and how right the model was."""
+"""`overlayccl summary`: what a run deploys and what that is worth, and how right the model was."""
 
 import argparse
 from typing import Any
 
 import polars as pl
+from rich.console import Console
 
 from overlayccl_core.cli.context import context
-from overlayccl_core.cli.render import console, summary_parts
+from overlayccl_core.cli.deployed_table import deployed_parts
+from overlayccl_core.cli.render import case_parts, console, machine_parts
+from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.summary import SUMMARY
+
+WIDEST = 100  # columns: a run ends with these tables, wherever it is watched
 
 
 def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser("summary", help="the results of the last run")
+    parser.add_argument("--all", action="store_true", help="every candidate of every Case, too")
     parser.set_defaults(run=run)
 
 
@@ -24,11 +30,19 @@ def run(arguments: argparse.Namespace) -> int:
     summary = where.table(SUMMARY, "summary")
     if summary is None:
         raise ValueError(f"{where.results}: no summary yet: run snakemake --profile local all")
-    problems = summary["problem"].unique(maintain_order=True)
-    found = [
-        where.table(FIDELITY, name) for name in ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
-    ]
-    probes = where.table(PROBES, "probes")
-    for part in summary_parts(summary, pl.concat([f for f in found if f is not None]), probes):
-        console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+    problems = list(summary["problem"].unique(maintain_order=True))
+    choices = {
+        p: found for p in problems if (found := where.table(CHOICE, f"problems/{p}/choice")) is not None
+    }
+    names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
+    fidelity = pl.concat([found for name in names if (found := where.table(FIDELITY, name)) is not None])
+    if arguments.all:
+        for part in case_parts(summary):
+            console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+    screen = Console(width=min(console().width, WIDEST))
+    for part in (
+        *machine_parts(summary, fidelity, where.table(PROBES, "probes")),
+        *deployed_parts(choices),
+    ):
+        screen.print(part, highlight=False)
     return 0

@@ -191,7 +191,7 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
         {**common, "candidate": "found-0123abcd", "role": "found", "chosen": True, **figures, **steps},
     ]
     write(SUMMARY, rows, root / "results/local/summary.parquet")
-    done = overlayccl(root, "summary")
+    done = overlayccl(root, "summary", "--all")
     assert done.returncode == 0, done.stderr
     for part in (
         "uniform_a2a/n4-64KiB-f32",

@@ -1,4 +1,4 @@
-"""The bench table on real ranks: which seeds are timed, and how often."""
+"""The bench table on real ranks: what is timed, and how often."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,49 +7,50 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.problems import uniform_a2a
 from overlayccl_core.settings import read
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table
 from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
 from tests.backends.batches import deployment
 
 QUICK = read()
 QUICK = replace(QUICK, bench=replace(QUICK.bench, seconds=2.0, minimum_rounds=2, maximum_rounds=2))
 
 
-def seeds(path: Path) -> pl.DataFrame:
-    """Forward and backward seeds of a small uniform_a2a on 2 ranks, and one of them under a second name."""
+def shortlist(path: Path) -> pl.DataFrame:
+    """Forward and backward seeds of a small uniform_a2a on 2 ranks, every Program once."""
     case = uniform_a2a.case({"chunk": 4, "width": 8}, ranks=2, ranks_per_node=2)
-    rows = [row for problem in catalog.directions(case) for row in seed_rows(problem, None, None)]
-    native = next(row for row in rows if (row["direction"], row["strategy"]) == ("forward", "native"))
-    return table.write(SEEDS, [*rows, {**native, "strategy": "native_again"}], path / "seeds.parquet")
+    found = {}
+    for problem in catalog.directions(case):
+        for row in seed_rows(problem, None, None):
+            if row["equivalence"] == "pass":
+                listed = {"candidate": row["strategy"], "why": ["seed"], "source": "seed", "family": None}
+                found.setdefault(
+                    (row["direction"], row["program"]),
+                    {c.name: (row | listed)[c.name] for c in SHORTLIST.columns},
+                )
+    return table.write(SHORTLIST, list(found.values()), path / "shortlist.parquet")
 
 
 @pytest.mark.ranks
-def test_proven_forward_seeds_are_timed_and_equal_programs_once(tmp_path: Path) -> None:
+def test_both_directions_are_timed_in_one_launch(tmp_path: Path) -> None:
     said: list[str] = []
-    found = bench.run(deployment(2), QUICK, seeds(tmp_path), tmp_path, progress=said.append)
+    listed = shortlist(tmp_path)
+    found = bench.run(deployment(2), QUICK, listed, tmp_path, progress=said.append)
     frame = table.write(BENCH, found["bench"], tmp_path / "bench.parquet")
-    assert set(frame["direction"]) == {"forward"}
-    assert {"developer", "gather_slice", "native", "native_again", "permute_ring"} <= set(frame["strategy"])
-    samples = dict(zip(frame["strategy"], frame["samples_us"].to_list(), strict=True))
-    assert samples["native"] == samples["native_again"] != samples["gather_slice"]
-    by_launch = frame["foreign_cpu_share"].unique()
-    assert len(by_launch) == 1
+    key = ("case", "direction", "candidate", "program")
+    assert set(frame.select(key).iter_rows()) == set(listed.select(key).iter_rows())
+    assert set(frame["direction"]) == {"forward", "backward"}
+    assert len(frame.select("launch", "foreign_cpu_share").unique()) == 1
+    assert frame["samples_us"].list.len().min() >= 2
 
 
-def test_what_is_not_proven_is_not_timed(tmp_path: Path) -> None:
-    rows = seeds(tmp_path).to_dicts()
-    for row in rows:
-        if row["strategy"] == "gather_slice":
-            row["equivalence"] = "unproven"
-        if row["strategy"] == "developer":
-            row["legality"] = "fail"
-    names = {row["strategy"] for row in bench.to_be_timed(rows)}
-    assert "native" in names and not names & {"gather_slice", "developer"}
-    unproven = pl.DataFrame(rows).with_columns(equivalence=pl.lit("unproven"))
-    with pytest.raises(ValueError, match="legal and proven"):
-        bench.run(deployment(2), QUICK, unproven, tmp_path, progress=str)
+def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:
+    listed = shortlist(tmp_path)
+    jobs = bench.jobs_of(listed.iter_rows(named=True), emit)
+    assert len({job.key for job in jobs.values()}) == listed.height
+    assert jobs[tuple(listed.select(bench.KEY).row(0))].program.digest == listed["program"][0]

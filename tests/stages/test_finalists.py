@@ -71,7 +71,7 @@ def test_a_lossy_candidate_stands_behind_all_others_and_only_where_a_model_can_j
     for trained in ((), (case,)):
         found = arms(flow, quick, trained)
         assert "bf16_on_the_wire" not in {row["candidate"] for row in found.values()}
-    impossible = {name: 0.001 for name in names - {"bf16_on_the_wire", "developer"}}
+    impossible = {name: 1e-7 for name in names - {"bf16_on_the_wire", "developer"}}
     assert arms(flow, impossible, (case,))["finalist_2"]["candidate"] == "bf16_on_the_wire"
     assert "finalist_2" not in arms(flow, impossible)
 

@@ -145,7 +145,7 @@ def test_what_is_not_applicable_is_listed_unmeasured(flow: SimpleNamespace) -> N
 
 def test_a_time_below_the_floor_is_invalid_and_no_win(flow: SimpleNamespace) -> None:
     bench = flow.bench.with_columns(
-        samples_us=pl.when(pl.col("strategy") == "native")
+        samples_us=pl.when(pl.col("candidate") == "native")
         .then(pl.col("samples_us").list.eval(pl.element() * 0.01))
         .otherwise(pl.col("samples_us"))
     )

@@ -11,9 +11,11 @@ import yaml
 
 from overlayccl_core.digest import closure
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
+from overlayccl_core.tables.verdicts import VERDICTS
 from tests.workflow.repository import copy_to, snakemake
 from workflow_scripts.pipeline import prepare
 
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.ranks
 
 SMALL = {
     "problems": ["tp_mlp"],
+    "models": ["tiny"],
     "cases": {
         "tp_mlp": [{"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}],
         "uniform_a2a": [{"payload": "1KiB"}],
@@ -37,8 +40,32 @@ SMALL = {
     },
     "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 4},
     "fit": {"bootstraps": 4, "ridge": 0.02, "seed": 0},
+    "train": {
+        "launches": 2,
+        "seconds": 3,
+        "minimum_steps": 2,
+        "maximum_steps": 4,
+        "loss_steps": 8,
+        "loss_seeds": 2,
+    },
 }
-RULES = {"selftest", "probe", "fit", "cases", "seed", "price", "bench", "compare", "summary"}
+TINY = {
+    "workload": "llama",
+    "parallelism": "tensor",
+    "width": 16,
+    "hidden": 32,
+    "layers": 1,
+    "heads": 4,
+    "sequence": 8,
+    "batch": 1,
+    "vocabulary": 256,
+    "microbatches": [2],
+    "loss_microbatches": 2,
+}
+RULES = {
+    *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
+    *("finalists", "train", "choose", "summary", "report"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +74,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_to(tmp_path_factory.mktemp("repository"))
     file = root / "config" / "config.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
+    (root / "config" / "models" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
     shutil.copy(root / "tests" / "workflow" / "tracing.py", root / "sitecustomize.py")
     done = snakemake(root, "--profile", "local", "all")
     assert done.returncode == 0, done.stderr
@@ -64,8 +92,21 @@ def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
         p.relative_to(results).as_posix() for p in results.rglob("*.parquet") if ".partial" not in p.parts
     }
     deployment = ("selftest", "capabilities", "probes", "theta", "fidelity", "summary")
-    problem = ("cases", "seeds", "prices", "bench", "fidelity")
-    assert {f"{t}.parquet" for t in deployment} | {f"problems/tp_mlp/{t}.parquet" for t in problem} <= tables
+    problem = (
+        "cases",
+        "seeds",
+        "prices",
+        "shortlist",
+        "bench",
+        "finalists",
+        "fidelity",
+        "verdicts",
+        "choice",
+    )
+    search, train = ("sketches", "candidates"), ("steps", "stamps")
+    wanted = {f"{t}.parquet" for t in deployment} | {f"problems/tp_mlp/{t}.parquet" for t in problem}
+    wanted |= {f"problems/tp_mlp/search/offline/{t}.parquet" for t in search}
+    assert wanted | {f"train/tiny/{t}.parquet" for t in train} <= tables
     for table in tables:
         sidecar = json.loads((results / table).with_suffix(".sidecar.json").read_text())
         assert sidecar["table"].endswith(table)
@@ -84,10 +125,27 @@ def test_measurements_are_of_one_machine_and_every_strategy_has_a_row(finished: 
     assert set(probes["role"]) == {"structured", "mixed", "heldout"}
     summary = read(SUMMARY, results / "summary.parquet")
     measured = summary.filter(pl.col("measured_us").is_not_null())
-    assert set(bench["strategy"]) == set(measured["strategy"])
+    assert set(bench["candidate"]) <= set(measured["candidate"])
+
+
+def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
+    results = finished / "results" / "local"
+    choice = read(CHOICE, results / "problems/tp_mlp/choice.parquet")
+    assert choice.height == 3  # the model's two sites, and the Case of the configuration
+    assert choice["trained_in"].to_list().count("tiny m2") == 2
+    verdicts = read(VERDICTS, results / "problems/tp_mlp/verdicts.parquet")
+    assert set(verdicts["gate"]) == {"legality", "equivalence", "bench", "training", "choice"}
+    training = verdicts.filter((pl.col("gate") == "training") & pl.col("model").is_not_null())
+    right = training.filter(~pl.col("reason").is_in(["ok", "not_faster", "slower", "not_measured"]))
+    assert right.is_empty(), right["message"].to_list()
+    module = (results / "deploy/tp_mlp.py").read_text()
+    record = json.loads((results / "deploy/tp_mlp.json").read_text())
     shown = (finished / "shown.txt").read_text()
-    for strategy in measured["strategy"]:
-        assert strategy in shown
+    for row in choice.iter_rows(named=True):
+        assert row["case"] in module and row["candidate"] in module
+        assert row["candidate"][:20] in shown
+    assert [one["case"] for one in record["choice"]] == choice["case"].to_list()
+    assert "tp_mlp: deployed" in shown
 
 
 def test_a_second_run_does_nothing(finished: Path) -> None:
@@ -109,7 +167,8 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
     assert {name.partition("-")[0] for name in traced} == RULES
     for name, loaded in traced.items():
         rule, _, problem = name.partition("-")
-        plugins = pipeline.plugins(rule, problem or None)
+        model = problem if rule == "train" else None
+        plugins = pipeline.plugins(rule, None if model else problem or None, model)
         covered = {p.relative_to(finished).as_posix() for p in closure(rule, *plugins, root=finished)}
         assert f"workflow_scripts/{rule}.py" in loaded
         assert not loaded - covered, f"{name} loaded what its digest does not cover"

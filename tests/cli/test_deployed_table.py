@@ -1,0 +1,51 @@
+"""What a run ends with: what is deployed, what it is worth over whom, in at most 100 columns."""
+
+import io
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+
+from overlayccl_core.cli.deployed_table import deployed_parts
+from overlayccl_core.tables.choice import CHOICE
+
+STEP = {
+    **{"step_speedup": 6.213, "step_speedup_low": 5.9, "step_speedup_high": 6.5},
+    **{"step_gain": 1.214, "step_gain_low": 1.16, "step_gain_high": 1.3, "best_other": "hand_bundled"},
+}
+BENCH = {"speedup": 10.5, "speedup_low": 9.25, "speedup_high": 11.75}
+
+
+def shown(*rows: dict[str, Any]) -> str:
+    fixed = {"case": "tp_mlp/n4-m8-l8-256KiB-f32", "direction": "forward", "arm": "finalist_1"}
+    fixed |= {"candidate": "all_to_all_of_copies", "reason": "passes"}
+    whole = [{**{c.name: None for c in CHOICE.columns}, **fixed, **row} for row in rows]
+    console = Console(width=100, file=io.StringIO())
+    for part in deployed_parts({"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}):
+        console.print(part, highlight=False)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_gains_over_developer_and_over_the_best_other_arm_have_intervals() -> None:
+    text = shown(STEP | BENCH)
+    assert "6.21 (5.90..6.50)" in text and "1.21 (1.16..1.30)" in text and "hand_bundled" in text
+    assert "10.50" not in text  # where there are steps, they are what counts
+
+
+def test_without_a_model_the_bench_is_shown_and_named() -> None:
+    text = shown(BENCH)
+    assert "bench" in text and "10.50 (9.25..11.75)" in text
+
+
+def test_the_reason_is_told_where_no_first_finalist_is_deployed() -> None:
+    assert "passes" not in shown(STEP)
+    text = shown(STEP, {"arm": "developer", "reason": "nothing beats the baseline", "direction": "backward"})
+    assert "n4-m8-l8-256KiB-f32 backward: nothing beats the baseline" in text
+
+
+def test_long_names_stay_inside_100_columns_and_are_whole() -> None:
+    long = {"case": "tp_mlp/n4-m8-l8-256KiB-entry-f32", "candidate": "simplified_transpose_of_permute_ring"}
+    text = shown({**long, **STEP, "best_other": "single_graph", "direction": "backward"})
+    assert max(map(len, text.splitlines())) <= 100
+    cells = [line[:60] for line in text.splitlines()]
+    assert "simplified_transpose_o" in text and any("f_permute_ring" in cell for cell in cells)

@@ -1,0 +1,42 @@
+"""How long the phases of a run took."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.repository import ROOT, python
+from workflow_scripts.phases import phases, seconds_of, text
+
+
+def benchmark(folder: Path, name: str, seconds: float) -> Path:
+    file = folder / f"{name}.tsv"
+    file.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:01\t12.3\n")
+    return file
+
+
+def test_jobs_of_a_rule_are_one_phase_and_the_slowest_comes_first(tmp_path: Path) -> None:
+    names = {"bench-tp_mlp": 60.2, "bench-grad_ar": 30.0, "probe": 170.0, "search-tp_mlp-offline": 5.0}
+    found = phases(benchmark(tmp_path, name, seconds) for name, seconds in names.items())
+    assert list(found) == ["probe", "bench", "search"]
+    assert found["bench"] == {"grad_ar": 30.0, "tp_mlp": 60.2}
+    shown = text(found)
+    assert "bench         90   grad_ar 30, tp_mlp 60" in shown and "probe        170" in shown
+
+
+def test_jobs_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    old = benchmark(tmp_path / "logs", "probe", 170.0)
+    benchmark(tmp_path / "logs", "fit", 2.0)
+    os.utime(old, (1000, 1000))
+    done = python(ROOT, "-m", "workflow_scripts.phases", "--results", str(tmp_path), "--since", "2000")
+    assert done.returncode == 0, done.stderr
+    assert "fit" in done.stdout and "probe" not in done.stdout
+    nothing = python(ROOT, "-m", "workflow_scripts.phases", "--results", str(tmp_path), "--since", str(2**40))
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("nothing\n")
+    with pytest.raises(ValueError, match="no benchmark file"):
+        seconds_of(tmp_path / "x.tsv")

@@ -1,0 +1,119 @@
+"""Synthetic cost models, and searches on them."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from overlayccl_core import catalog, searches
+from overlayccl_core.costmodel.features import Column, Features, features
+from overlayccl_core.costmodel.price import Price
+from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.gates.equivalence import lossy_bound_of
+from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.recipe import replay
+from overlayccl_core.search.archive import Base
+from overlayccl_core.search.candidate import Source
+from overlayccl_core.search.judge import Judge, Pricing, Prover
+from overlayccl_core.search.loop import Found, Seeker
+from overlayccl_core.searches import Search
+from overlayccl_core.stages.seed import seeds_of
+
+OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")
+Cost = Callable[[Column], float]
+_GROUPS = re.compile(r"(node|network)\d*")
+
+
+def plain(column: Column) -> float:
+    """Every collective costs 1000 us and its bytes, half of that beside others; local work costs little."""
+    if column.increment:
+        return 0.0
+    if column.unit != "us":
+        return 1e-3 if "alone" in column.name or "together" in column.name else 1e-4
+    return 500.0 if "together" in column.name else 1000.0 if "alone" in column.name else 5.0
+
+
+def favouring(kind: str) -> Cost:
+    """`plain`, but one kind of collective is a hundred times as quick to call."""
+    return lambda column: plain(column) / (100 if column.name.startswith(f"{kind}.") else 1)
+
+
+def at_random(seed: int) -> Cost:
+    """Coefficients that span a factor of 100; those of a group do not depend on its size."""
+
+    def cost(column: Column) -> float:
+        name = _GROUPS.sub(r"\1", column.name)
+        random = np.random.default_rng([seed, *name.encode()])
+        return float(plain(column) * 10 ** random.uniform(-1, 1))
+
+    return cost
+
+
+def us_of(found: Features, cost: Cost) -> float:
+    """What counted features cost."""
+    return sum(amount * cost(column) for column, amount in found.items())
+
+
+def pricing_of(cost: Cost) -> Pricing:
+    """Prices by such a model."""
+
+    def price(program: Program) -> Price:
+        us = us_of(features(program), cost)
+        return Price(us=us, low_us=us, high_us=us, terms={})
+
+    return price
+
+
+def theta_of(programs: Iterable[Program], cost: Cost) -> Theta:
+    """A Theta with the columns that some Programs need."""
+    columns = sorted({column for program in programs for column in features(program)})
+    return Theta(
+        tuple(
+            Coefficient(column=c, value=cost(c), low=cost(c), high=cost(c), status=Status.FITTED, programs=1)
+            for c in columns
+        ),
+        0.9,
+        1.1,
+        "synthetic",
+    )
+
+
+def bases_of(problem: Problem, *, only_developer: bool = False) -> list[Base]:
+    """The strategies of a Problem's library that have a meaning there."""
+    found = []
+    for seed in seeds_of(problem):
+        try:
+            program = replay(seed.recipe, problem)
+        except NotApplicable:
+            continue
+        source = Source.DEVELOPER if seed.role == "developer" else Source.SEED
+        found.append(Base(program=program, recipe=seed.recipe, source=source))
+    return found[:1] if only_developer else found
+
+
+def seeker_of(
+    problem: Problem,
+    pricing: Pricing,
+    *,
+    search: Search = OFFLINE,
+    clock: Callable[[], float] = lambda: 0.0,
+    **judge: object,
+) -> Seeker:
+    """A search of a Problem; `judge`: capabilities, memory_budget_bytes."""
+    reference = catalog.reference_program(problem)
+    return Seeker(
+        judge=replace(Judge(pricing=pricing), **judge),  # type: ignore[arg-type]
+        prover=Prover(reference=reference, lossy_bound=lossy_bound_of(reference, reference)),
+        search=search,
+        clock=clock,
+    )
+
+
+def found_at(problem: Problem, cost: Cost, *, only_developer: bool = True, **options: object) -> Found:
+    """What a search finds, from developer alone unless told otherwise."""
+    bases = bases_of(problem, only_developer=only_developer)
+    return seeker_of(problem, pricing_of(cost), **options).directly(bases)  # type: ignore[arg-type]

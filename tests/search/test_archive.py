@@ -1,0 +1,172 @@
+"""The archive search: it finds the form that a cost model favours, and nothing that must not be found."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.costmodel.features import Features, features
+from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
+from overlayccl_core.search.archive import Archive, Stop, explore
+from overlayccl_core.search.candidate import SketchOutcome, Source
+from overlayccl_core.search.judge import Judge
+from tests.search.costs import OFFLINE, at_random, bases_of, favouring, found_at, plain, pricing_of, us_of
+from tests.seed_cases import case
+
+FOUR_KIB = {"microbatches": 3, "layers": 2, "shape": [1, 8, 128]}
+TINY = {"microbatches": 2, "layers": 2, "shape": [1, 2, 6]}
+WIDE = 1200  # Programs of a breadth-first closure
+
+
+def tp_mlp(entry: dict[str, object] = FOUR_KIB) -> Problem:
+    return catalog.build(case("tp_mlp", entry))
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_the_primitive_that_is_quick_to_call_is_found_from_developer_alone(kind: Kind) -> None:
+    best = found_at(tp_mlp(), favouring(kind.value)).best
+    assert best is not None
+    assert {x.kind for x in best.program.collectives} == {kind}
+    assert best.recipe.base == "developer"
+
+
+def test_where_all_cost_alike_what_is_written_is_merged_and_kept() -> None:
+    best = found_at(tp_mlp(), plain).best
+    assert best is not None
+    assert [x.kind for x in best.program.collectives] == [Kind.ALL_REDUCE] * 2
+
+
+def closure(problem: Problem) -> Iterator[Features]:
+    """Features of everything that rules reach breadth first, labels included."""
+    rules = [name for name in rule_names() if name != "wire_dtype"]
+    todo = [bases_of(problem)[0].program]
+    seen = {todo[0].value_digest}
+    for program in todo:
+        yield features(program)
+        for step in steps_at(program, rules) if len(seen) < WIDE else ():
+            try:
+                new = apply(program, step)
+            except DoesNotApply:
+                continue
+            if new.value_digest not in seen:
+                seen.add(new.value_digest)
+                todo.append(new)
+
+
+def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
+    problem = tp_mlp(TINY)
+    everything = list(closure(problem))
+    assert len(everything) >= WIDE
+    for seed in range(10):
+        archive = Archive(judge=Judge(pricing=pricing_of(at_random(seed))))
+        explore(archive, bases_of(problem)[:1], OFFLINE, lambda: 0.0, lossy=False)
+        best = min(us_of(features(c.program), at_random(seed)) for c in archive.candidates)
+        assert best <= min(us_of(found, at_random(seed)) for found in everything) * (1 + 1e-9), seed
+
+
+@pytest.mark.parametrize("name", ["tp_mlp", "uniform_a2a", "grad_ar"])
+def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
+    problem = catalog.build(case(name))
+    one, two = found_at(problem, plain), found_at(problem, plain)
+    assert one.stop is Stop.NO_NEW_ELITE
+    assert one.sketches == two.sketches
+    assert [c.program.digest for c in one.candidates] == [c.program.digest for c in two.candidates]
+
+
+@pytest.mark.parametrize(
+    ("stop", "search", "clock"),
+    [
+        (Stop.PROGRAMS, replace(OFFLINE, programs=5), 0.0),
+        (Stop.ROUNDS, replace(OFFLINE, rounds=1), 0.0),
+        (Stop.SECONDS, OFFLINE, 1e9),
+    ],
+)
+def test_a_guard_that_cuts_it_is_named(stop: Stop, search: object, clock: float) -> None:
+    found = found_at(tp_mlp(TINY), plain, search=search, clock=lambda: clock)
+    assert found.stop is stop
+    assert found.best is not None
+
+
+def test_what_is_known_by_its_value_is_counted_as_a_duplicate_and_priced_once() -> None:
+    found = found_at(catalog.build(case("uniform_a2a")), plain, only_developer=False)
+    rules = [c for c in found.candidates if c.source is Source.RULE]
+    assert len({c.program.value_digest for c in rules}) == len(rules)
+    native = catalog.reference_program(catalog.build(case("uniform_a2a"))).value_digest
+    met = [s.outcome for s in found.sketches if s.value_digest == native]
+    assert met.count(SketchOutcome.PROGRAM) == 1
+    assert SketchOutcome.DUPLICATE in met
+
+
+def test_every_program_tells_where_it_comes_from() -> None:
+    found = found_at(tp_mlp(TINY), plain)
+    known = {c.program.value_digest for c in found.candidates}
+    for candidate in found.candidates:
+        assert (candidate.parent is None) == (candidate.source is not Source.RULE)
+        assert candidate.parent is None or candidate.parent in known
+        assert bool(candidate.recipe.steps) == (candidate.source is Source.RULE)
+
+
+def test_fewer_bits_are_invented_only_where_that_is_asked_for() -> None:
+    assert not any(c.lossy for c in found_at(tp_mlp(TINY), plain).candidates)
+    asked = found_at(tp_mlp(TINY), plain, search=replace(OFFLINE, lossy=True))
+    assert any(c.lossy for c in asked.candidates)
+
+
+def test_strategies_in_fewer_bits_are_listed_and_never_the_best() -> None:
+    def half(column: object) -> float:
+        return 0.0 if "cast" in str(column) or "narrow" in str(column) else plain(column)  # type: ignore[arg-type]
+
+    found = found_at(tp_mlp(), half, only_developer=False)
+    assert any(c.lossy for c in found.elites)
+    assert found.best is not None and not found.best.lossy
+
+
+def able(*kinds: Kind) -> Capabilities:
+    """A library that offers some collectives only."""
+    fixed = {"group_size": 4, "dtype": DType.FLOAT32, "payload_bytes": 64, "supported": True}
+    return Capabilities(Capability(operation=k.value, evidence="tried", **fixed) for k in kinds)  # type: ignore[arg-type]
+
+
+def test_what_the_library_cannot_do_is_expanded_and_never_chosen() -> None:
+    only = able(Kind.ALL_GATHER)  # developer's own all_reduce is not there
+    found = found_at(tp_mlp(), favouring("all_to_all"), capabilities=only)
+    assert found.best is not None
+    assert {x.kind for x in found.best.program.collectives} == {Kind.ALL_GATHER}
+    cheaper = [c for c in found.candidates if c.order < found.best.order]
+    assert cheaper and not any(c.feasible for c in cheaper)
+    assert any(s.outcome is SketchOutcome.INFEASIBLE and "not supported" in s.message for s in found.sketches)
+
+
+def test_what_does_not_fit_in_memory_is_never_chosen() -> None:
+    free = found_at(tp_mlp(), favouring("all_to_all")).best
+    assert free is not None
+    budget = int(dict(free.legal.evidence)["peak_bytes"]) - 1
+    tight = found_at(tp_mlp(), favouring("all_to_all"), memory_budget_bytes=budget)
+    assert tight.best is not None and tight.best.program.digest != free.program.digest
+    (same,) = (c for c in tight.candidates if c.program.digest == free.program.digest)
+    assert not same.feasible and same.family.endswith("infeasible")
+
+
+def test_the_winner_is_priced_under_other_labels_too() -> None:
+    def together_dear(column: object) -> float:
+        return plain(column) * (10 if ".together" in str(column) else 1)  # type: ignore[arg-type]
+
+    def bytes_dear(column: object) -> float:  # so dear that buckets pay only if they are in flight together
+        return 0.0 if ".together" in str(column) else plain(column)  # type: ignore[arg-type]
+
+    best = found_at(tp_mlp(TINY), bytes_dear).best
+    assert best is not None and "early" in best.family
+    best = found_at(tp_mlp(TINY), together_dear).best
+    assert best is not None and "early" not in best.family
+
+
+def test_a_family_keeps_its_cheapest_and_it_is_proven() -> None:
+    found = found_at(tp_mlp(TINY), plain)
+    assert len({c.family for c in found.elites}) == len(found.elites)
+    for elite in found.elites:
+        same = [c for c in found.candidates if c.family == elite.family]
+        assert elite.order == min(c.order for c in same)

@@ -1,0 +1,49 @@
+"""Families: what counts in them and what does not."""
+
+from overlayccl_core import catalog
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.apply import Step, apply
+from overlayccl_core.search.family import family_of, has_labels, is_lossy, may_overlap
+from tests.search.costs import bases_of
+from tests.seed_cases import case
+
+SUM = "all_reduce:world:1"
+DROP = ("drop_boundary", SUM, "")
+
+
+def developer() -> Program:
+    return bases_of(catalog.build(case("tp_mlp")))[0].program
+
+
+def after(*steps: Step) -> Program:
+    program = developer()
+    for step in steps:
+        program = apply(program, step)
+    return program
+
+
+def test_a_family_names_kinds_groups_depth_and_labels() -> None:
+    assert family_of(developer(), feasible=True) == "all_reduce:world4:1, several graphs"
+    assert family_of(after(DROP), feasible=True) == "all_reduce:world4:1"
+    assert family_of(after(DROP, ("early_issue", SUM, "")), feasible=True) == "all_reduce:world4:1, early"
+    two = after(DROP, ("reduce_scatter_all_gather", SUM, ""))
+    assert family_of(two, feasible=True) == "reduce_scatter:world4:1 + all_gather:world4:2"
+
+
+def test_buckets_are_no_family_and_what_cannot_run_is_one_of_its_own() -> None:
+    merged, whole = after(DROP, ("merge", SUM, "all")), after(DROP)
+    assert family_of(merged, feasible=True) == family_of(whole, feasible=True)
+    assert family_of(merged, feasible=False) == "all_reduce:world4:1, infeasible"
+
+
+def test_sixteen_bits_are_another_family() -> None:
+    narrow = after(DROP, ("wire_dtype", SUM, "bfloat16"))
+    assert is_lossy(narrow) and not is_lossy(after(DROP))
+    assert family_of(narrow, feasible=True) == "all_reduce:world4:1, lossy"
+
+
+def test_labels_and_what_may_be_in_flight_together() -> None:
+    assert has_labels(developer()) and not has_labels(after(DROP))
+    assert has_labels(after(DROP, ("early_issue", SUM, "")))
+    assert may_overlap(after(DROP))
+    assert not may_overlap(after(DROP, ("merge", SUM, "all")))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,7 @@ Launches = Mapping[tuple[int, int], tuple[float, ...]]
 """(seed, launch) -> us of the steps, in order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Arm:
     """One arm's timed steps at one count of microbatches. quiet: the same without communication."""
 
@@ -29,12 +30,12 @@ class Arm:
         """False for what computes something else: it is shown beside the comparison."""
         return self.name != BIG_BATCH
 
-    @property
+    @cached_property
     def us(self) -> Ratio | None:
         """A step: median over launches of the launch's median, with its interval over launches and steps."""
         return over_launches(self.timed)
 
-    @property
+    @cached_property
     def quiet_us(self) -> Ratio | None:
         """The same of the step without communication."""
         return over_launches(self.quiet)

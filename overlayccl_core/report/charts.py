@@ -6,18 +6,22 @@ figure follows light and dark. Text stays text, and every mark's description bec
 
 import hashlib
 import html
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import altair as alt
 import vl_convert
+from altair.utils.schemapi import debug_mode
 
 WIDE, NARROW = 880, 340  # px: a figure's box on a screen and on a phone, where texts have their own size
 LAYOUT_PX, DRAWN_PX = 13, 12  # room is kept for the widest of the sans-serif fonts that a reader may have
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 class Ink(StrEnum):
@@ -47,14 +51,16 @@ class Figure:
     kind: str = "figure"
 
 
-def figure(title: str, caption: str, build: Callable[[int], Any]) -> Figure:
-    """Draw `build(width)`, a chart that is `width` px wide with its axes."""
-    return Figure(
-        title=title,
-        caption=caption,
-        wide=_svg(build(WIDE), title),
-        narrow=_svg(build(NARROW), title),
-    )
+def named(name: str) -> Any:
+    """The rows that `figure` is given under this name: altair copies what a chart holds again and again."""
+    return alt.NamedData(name=name)
+
+
+def figure(title: str, caption: str, build: Callable[[int], Any], data: Mapping[str, Rows]) -> Figure:
+    """Draw `build(width)`, a chart of `named` data; it gets its width here, with its axes, unless it has panels."""
+    with debug_mode(False):  # no schema is asked while a chart is built: that takes longer than drawing it
+        wide, narrow = (_svg(build(width), width, title, data) for width in (WIDE, NARROW))
+    return Figure(title=title, caption=caption, wide=wide, narrow=narrow)
 
 
 def is_narrow(width: int) -> bool:
@@ -71,58 +77,60 @@ def log_ticks(low: float, high: float) -> list[float]:
     ]
 
 
-def styled(chart: Any, width: int, *, panels: bool = False) -> Any:
-    """The look that all figures share. panels: the chart has several, with widths of their own."""
-    if not panels:
-        chart = chart.properties(width=width, autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
-    axis: dict[str, Any] = {
-        "labelColor": Ink.TEXT.value,
-        "titleColor": Ink.MUTED.value,
-        "gridColor": Ink.GRID.value,
-        "domainColor": Ink.GRID.value,
-        "tickColor": Ink.GRID.value,
-        "labelFontSize": LAYOUT_PX,
-        "titleFontSize": LAYOUT_PX,
-        "titleFontWeight": "normal",
-        "labelLimit": 220,
-        "tickCount": 5 if is_narrow(width) else 8,
+def _look(width: int) -> dict[str, Any]:
+    """Vega-Lite's configuration that all figures share."""
+    text, quiet, line = Ink.TEXT.value, Ink.MUTED.value, Ink.GRID.value
+    return {
+        "background": "transparent",
+        "font": "system-ui, sans-serif",
+        "padding": 4,
+        "view": {"strokeWidth": 0},
+        "axis": {
+            "labelColor": text,
+            "titleColor": quiet,
+            "gridColor": line,
+            "domainColor": line,
+            "tickColor": line,
+            "labelFontSize": LAYOUT_PX,
+            "titleFontSize": LAYOUT_PX,
+            "titleFontWeight": "normal",
+            "labelLimit": 220,
+            "tickCount": 5 if is_narrow(width) else 8,
+        },
+        "legend": {
+            "orient": "top",
+            "direction": "horizontal",
+            "columns": 2 if is_narrow(width) else 5,
+            "labelColor": text,
+            "labelFontSize": LAYOUT_PX,
+            "labelLimit": 260,
+            "symbolStrokeWidth": 2,
+        },
+        "header": {"labelColor": text, "labelFontSize": LAYOUT_PX, "title": None},
+        "text": {"fontSize": LAYOUT_PX},
     }
-    legend: dict[str, Any] = {
-        "orient": "top",
-        "direction": "horizontal",
-        "columns": 2 if is_narrow(width) else 5,
-        "labelColor": Ink.TEXT.value,
-        "titleColor": Ink.MUTED.value,
-        "labelFontSize": LAYOUT_PX,
-        "symbolStrokeWidth": 2,
-        "labelLimit": 260,
-    }
-    return (
-        chart.configure(background="transparent", font="system-ui, sans-serif", padding=4)
-        .configure_view(strokeWidth=0)
-        .configure_axis(**axis)
-        .configure_legend(**legend)
-        .configure_header(labelColor=Ink.TEXT.value, labelFontSize=LAYOUT_PX, title=None)
-        .configure_text(fontSize=LAYOUT_PX)
-    )
 
 
-def _svg(chart: Any, title: str) -> str:
-    text = vl_convert.vegalite_to_svg(
-        chart.to_json(), vl_version=".".join(alt.SCHEMA_VERSION[1:].split(".")[:2])
-    )
-    return adopt(text, title, "f" + hashlib.blake2b(text.encode(), digest_size=4).hexdigest())
+def _svg(chart: Any, width: int, title: str, data: Mapping[str, Rows]) -> str:
+    spec = {**chart.to_dict(validate=False), "datasets": data, "config": _look(width)}
+    if "facet" not in spec:  # its panels have widths of their own
+        spec |= {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
+    version = ".".join(alt.SCHEMA_VERSION[1:].split(".")[:2])
+    text = json.dumps(spec)
+    name = "f" + hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return adopt(vl_convert.vegalite_to_svg(text, vl_version=version), title, name)
 
 
 def adopt(text: str, title: str, name: str) -> str:
-    """An SVG document as a part of a page: scalable, labelled, coloured by the page, its ids its own."""
+    """An SVG document as a part of a page: scalable, labelled, coloured by the page; its ids start with `name`."""
     head = re.search(r"<svg[^>]*>", text)
     box = re.search(r'viewBox="([^"]+)"', text)
     if head is None or box is None:
         raise ValueError(f"figure {title!r}: the renderer gave no SVG with a viewBox (got {text[:80]!r})")
     body = text[head.end() :]
-    body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
-    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
+    for number, old in enumerate(dict.fromkeys(re.findall(r'\bid="([^"]+)"', body))):
+        body = body.replace(f'id="{old}"', f'id="{name}-{number}"')
+        body = body.replace(f"url(#{old})", f"url(#{name}-{number})")
     body = re.sub(
         r'(<(path|text|rect)\b[^>]*aria-label="([^"]*)"[^>]*?)(?:/>|></\2>)',
         r"\1><title>\3</title></\2>",

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, missing, ms
-from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.terms import Explanation, Part, Priced, explanations, term_names
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
@@ -82,22 +82,23 @@ def _figure(found: Explanation) -> Figure:
             scale=alt.Scale(domain=terms, range=[INKS[term].value for term in terms]),
         )
         bars = (
-            alt.Chart(alt.InlineData(values=rows))
+            alt.Chart(named("rows"))
             .mark_bar(height=20)
             .encode(x=x, y=y, color=color, order="n:Q", description="text:N")
         )
         marks = (
-            alt.Chart(alt.InlineData(values=measured))
+            alt.Chart(named("measured"))
             .mark_point(shape="diamond", size=90, filled=False, strokeWidth=2, color=Ink.TEXT.value)
             .encode(x="ms:Q", y=y, description="text:N")
         )
-        return styled((bars + marks).properties(height=alt.Step(30)), width)
+        return alt.layer(bars, marks).properties(height=alt.Step(30))
 
     second = f"; runner-up {found.runner_up.name}" if found.runner_up is not None else ""
     return figure(
         f"{found.case}, {found.direction}: chosen {found.chosen.name}{second}",
         found.reason,
         build,
+        {"rows": rows, "measured": measured},
     )
 
 

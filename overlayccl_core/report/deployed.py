@@ -21,7 +21,7 @@ from overlayccl_core.report.blocks import (
     percent,
     times,
 )
-from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES
@@ -253,18 +253,19 @@ def _phases(tree: Tree) -> Figure:
     most = max(row["s"] for row in rows)
 
     def build(width: int) -> Any:
-        bars = alt.Chart(alt.InlineData(values=rows)).encode(
+        bars = alt.Chart(named("rows")).encode(
             y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150)),
         )
         drawn = bars.mark_bar(color=Ink.BLUE.value, height=13).encode(
             x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * 1.3])), description="text:N"
         )
         labels = bars.mark_text(align="left", dx=5, color=Ink.TEXT.value).encode(x="s:Q", text="label:N")
-        return styled((drawn + labels).properties(height=alt.Step(21)), width)
+        return alt.layer(drawn, labels).properties(height=alt.Step(21))
 
     total = duration(sum(phase.seconds for phase in tree.phases))
     return figure(
         f"{tree.name}: how long each rule ran",
         f"Wall-clock seconds of the last run of each rule; together {total}, though some ran side by side.",
         build,
+        {"rows": rows},
     )

@@ -7,7 +7,7 @@ import altair as alt
 
 from overlayccl_core.report.arms import DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Arm, Run, arm_label
 from overlayccl_core.report.blocks import Block, Text, missing, ms, times
-from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.statistics import Ratio
 
@@ -90,6 +90,7 @@ def blocks(tree: Tree) -> list[Block]:
     return found
 
 
+QUIET = "developer's step without communication"
 READING = (
     "Each bar starts where the one before ended. Schedule: the same library calls without boundaries "
     "between them, in "
@@ -103,15 +104,16 @@ READING = (
 
 def _figure(run: Run, steps: list[Change]) -> Figure:
     order = [step.label for step in steps]
-    developer = run.arms[DEVELOPER]
+    quiet = run.arms[DEVELOPER].quiet_us
+    rows = [_row(step) for step in steps]
+    floor = [{"start": quiet.value / 1e3, "text": QUIET}] if quiet is not None else []
 
     def build(width: int) -> Any:
-        rows = [_row(step, short=is_narrow(width)) for step in steps]
         most = max(row["end"] for row in rows) * (1.65 if is_narrow(width) else 1.35)
         y = alt.Y(
             "change:N", title=None, sort=order, axis=alt.Axis(labelLimit=110 if is_narrow(width) else 220)
         )
-        bars = alt.Chart(alt.InlineData(values=rows)).encode(y=y)
+        bars = alt.Chart(named("rows")).encode(y=y)
         drawn = bars.mark_bar(height=22).encode(
             x=alt.X("start:Q", title="step time, ms", scale=alt.Scale(domain=[0, most])),
             x2="end:Q",
@@ -125,33 +127,28 @@ def _figure(run: Run, steps: list[Change]) -> Figure:
             ),
             description="text:N",
         )
-        labels = bars.mark_text(align="left", dx=6, color=Ink.TEXT.value, fontSize=12).encode(
-            x="right:Q", text="label:N"
+        labels = bars.mark_text(align="left", dx=6, color=Ink.TEXT.value).encode(
+            x="right:Q", text="short:N" if is_narrow(width) else "label:N"
         )
-        layers = drawn + labels
-        if developer.quiet_us is not None:
-            floor = [
-                {"start": developer.quiet_us.value / 1e3, "text": "developer's step without communication"}
-            ]
-            layers += (
-                alt.Chart(alt.InlineData(values=floor))
-                .mark_rule(strokeDash=[4, 3], color=Ink.TEXT.value, strokeWidth=1.5)
-                .encode(x="start:Q", description="text:N")
-            )
-        return styled(layers.properties(height=alt.Step(38)), width)
+        line = (
+            alt.Chart(named("floor"))
+            .mark_rule(strokeDash=[4, 3], color=Ink.TEXT.value, strokeWidth=1.5)
+            .encode(x="start:Q", description="text:N")
+        )
+        return alt.layer(drawn, labels, line).properties(height=alt.Step(38))
 
     return figure(
         f"{run.name}: from developer's step to {arm_label(run.chosen or '')}'s",
-        "Dashed: developer's step without communication, the part of it that no collective has to answer for.",
+        f"Dashed: {QUIET}, the part of it that no collective has to answer for.",
         build,
+        {"rows": rows, "floor": floor},
     )
 
 
-def _row(step: Change, *, short: bool) -> dict[str, Any]:
+def _row(step: Change) -> dict[str, Any]:
     change = step.to_us - step.from_us
-    label = ms(step.to_us) if step.whole else f"{'+' if change > 0 else '-'}{ms(abs(change))}"
-    if step.ratio is not None:
-        label += f", {times(step.ratio).partition(' ')[0] if short else times(step.ratio)}"
+    head = ms(step.to_us) if step.whole else f"{'+' if change > 0 else '-'}{ms(abs(change))}"
+    label = head if step.ratio is None else f"{head}, {times(step.ratio)}"
     return {
         "change": step.label,
         "start": step.from_us / 1e3,
@@ -159,5 +156,6 @@ def _row(step: Change, *, short: bool) -> dict[str, Any]:
         "right": max(step.from_us, step.to_us) / 1e3,
         "effect": "whole step" if step.whole else "slower by" if change > 0 else "faster by",
         "label": label,
+        "short": label.partition(" (")[0],
         "text": f"{step.label}: {label}",
     }

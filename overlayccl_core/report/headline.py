@@ -20,7 +20,7 @@ from overlayccl_core.report.blocks import (
     spread,
     times,
 )
-from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
 
 TRAIN = "Train with: snakemake --profile local all"
@@ -146,10 +146,10 @@ def _figure(run: Run) -> Figure:
                 range=[Ink.BLUE.value, Ink.ORANGE.value, Ink.GREY.value],
             ),
         )
-        data = alt.InlineData(values=rows)
+        data = named("rows")
         bars = alt.Chart(data).mark_bar(opacity=0.28, height=18).encode(x=x, y=y, color=color)
         ticks = (
-            alt.Chart(alt.InlineData(values=single))
+            alt.Chart(named("single"))
             .mark_tick(color=Ink.MUTED.value, thickness=1, size=14, opacity=0.8)
             .encode(x=x, y=y, description="text:N")
         )
@@ -160,11 +160,11 @@ def _figure(run: Run) -> Figure:
             .encode(x=x, y=y, color=color, description="text:N")
         )
         hollow = (
-            alt.Chart(alt.InlineData(values=quiet))
+            alt.Chart(named("quiet"))
             .mark_point(shape="diamond", size=70, filled=False, strokeWidth=2, color=Ink.TEXT.value)
             .encode(x=x, y=y, description="text:N")
         )
-        return styled((bars + ticks + whiskers + points + hollow).properties(height=alt.Step(34)), width)
+        return alt.layer(bars, ticks, whiskers, points, hollow).properties(height=alt.Step(34))
 
     return figure(
         f"{run.name}: time of a training step by arm",
@@ -174,6 +174,7 @@ def _figure(run: Run) -> Figure:
         "communicating can "
         "go below.",
         build,
+        {"rows": rows, "single": single, "quiet": quiet},
     )
 
 

@@ -14,10 +14,12 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing, ms, percent
-from overlayccl_core.report.charts import Figure, Ink, figure, log_ticks, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, log_ticks, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.theta import THETA
 
@@ -64,43 +66,50 @@ def blocks(tree: Tree) -> list[Block]:
 
 
 def points(tree: Tree) -> list[Point]:
-    """Every held-out Program and every benched candidate that has a price by this run's theta."""
+    """Every held-out Program, priced by this run's theta, and every benched candidate with the price it was given."""
+    return [*_heldout(tree), *_benched(tree)]
+
+
+def _heldout(tree: Tree) -> Iterator[Point]:
     theta, fidelity = tree.table(THETA, "theta"), tree.table(FIDELITY, "fidelity")
-    if theta is None or fidelity is None:
-        return []
+    probes = tree.table(PROBES, "probes")
+    if theta is None or fidelity is None or probes is None:
+        return
     model = Theta.from_rows(
         theta.iter_rows(named=True),
         residual_low=fidelity["residual_low"][0],
         residual_high=fidelity["residual_high"][0],
     )
-    found: list[Point] = []
-    probes = tree.table(PROBES, "probes")
-    if probes is not None:
-        found += _priced(
-            probes.filter(pl.col("role") == "heldout"), model, lambda row: (row["probe"], HELD_OUT)
-        )
+    rows = probes.filter(pl.col("role") == "heldout")
+    measured = measurements(rows.iter_rows(named=True))
+    for row in rows.unique("program", keep="first", maintain_order=True).iter_rows(named=True):
+        us = price(loads(row["program_json"]), model).us
+        if us and row["program"] in measured:
+            found = measured[row["program"]]
+            yield Point(name=row["probe"], group=HELD_OUT, predicted_us=us, measured=found)
+
+
+def _benched(tree: Tree) -> Iterator[Point]:
+    prices, candidates = tree.of_problems(PRICES), tree.of_searches(CANDIDATES)
+    key = ("case", "direction", "program")
+    predicted = {
+        tuple(row[name] for name in key): row["predicted_us"]
+        for frame in (prices, candidates)
+        if frame is not None
+        for row in frame.select(*key, "predicted_us").iter_rows(named=True)
+    }
     bench = tree.of_problems(BENCH)
-    if bench is not None:
-        found += _priced(
-            bench,
-            model,
-            lambda row: (
-                f"{row['candidate']}, {row['case']}, {row['direction']}",
-                row["case"].partition("/")[0],
-            ),
-        )
-    return found
-
-
-def _priced(frame: pl.DataFrame, theta: Theta, named: Any) -> Iterator[Point]:
-    measured = measurements(frame.iter_rows(named=True))
-    for row in frame.unique("program", keep="first", maintain_order=True).iter_rows(named=True):
-        if row["program"] not in measured:
-            continue
-        us = price(loads(row["program_json"]), theta).us
-        if us is not None and us > 0:
-            name, group = named(row)
-            yield Point(name=name, group=group, predicted_us=us, measured=measured[row["program"]])
+    for (case, direction), rows in (
+        bench.group_by("case", "direction", maintain_order=True) if bench is not None else ()
+    ):
+        measured = measurements(rows.iter_rows(named=True))
+        names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
+        for program, found in measured.items():
+            us = predicted.get((case, direction, program))
+            if us:
+                name = f"{names[program]}, {case}, {direction}"
+                group = str(case).partition("/")[0]
+                yield Point(name=name, group=group, predicted_us=us, measured=found)
 
 
 def _reading(found: Iterable[Point]) -> Text:
@@ -143,17 +152,17 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
         axis = alt.Axis(values=log_ticks(*ends))
         x = alt.X("x:Q", scale=scale, title=MEASURED, axis=axis)
         area = (
-            alt.Chart(alt.InlineData(values=band))
+            alt.Chart(named("band"))
             .mark_area(color=Ink.MUTED.value, opacity=0.22, clip=True)
             .encode(x=x, y=alt.Y("low:Q", scale=scale, title=PREDICTED, axis=axis), y2="high:Q")
         )
         line = (
-            alt.Chart(alt.InlineData(values=band))
+            alt.Chart(named("band"))
             .mark_line(color=Ink.MUTED.value, strokeWidth=1)
             .encode(x=x, y=alt.Y("same:Q", title=PREDICTED, axis=axis))
         )
         dots = (
-            alt.Chart(alt.InlineData(values=rows))
+            alt.Chart(named("rows"))
             .mark_point(filled=True, size=45, opacity=0.8)
             .encode(
                 x=alt.X("measured:Q", scale=scale, title=MEASURED, axis=axis),
@@ -180,13 +189,14 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
                 description="text:N",
             )
         )
-        return styled((area + line + dots).properties(height=min(width, 460) - 60), width)
+        return alt.layer(area, line, dots).properties(height=min(width, 460) - 60)
 
     return figure(
         f"{tree.name}: predicted against measured time of a call",
         f"Every dot is a Program; on the line the prediction is right. Grey band: the repeat error, "
         f"{percent(repeat)} either way. Held-out Programs were drawn at random and never used in the fit.",
         build,
+        {"band": band, "rows": rows},
     )
 
 

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
-from overlayccl_core.report.charts import Figure, Ink, figure, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
@@ -77,8 +77,8 @@ def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
     inks = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW)
 
     def build(width: int) -> Any:
-        chart = (
-            alt.Chart(alt.InlineData(values=rows))
+        return (
+            alt.Chart(named("rows"))
             .mark_bar(height=18)
             .encode(
                 y=alt.Y("outcome:N", title=None, sort=list(OUTCOMES.values()), axis=alt.Axis(labelLimit=170)),
@@ -94,12 +94,12 @@ def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
             )
             .properties(height=alt.Step(26))
         )
-        return styled(chart, width)
 
     return figure(
         f"{tree.name}: what became of the searches' proposals",
         "Counts of proposals by outcome; colours are the problems.",
         build,
+        {"rows": rows},
     )
 
 

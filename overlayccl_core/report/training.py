@@ -10,7 +10,7 @@ import polars as pl
 
 from overlayccl_core.report.arms import BIG_BATCH, DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
-from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, styled
+from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STEPS
 
@@ -104,8 +104,8 @@ def _steps_figure(run: Run) -> Figure:
     def build(width: int) -> Any:
         columns = min(panels, 2 if is_narrow(width) else 5)
         color, dash = _colors(arms)
-        chart = (
-            alt.Chart(alt.InlineData(values=rows))
+        return (
+            alt.Chart(named("rows"))
             .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14))
             .encode(
                 x=alt.X("step:Q", title="timed step", axis=alt.Axis(tickCount=3, format="d")),
@@ -121,7 +121,6 @@ def _steps_figure(run: Run) -> Figure:
             .properties(width=(width - 62) // columns - 20, height=130)
             .facet(facet=alt.Facet("launch:N", title=None), columns=columns)
         )
-        return styled(chart, width, panels=True)
 
     return figure(
         f"{run.name}: step times over steps, launch by launch",
@@ -129,6 +128,7 @@ def _steps_figure(run: Run) -> Figure:
         "step by step, so "
         "what disturbs one disturbs all. ms of the slowest rank, optimizer included.",
         build,
+        {"rows": rows},
     )
 
 
@@ -160,8 +160,8 @@ def _loss_figure(name: str, found: Losses) -> Figure:
 
     def build(width: int) -> Any:
         color, dash = _colors(list(found.arms))
-        chart = (
-            alt.Chart(alt.InlineData(values=rows))
+        return (
+            alt.Chart(named("rows"))
             .mark_line(strokeWidth=1.6, opacity=0.75)
             .encode(
                 x=alt.X("step:Q", title="step"),
@@ -172,7 +172,6 @@ def _loss_figure(name: str, found: Losses) -> Figure:
             )
             .properties(height=220)
         )
-        return styled(chart, width)
 
     seeds = count(len(found.arms[DEVELOPER]), "seed")
     return figure(
@@ -181,6 +180,7 @@ def _loss_figure(name: str, found: Losses) -> Figure:
         "one seed see "
         "the same parameters and batches, so their lines should lie on each other.",
         build,
+        {"rows": rows},
     )
 
 
@@ -197,8 +197,8 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
 
     def build(width: int) -> Any:
         color, _ = _colors(arms)
-        chart = (
-            alt.Chart(alt.InlineData(values=rows))
+        return (
+            alt.Chart(named("rows"))
             .mark_point(filled=True, size=22, opacity=0.8)
             .encode(
                 x=alt.X("step:Q", title="step"),
@@ -213,7 +213,6 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
             )
             .properties(height=180)
         )
-        return styled(chart, width)
 
     return figure(
         f"{name}: how far an arm's loss is from developer's at the same seed",
@@ -221,6 +220,7 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
         "differ in the "
         "last digits, and training lets that grow.",
         build,
+        {"rows": rows},
     )
 
 

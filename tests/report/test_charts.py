@@ -5,17 +5,17 @@ import re
 import altair as alt
 import pytest
 
-from overlayccl_core.report.charts import NARROW, WIDE, Ink, adopt, figure, log_ticks, styled
+from overlayccl_core.report.charts import NARROW, WIDE, Ink, adopt, figure, log_ticks, named
 
 
 def drawn(title: str, ms: float) -> str:
     rows = [{"arm": "a", "ms": ms, "text": f"{ms} ms"}]
 
     def build(width: int) -> alt.Chart:
-        marks = alt.Chart(alt.InlineData(values=rows)).mark_point(clip=True, color=Ink.BLUE.value)
-        return styled(marks.encode(x="ms:Q", y="arm:N", description="text:N"), width)
+        marks = alt.Chart(named("rows")).mark_point(clip=True, color=Ink.BLUE.value)
+        return marks.encode(x="ms:Q", y="arm:N", description="text:N")
 
-    found = figure(title, "", build)
+    found = figure(title, "", build, {"rows": rows})
     assert f'viewBox="0 0 {WIDE} ' in found.wide and f'viewBox="0 0 {NARROW} ' in found.narrow
     return found.wide
 

@@ -71,7 +71,7 @@ ROWS = [
     ),
     Row(
         "a column of the verdicts",
-        AFTER_TRAINING - {"summary"},
+        AFTER_TRAINING,
         new_column("verdicts", "*VERDICT_COLUMNS,\n"),
     ),
     Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
@@ -142,7 +142,7 @@ ROWS = [
     Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
     Row(
         "a feature of the cost model, the shortlists equal",
-        set(),
+        {"report"},  # it draws the terms of prices
         appended(f"{CORE}/costmodel/features.py"),
         shortlists=True,
     ),

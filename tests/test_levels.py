@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "models": set[str](),
     "searches": set[str](),
     "workloads": {"problems", "models"},
+    "configured_cases": {"catalog", "deployments", "models", "program", "settings"},
     "probes": {"program", "deployments"},
     "costmodel": {"program", "deployments", "statistics"},
     "gates": {"program", "problems", "deployments", "statistics"},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog, loader
+from overlayccl_core.configured_cases import cases_of, cases_of_model
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.deployments.deployment import load as load_deployment
 from overlayccl_core.digest import digest
@@ -21,7 +22,6 @@ from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.searches import load as load_search
 from overlayccl_core.settings import Settings
 from overlayccl_core.settings import load as load_settings
-from overlayccl_core.stages.cases import cases_of, cases_of_model
 
 DEPLOYMENTS = Path("config/deployments")
 

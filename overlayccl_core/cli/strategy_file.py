@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overlayccl_core.cli.context import Context
+from overlayccl_core.configured_cases import case_of, cases_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.library import functions_of
@@ -17,7 +18,6 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.source_check import function_at
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.cases import case_of, cases_of
 from overlayccl_core.stages.seed import seeds_of
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.timing import Backend, backend_of
+from overlayccl_core.configured_cases import cases_of_model
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.models import Model
 from overlayccl_core.program.case import Case
@@ -16,7 +17,6 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.settings import Settings
-from overlayccl_core.stages.cases import cases_of_model
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, ArmSite, Purpose, StepSettings
@@ -103,7 +103,9 @@ class _Arms:
                 purposes = [Purpose.TIMED, Purpose.QUIET]
                 purposes += [Purpose.LOSS] if compared and name in COMPARED_BY_LOSS else []
                 sites = tuple(
-                    self._site(name, microbatches, site, cases[site], loads(row["program_json"]), row["candidate"])
+                    self._site(
+                        name, microbatches, site, cases[site], loads(row["program_json"]), row["candidate"]
+                    )
                     for site, row in found.items()
                     if row is not None
                 )
@@ -117,8 +119,8 @@ class _Arms:
         for site, case in cases.items():
             if (case.id, DEVELOPER) not in self.rows:
                 raise ValueError(
-                    f"model {self.model.name}, site {site}: table finalists has no developer's Program of {case.id}: "
-                    "run the rule `finalists` again with this model configured"
+                    f"model {self.model.name}, site {site}: table finalists has no developer's Program of "
+                    f"{case.id}: run the rule `finalists` again with this model configured"
                 )
 
     def _row(self, case: Case, arm: str) -> Row | None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from overlayccl_core import catalog, models
+from overlayccl_core.configured_cases import cases_of_model
 from overlayccl_core.deployments.deployment import load
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.models import Model
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.stages.cases import cases_of_model
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, Purpose, StepSettings
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog, settings
+from overlayccl_core.configured_cases import cases_of
 from overlayccl_core.deployments.deployment import Deployment, Tier
 from overlayccl_core.settings import Settings
 from overlayccl_core.stages import cases
@@ -24,7 +25,7 @@ def _deployment(ranks: int = 8, ranks_per_node: int = 8) -> Deployment:
 
 
 def _settings(problem: str, *entries: dict[str, Any]) -> Settings:
-    return Settings.from_part(json.dumps({"cases": {problem: entries}}))
+    return Settings.from_part(json.dumps({"cases": {problem: entries}, "models": []}))
 
 
 TP = {"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}
@@ -32,22 +33,25 @@ TP = {"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}
 
 def test_the_shipped_configuration_gives_the_cases_of_this_release() -> None:
     found = settings.read()
-    ids = [c.id for p in found.problems for c in cases.cases_of(found, _deployment(4, 4), p)]
-    assert ids[:4] == [
+    ids = [c.id for p in found.problems for c in cases_of(found, _deployment(4, 4), p)]
+    assert ids[:7] == [
+        "tp_mlp/n4-m2-l8-32KiB-entry-f32",
+        "tp_mlp/n4-m2-l8-32KiB-f32",
+        "tp_mlp/n4-m8-l8-32KiB-entry-f32",
         "tp_mlp/n4-m8-l8-32KiB-f32",
         "tp_mlp/n4-m8-l8-256KiB-f32",
         "uniform_a2a/n4-64KiB-f32",
         "uniform_a2a/n4-512KiB-f32",
     ]
-    assert [i.split("-")[1] for i in ids[4:]] == ["t40", "t39"]
+    assert [i.split("-")[1] for i in ids[7:]] == ["t27", "t40"]
 
 
 def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
     entry = {"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 32}
-    (case,) = cases.cases_of(_settings("grad_ar", entry), _deployment(), "grad_ar")
-    assert case["sizes"][:3] == (32 * 8, 8, 8 * 8)
+    (case,) = cases_of(_settings("grad_ar", entry), _deployment(), "grad_ar")
+    assert case["sizes"][:3] == (32 * 8, 8, 3 * 8 * 8)
     with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*a model needs width, hidden, layers"):
-        cases.cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
+        cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
 
 
 @pytest.mark.parametrize(
@@ -56,33 +60,33 @@ def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
 )
 def test_groups_know_how_many_of_their_ranks_share_a_node(ranks: int, strided: bool, size: str) -> None:
     entry = {**TP, "ranks": ranks, "strided": strided}
-    (case,) = cases.cases_of(_settings("tp_mlp", entry), _deployment(8, 4), "tp_mlp")
+    (case,) = cases_of(_settings("tp_mlp", entry), _deployment(8, 4), "tp_mlp")
     assert case.id == f"tp_mlp/{size}-m2-l2-128B-f32"
     assert case.ranks * case.groups == 8
 
 
 def test_a_world_size_that_does_not_divide_is_refused_with_those_that_do() -> None:
     with pytest.raises(ValueError, match="divide the world size \\(got 3 and 8\\): choose among 2, 4, 8"):
-        cases.cases_of(_settings("tp_mlp", {**TP, "ranks": 3}), _deployment(), "tp_mlp")
+        cases_of(_settings("tp_mlp", {**TP, "ranks": 3}), _deployment(), "tp_mlp")
 
 
 def test_two_entries_of_one_case_are_refused() -> None:
     with pytest.raises(ValueError, match="entry 2: tp_mlp/n8-m2-l2-128B-f32 is there already"):
-        cases.cases_of(_settings("tp_mlp", TP, TP), _deployment(), "tp_mlp")
+        cases_of(_settings("tp_mlp", TP, TP), _deployment(), "tp_mlp")
 
 
 def test_an_unknown_problem_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"tp_mpl.*did you mean 'tp_mlp'"):
-        cases.cases_of(_settings("tp_mlp", TP), _deployment(), "tp_mpl")
+        cases_of(_settings("tp_mlp", TP), _deployment(), "tp_mpl")
     with pytest.raises(ValueError, match="none are configured"):
-        cases.cases_of(_settings("tp_mlp", TP), _deployment(), "grad_ar")
+        cases_of(_settings("tp_mlp", TP), _deployment(), "grad_ar")
 
 
 def test_rows_fit_the_table_and_give_the_cases_back() -> None:
     found, said = _settings("tp_mlp", TP, {**TP, "site": "entry"}), list[str]()
     rows = cases.run(found, _deployment(), "tp_mlp", said.append)["cases"]
     assert [set(row) for row in rows] == [{c.name for c in CASES.columns}] * 2
-    assert [catalog.case_from_row(row) for row in rows] == cases.cases_of(found, _deployment(), "tp_mlp")
+    assert [catalog.case_from_row(row) for row in rows] == cases_of(found, _deployment(), "tp_mlp")
     assert "2 Cases" in said[0]
 
 

@@ -1,0 +1,116 @@
+"""The Cases of a configuration: entry by entry, and those of its models' sites, at a deployment."""
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+from overlayccl_core import catalog, loader, models
+from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.models import Model
+from overlayccl_core.program.case import Case
+from overlayccl_core.settings import Settings
+
+_OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
+
+
+def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[Case]:
+    """The Cases of a Problem: of the models that are configured, then of the entries, in their order.
+
+    ValueError for an unknown Problem, an entry that does not fit, and two entries that make the same Case.
+    """
+    found = {case.id: case for case in _of_models(settings, deployment, problem)}
+    listed: set[str] = set()
+    for number, entry in enumerate(settings.cases.get(problem, ()), 1):
+        try:
+            case = case_of(problem, entry, deployment)
+        except ValueError as error:
+            raise ValueError(f"cases of {problem}, entry {number}: {error}") from None
+        if case.id in listed:
+            raise ValueError(
+                f"cases of {problem}, entry {number}: {case.id} is there already: remove one of the two"
+            )
+        listed.add(case.id)
+        found.setdefault(case.id, case)
+    if not found:
+        catalog.plug_in(problem)
+        raise ValueError(
+            f"cases of {problem}: none are configured: add an entry or a model with such a site, or leave the "
+            "Problem out"
+        )
+    return list(found.values())
+
+
+def cases_of_model(model: Model, deployment: Deployment, microbatches: int) -> dict[str, Case]:
+    """site -> its Case, in the order in which the step driver prefers sites."""
+    found = {}
+    for site in models.sites_of(model, microbatches):
+        try:
+            found[site.name] = case_of(site.problem, site.entry, deployment)
+        except ValueError as error:
+            raise ValueError(f"model {model.name}, site {site.name}: {error}") from None
+    return found
+
+
+def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[Case]:
+    for name in settings.models:
+        model = models.load(name)
+        for microbatches in model.microbatches:
+            cases = cases_of_model(model, deployment, microbatches).values()
+            yield from (case for case in cases if case.problem == problem)
+
+
+def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:
+    """One configuration entry at a deployment.
+
+    Besides the Problem's own fields an entry may have `ranks` (N of the Problem, which must divide the world
+    size; default: all), `strided` (its groups take every so-many-th rank) and `dtype`.
+    """
+    ranks, strided = entry.get("ranks", deployment.ranks), entry.get("strided", False)
+    if not isinstance(ranks, int) or ranks < 2 or deployment.ranks % ranks:
+        raise ValueError(
+            f"ranks must be at least 2 and divide the world size (got {ranks} and {deployment.ranks}):"
+            f" choose among {_divisors(deployment.ranks)}"
+        )
+    groups = deployment.ranks // ranks
+    return catalog.plug_in(problem).case(
+        _resolved(problem, entry),
+        ranks=ranks,
+        ranks_per_node=_ranks_per_node(deployment, ranks, groups, strided),
+        groups=groups,
+        strided=strided and groups > 1,
+        dtype=entry.get("dtype", "float32"),
+    )
+
+
+def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bool) -> int:
+    """Ranks of ONE group that share a node."""
+    on_a_node = deployment.ranks_per_node // groups if strided else deployment.ranks_per_node
+    mine = min(max(on_a_node, 1), ranks)
+    if ranks % mine or (
+        strided and deployment.ranks_per_node % groups and deployment.ranks_per_node > groups
+    ):
+        raise ValueError(
+            f"groups of {ranks} ranks do not lie evenly on nodes of {deployment.ranks_per_node}:"
+            " choose ranks that divide the ranks of a node, or are a multiple of them"
+        )
+    return mine
+
+
+def _resolved(problem: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The Problem's own fields, with a model's name and shape replaced by the sizes of its parameters."""
+    fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
+    if "model" not in fields:
+        return fields
+    shape = {k: fields.pop(k) for k in ("width", "hidden", "layers", "vocabulary") if k in fields}
+    model = loader.load("workloads", fields.pop("model"))
+    try:
+        parameters = model.parameter_sizes(**shape)
+    except TypeError:
+        raise ValueError(
+            f"{problem}: a model needs width, hidden, layers and vocabulary (got {shape})"
+        ) from None
+    return {**fields, "sizes": [prod(s) for _, s in parameters]}
+
+
+def _divisors(n: int) -> str:
+    return ", ".join(str(k) for k in range(2, n + 1) if n % k == 0)

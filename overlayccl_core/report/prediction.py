@@ -66,7 +66,7 @@ def blocks(tree: Tree) -> list[Block]:
 
 
 def points(tree: Tree) -> list[Point]:
-    """Every held-out Program, priced by this run's theta, and every benched candidate with the price it was given."""
+    """Every held-out Program, priced by this run's theta, and every benched candidate that was given a price."""
     return [*_heldout(tree), *_benched(tree)]
 
 
@@ -99,9 +99,9 @@ def _benched(tree: Tree) -> Iterator[Point]:
         for row in frame.select(*key, "predicted_us").iter_rows(named=True)
     }
     bench = tree.of_problems(BENCH)
-    for (case, direction), rows in (
-        bench.group_by("case", "direction", maintain_order=True) if bench is not None else ()
-    ):
+    if bench is None:
+        return
+    for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
         measured = measurements(rows.iter_rows(named=True))
         names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
         for program, found in measured.items():
@@ -153,12 +153,12 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
         x = alt.X("x:Q", scale=scale, title=MEASURED, axis=axis)
         area = (
             alt.Chart(named("band"))
-            .mark_area(color=Ink.MUTED.value, opacity=0.22, clip=True)
+            .mark_area(color=Ink.MUTED.value, opacity=0.22, clip=True, aria=False)
             .encode(x=x, y=alt.Y("low:Q", scale=scale, title=PREDICTED, axis=axis), y2="high:Q")
         )
         line = (
             alt.Chart(named("band"))
-            .mark_line(color=Ink.MUTED.value, strokeWidth=1)
+            .mark_line(color=Ink.MUTED.value, strokeWidth=1, aria=False)
             .encode(x=x, y=alt.Y("same:Q", title=PREDICTED, axis=axis))
         )
         dots = (

@@ -1,19 +1,18 @@
 """`overlayccl report`: where the page goes, and one message for what is no run."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from overlayccl_core.cli.main import main
-from tests.report.fixture_tree import write_tree
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tree(tmp_path_factory.mktemp("results") / "local", problems=("tp_mlp",), data=False)
-
-
-def test_the_page_goes_into_the_first_tree(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_goes_into_the_first_tree(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, run := tmp_path / "local")
+    shutil.rmtree(run / "train")
     assert main(["report", str(run)]) == 0
     file = run / "report.html"
     assert capsys.readouterr().out.split() == [str(file)]

@@ -13,12 +13,6 @@ from overlayccl_core.report.tree import Tree, trees_of
 from tests.report.fixture_tree import write_tree
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small whole run."""
-    return write_tree(tmp_path_factory.mktemp("runs") / "local", problems=("tp_mlp",), data=False)
-
-
 @pytest.fixture
 def run(whole: Path, tmp_path: Path) -> Path:
     """A copy to take something from."""
@@ -125,7 +119,7 @@ def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
         "slower beyond noise",
         "ended: no new elite",
         "proposals",
-        "Strategies of the library that are out",
+        "of the library that are out",
     ):
         assert part in said
     said = words(deployed.conditions(tree))

@@ -22,6 +22,7 @@ from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
@@ -101,6 +102,7 @@ class _Trial:
             (r["case"], r["direction"], r["arm"]): r for r in tables.finalists.iter_rows(named=True)
         }
         self.judged: dict[tuple[str, str], Outcomes] = {}
+        self.programs: dict[str, Program] = {}
 
     def contenders(self, place: Place, found: Mapping[str, Benched]) -> tuple[list[Contender], list[Row]]:
         """(contenders in the order of choice, rows of their training verdicts)."""
@@ -135,8 +137,14 @@ class _Trial:
             if found is None and arm == "finalist_2":
                 found = self.rows.get((case, direction, "finalist_1"))
             if found is not None:
-                program, numerics = loads(found["program_json"]), NumericsClass(found["numerics"])
+                program, numerics = self.program(found), NumericsClass(found["numerics"])
                 yield Ran(case=case, direction=direction, program=program, numerics=numerics)
+
+    def program(self, finalist: Row) -> Program:
+        """The Program of a finalist, read once."""
+        if finalist["program"] not in self.programs:
+            self.programs[finalist["program"]] = loads(finalist["program_json"])
+        return self.programs[finalist["program"]]
 
     def choice_row(self, place: Place, decided: Choice, found: Sequence[Benched]) -> Row:
         """The row of `choice`, without the price of the pair."""

@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run env dev browser test lint bench report clean
+.PHONY: run evidence env dev browser test lint bench report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,6 +13,13 @@ run: env ## the whole pipeline: results/local, what is deployed, and how long th
 	$(BIN)/snakemake --profile local shortlists && $(BIN)/snakemake --profile local all; code=$$?; \
 	$(BIN)/python -m workflow_scripts.phases --results results/local --since $$start; \
 	echo "make run: $$(( $$(date +%s) - start )) s"; exit $$code
+
+evidence: env ## what else is claimed: 4 microbatches, a wider model, 2 ranks; one page with the default run
+	@start=$$(date +%s); \
+	$(BIN)/snakemake --profile local all --config preset=evidence && \
+	$(BIN)/snakemake --profile local all --config deployment=local-2 problems=tp_mlp models=nano && \
+	$(BIN)/overlayccl report results/local results/local-evidence results/local-2 --output results/report.html; code=$$?; \
+	echo "make evidence: $$(( $$(date +%s) - start )) s"; exit $$code
 
 env: $(VENV)/.ready-local ## what running needs
 dev: $(VENV)/.ready-dev ## what tests and linters need on top

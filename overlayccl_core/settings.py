@@ -11,6 +11,7 @@ import jsonschema
 import yaml
 
 FILE = "config/config.yaml"
+DEFAULT = "default"
 SCHEMA = Path(__file__).resolve().parents[1] / "config" / "config.schema.yaml"
 OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed")
 WITHOUT_MEANING = {
@@ -114,6 +115,11 @@ class Settings:
     shortlist: Shortlist
     bench: Bench
     train: Train
+
+    @property
+    def tree(self) -> str:
+        """The folder below results/: the deployment's, and one of its own for every preset but the default."""
+        return self.deployment if self.preset == DEFAULT else f"{self.deployment}-{self.preset}"
 
     def part(self, *names: str) -> str:
         """Some fields as JSON with sorted keys: equal values, equal text."""

@@ -18,7 +18,7 @@ try:
 except ValueError as error:
     raise WorkflowError(str(error)) from None
 
-RESULTS = f"results/{PIPELINE.deployment.name}"
+RESULTS = f"results/{PIPELINE.settings.tree}"
 PARTIAL = "results/{deployment}/.partial"
 LOGS = "results/{deployment}/logs"
 

@@ -29,10 +29,11 @@ rule summary:
         code=code("summary"),
         deployment=PIPELINE.deployment_json,
         file=PIPELINE.deployment_file,
+        print=f"--deployment {PIPELINE.deployment.name} --preset {PIPELINE.settings.preset}",
         problems=",".join(PIPELINE.settings.problems),
     message:
         "Summing up {wildcards.deployment}"
     shell:
         "python -m workflow_scripts.summary --deployment {params.file} --problems {params.problems}"
         " --inputs {input} --outputs {output} --log {log}"
-        " && python -m overlayccl_core.cli.main --deployment {wildcards.deployment} summary"
+        " && python -m overlayccl_core.cli.main {params.print} summary"

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.backward_ms is not None:
         ready = spread_by_bytes(sizes, 1e3 * arguments.backward_ms)
     gradients = in_order_of_readiness(sizes, all_at_once(sizes) if ready is None else ready)
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     found = _Answer(where, gradients, dtype, timed=ready is not None)
     if arguments.json:
         print(json.dumps(found.to_json(), indent=1))

@@ -1,5 +1,6 @@
 """What every command needs: the configuration, the deployment, and the tables that a run left behind."""
 
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,8 @@ class Context:
 
     @property
     def results(self) -> Path:
-        """The folder of the deployment's tables."""
-        return self.root / "results" / self.deployment.name
+        """The folder of the run's tables."""
+        return self.root / "results" / self.settings.tree
 
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
         """A table of the deployment, None where no run has made it; ValueError for a damaged or changed one."""
@@ -54,7 +55,7 @@ class Context:
         """(theta, fidelity). ValueError with the command, before the fit."""
         found = self.theta_tables()
         if found is None:
-            theta = f"results/{self.deployment.name}/theta.parquet"
+            theta = f"results/{self.settings.tree}/theta.parquet"
             raise ValueError(
                 f"nothing was fitted on {self.deployment.name} yet, so nothing has a price. "
                 f"Run: snakemake --profile local {theta}"
@@ -62,9 +63,11 @@ class Context:
         return found
 
 
-def context(root: Path, deployment: str | None) -> Context:
-    """The configuration of the repository at `root`. ValueError names file, field and mend."""
-    overrides = {"deployment": deployment} if deployment else None
+def context(arguments: Namespace) -> Context:
+    """What the options before the command's name say: root, deployment, preset. ValueError: file, field, mend."""
+    root: Path = arguments.root
+    given = {"deployment": arguments.deployment, "preset": arguments.preset}
+    overrides = {key: value for key, value in given.items() if value}
     settings = read_settings(root / "config" / "config.yaml", overrides)
     file = root / "config" / "deployments" / f"{settings.deployment}.yaml"
     return Context(root=root, settings=settings, deployment=load_deployment(file))

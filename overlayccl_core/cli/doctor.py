@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 if nothing that is needed is missing."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     rows = [
         {"check": "python", "ok": True, "detail": platform.python_version()},
         *backend_of(where.deployment).doctor(where.deployment),

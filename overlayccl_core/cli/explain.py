@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; ValueError where nothing was chosen yet, and for a Case without a choice."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     found = [one for problem in where.settings.problems for one in _explanations(where, problem)]
     if not found:
         raise ValueError(f"{where.results}: nothing is chosen yet: run snakemake --profile local all")

@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (default: here)")
     parser.add_argument("--deployment", help="a file in config/deployments (default: the configured one)")
+    parser.add_argument("--preset", help="whose results are meant (default: the configured one)")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)

@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; ValueError for an unknown Problem."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     names = loader.names("problems") if arguments.problem is None else (arguments.problem,)
     for number, name in enumerate(names):
         description = inspect.getdoc(catalog.plug_in(name)) or name

@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 if it is proven at every Case where it has a meaning, and at one at least."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     cases = strategy_file.chosen_cases(where, arguments.problem, arguments.case)
     strategy = strategy_file.read_strategy(arguments.strategy)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from overlayccl_core.report.page import page
     from overlayccl_core.report.tree import trees_of
 
-    paths = arguments.trees or [context(arguments.root, arguments.deployment).results]
+    paths = arguments.trees or [context(arguments).results]
     output = arguments.output or paths[0] / NAME
     write_bytes(output, page(trees_of(paths)).encode())
     print(output)

@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 if the strategy is proven, 1 if not."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     case = strategy_file.chosen_case(where, arguments)
     problem = catalog.build(case)
     name, program = strategy_file.traced(arguments.strategy, problem)

@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables. ValueError where no run has been finished."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     summary = where.table(SUMMARY, "summary")
     if summary is None:
         raise ValueError(f"{where.results}: no summary yet: run snakemake --profile local all")

@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0. Rejected, NotApplicable, ValueError: there is no such Program."""
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     case = strategy_file.chosen_case(where, arguments)
     name, program = strategy_file.traced(arguments.strategy, _problem(case, Direction(arguments.direction)))
     if arguments.code:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 if the strategy is proven, 1 if not."""
     if not 0 < arguments.seconds < inf:
         raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
-    where = context(arguments.root, arguments.deployment)
+    where = context(arguments)
     case = strategy_file.chosen_cases(where, arguments.problem, arguments.case)[0]
     strategy = strategy_file.read_strategy(arguments.strategy)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if any(one.timed and one.timed.disturbed for one in found):
         print_line(disturbed_text("strategies"))
     if theta is None:
-        command = f"snakemake --profile local results/{where.deployment.name}/theta.parquet"
+        command = f"snakemake --profile local results/{where.settings.tree}/theta.parquet"
         print_line(f"No prices: nothing was fitted here yet. Run: {command}")
     elif unpriced := unpriced_text(found):
         print_line(unpriced)

@@ -19,7 +19,7 @@ from overlayccl_core.tables.verdicts import VERDICTS
 from tests.workflow.repository import copy_to, snakemake
 from workflow_scripts.pipeline import prepare
 
-pytestmark = pytest.mark.ranks
+pytestmark = [pytest.mark.ranks, pytest.mark.timeout(900)]  # one run of everything: a minute or two, if alone
 
 SMALL = {
     "problems": ["tp_mlp"],

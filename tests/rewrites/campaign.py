@@ -23,7 +23,7 @@ from tests.rewrites.generator import random_program
 from tests.rewrites.judge import Rounding, differs, loses
 from tests.rewrites.promises import Applied, promises
 
-PROGRAMS = 2200
+PROGRAMS = 2400
 FEWEST_APPLIED = 500
 KNOBS = {  # besides those that a rule calls worth trying: it must do right, or refuse
     "merge": ("1/2", "1/3", "1/4"),
@@ -113,7 +113,7 @@ def fault(program: Program, step: Step, result: Program) -> str:
     if rule.NUMERICS is not RuleNumerics.LOSSY and loses(result) and not loses(program):
         return f"computes in 16 bits, declared {rule.NUMERICS}"
     sites = site_classes(program, rule.KINDS)[site_class]
-    applied = Applied(program=program, sites=sites, knob=knob, result=result)
+    applied = Applied(rule=name, program=program, sites=sites, knob=knob, result=result)
     return next((wrong for promise in promises(name) if (wrong := promise(applied))), "")
 
 

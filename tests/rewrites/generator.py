@@ -35,7 +35,7 @@ CELLS = ((1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (2, 2))  # lines, levels
 
 
 def random_program(seed: int) -> Program:
-    """The Program of a seed: five motifs in one cell, or two or three in each of two or four."""
+    """The Program of a seed: six motifs in one cell, or two or three in each of two or four."""
     return _Model(seed).program()
 
 
@@ -58,7 +58,7 @@ class _Model:
         self.made = [[] for _ in range(lines)]
         written: list[list[Port]] = [[] for _ in range(lines)]
         alike = self.random.random() < 0.75
-        motifs = {1: 5, 2: 3, 4: 2}[lines * levels]
+        motifs = {1: 6, 2: 3, 4: 2}[lines * levels]
         plan = self._plan(motifs)
         for level in range(levels):
             for line in range(lines):

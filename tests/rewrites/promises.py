@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from overlayccl_core.program.kinds import DType, IssueOrder, Kind, Label
-from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.nodes import Node, substitute, topological
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites import rule as rules_
 from overlayccl_core.rewrites.classes import tiers
 
 
@@ -15,6 +16,7 @@ from overlayccl_core.rewrites.classes import tiers
 class Applied:
     """A rule that was applied at the sites of a class."""
 
+    rule: str
     program: Program
     sites: Sequence[Node]
     knob: str
@@ -27,10 +29,17 @@ class Applied:
         return [x for x in self.result.collectives if x not in before]
 
     @property
+    def standing(self) -> list[Node]:
+        """The collectives of what is in the place of the sites, without what is rebuilt on top of them."""
+        replacements = rules_.rule(self.rule).rewrite(self.program, self.sites, self.knob)
+        found = substitute({(str(i),): x for i, x in enumerate(replacements)}, replacements)
+        return [x for x in topological(found.values()) if x.is_collective]
+
+    @property
     def made(self) -> list[Node]:
-        """The new collectives like the sites, in their place: what is rebuilt on top of them stands deeper."""
-        first = self.sites[0]
-        return [x for x in self.fresh if x.depth == first.depth and x.kind is first.kind]
+        """Those of them that are new."""
+        before = set(self.program.collectives)
+        return [x for x in self.standing if x not in before]
 
     @property
     def gone(self) -> list[Node]:
@@ -61,6 +70,12 @@ def no_new_label(a: Applied) -> str:
 def every_label_stays(a: Applied) -> str:
     """Nothing changed its graph or its order."""
     lost = labels(a.program) - labels(a.result)
+    return f"lost the labels {lost}" if lost else no_new_label(a)
+
+
+def labels_of_the_class_stay(a: Applied) -> str:
+    """What goes has its label in what comes."""
+    lost = {x.label for x in a.gone} - {x.label for x in a.standing}
     return f"lost the labels {lost}" if lost else no_new_label(a)
 
 
@@ -173,7 +188,7 @@ def promises(rule: str) -> tuple[Promise, ...]:
 PROMISES: dict[str, tuple[Promise, ...]] = {
     "drop_boundary": (only_graphs_go,),
     "early_issue": (only_order_changes,),
-    "merge": (every_label_stays, within_the_cap),
+    "merge": (labels_of_the_class_stay, within_the_cap),
     "split": (every_label_stays, in_parts),
     "wire_dtype": (every_label_stays, narrow_on_the_wire),
     "ring": (no_new_label, several_members, all_of_them),
@@ -186,7 +201,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "all_reduce_of_parts": (every_label_stays, several_members, moves_no_more),
     "all_reduce_of_gather": (no_new_label, several_members),
     "reduce_scatter_of_sum": (no_new_label, several_members),
-    "one_reduction": (every_label_stays, moves_less, only_the_class),
+    "one_reduction": (labels_of_the_class_stay, moves_less, only_the_class),
     "equal_copies": (no_new_label, talks_less),
     "send_what_is_read": (no_new_label, moves_less),
     "permute_what_is_read": (no_new_label, moves_less),

@@ -34,7 +34,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "message"),
     [
         (["--config", "presett=smoke"], "presett: is no override key: did you mean 'preset'?"),
-        (["--config", "problems=tp_mpl"], "no cases of 'tp_mpl'"),
+        (
+            ["--config", "problems=tp_mpl"],
+            "there is no 'tp_mpl' in overlayccl_core/problems: did you mean 'tp_mlp'?",
+        ),
     ],
 )
 def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[str], message: str) -> None:
@@ -49,7 +52,10 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
     ("edit", "message"),
     [
         (("heldout_seed: 2", "heldout_sed: 2"), "heldout_sed: there is no such field: did you mean"),
-        (("  uniform_a2a: #", "  uniform_a2b: #"), "no cases of 'uniform_a2a'"),
+        (
+            ("  uniform_a2a: #", "  uniform_a2b: #"),
+            "cases of uniform_a2a: none are configured: add an entry or a model",
+        ),
         (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
         (("{payload: 64KiB}", "{payloud: 64KiB}"), "no field 'payloud'"),

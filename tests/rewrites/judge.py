@@ -113,8 +113,8 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
             return np.broadcast_to(data, (how.planes, ranks, x.size))
         case Kind.VIEW:
             zero = np.zeros((how.planes, ranks, 1), np.int64)
-            table = np.broadcast_to(x.map.table(), (ranks, x.size))
-            return np.take_along_axis(np.concatenate([*below, zero], 2), table[None], 2)
+            joined = np.concatenate([*below, zero], 2)
+            return joined[:, np.arange(ranks)[:, None], x.map.table()]  # ZERO is the last one
         case Kind.SCALE:
             return how.scale(below[0], x)
         case Kind.CAST:
@@ -125,24 +125,23 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
             source = np.array(x.sources)
             return np.where(source[:, None] >= 0, below[0][:, source], 0)
     found = np.empty((how.planes, ranks, x.size), np.int64)
-    for group in x.groups.members:
-        came = below[0][:, list(group)]  # [planes, members, size]
-        found[:, list(group)] = _grouped(x, came, how)
+    members = np.array(x.groups.members)
+    found[:, members] = _grouped(x, below[0][:, members], how)
     return found
 
 
-def _grouped(x: Node, came: Array, how: Arithmetic) -> Array:
-    """What the members of one group get of what they gave."""
-    planes, g, size = came.shape
+def _grouped(x: Node, gave: Array, how: Arithmetic) -> Array:
+    """What members get, given what they gave: [planes, groups, members, elements]."""
+    planes, groups, g, _ = gave.shape
     match x.kind:
         case Kind.ALL_GATHER:
-            return np.repeat(came.reshape(planes, 1, g * size), g, 1)
-        case Kind.ALL_TO_ALL:
-            return came.reshape(planes, g, g, -1).swapaxes(1, 2).reshape(planes, g, size)
+            return gave.reshape(planes, groups, 1, x.size)  # the same for all of a group
         case Kind.ALL_REDUCE:
-            return np.repeat(how.reduce(came[:, None], x), g, 1)
-        case _:
-            return how.reduce(came.reshape(planes, g, g, -1).swapaxes(1, 2), x)
+            return how.reduce(gave, x)[:, :, None]
+    to_me = gave.reshape(planes, groups, g, g, -1).swapaxes(2, 3)  # [.., receiver, sender, block]
+    if x.kind is Kind.ALL_TO_ALL:
+        return to_me.reshape(planes, groups, g, x.size)
+    return how.reduce(to_me.reshape(planes, groups * g, g, -1), x).reshape(planes, groups, g, x.size)
 
 
 def differs(result: Program, program: Program, how: Callable[[], Arithmetic] = Exact) -> str:

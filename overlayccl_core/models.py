@@ -93,7 +93,7 @@ def load(name: str, folder: Path = FOLDER) -> Model:
 
 def from_json(data: Mapping[str, Any]) -> Model:
     """The model that `dataclasses.asdict` made plain."""
-    typed = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     return Model(**{**typed, "parallelism": Parallelism(data["parallelism"])})
 
 

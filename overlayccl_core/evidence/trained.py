@@ -18,6 +18,7 @@ Row = Mapping[str, Any]
 DEVELOPER = "developer"
 OTHER_COMPUTATION = "big_batch"  # other matmuls: shown beside the arms, not compared
 FOUND = ("finalist_1", "finalist_2")
+FRAMEWORK = "ddp_"  # arms that no module can be deployed for: they are told, they do not decide among modules
 RIGHT = frozenset({Check.MATMULS, Check.GRADIENTS, Check.LOSSES})
 REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
@@ -79,7 +80,8 @@ def outcomes(
     """The training gate's verdicts about one arm of `nano m8`: of all its sites together.
 
     ran(arm): the Programs that it is to have run at the sites that are known here; other sites count as reordered.
-    What the stamps tell of another Program, or nothing at all, is unproven. A finalist that computes something
+    What the stamps tell of another Program, or nothing at all, is unproven. The framework's own arms are in `gain`;
+    whether one module is deployed or another is no question of theirs. A finalist that computes something
     else than the developer is nothing to be compared with, however fast it is.
     """
     trial = _trial(model, arm, arms, stamps, ran)
@@ -87,6 +89,7 @@ def outcomes(
         return Outcomes(verdicts=(trial,))
     others = [one for name, one in arms.items() if name != arm and name not in FOUND]
     best = best_other(trial.arm, others)
+    others = [one for one in others if not one.arm.startswith(FRAMEWORK)]
     for name in FOUND:
         if name != arm and name in arms:
             other = _trial(model, name, arms, stamps, ran)

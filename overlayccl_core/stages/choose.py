@@ -15,7 +15,7 @@ import polars as pl
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked, regret
 from overlayccl_core.evidence.deployment_files import module_and_record
 from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
-from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, outcomes
+from overlayccl_core.evidence.trained import FRAMEWORK, Outcomes, Ran, arms_by_model, outcomes
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.numerics import NumericsClass
@@ -170,7 +170,7 @@ class _Trial:
             "best_other": least.best_other,
             "regret": regret(one, found),
             "model_regret": _model_regret(place, found, self.predicted),
-            "reason": decided.reason,
+            "reason": decided.reason + _framework_is_faster(least),
             "fingerprint": one.timed.fingerprint if one.timed else None,
         }
 
@@ -179,6 +179,14 @@ def ratio_columns(name: str, ratio: Any) -> Row:
     """The three columns of a ratio; null without one."""
     values = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+def _framework_is_faster(found: Outcomes) -> str:
+    """A clause where the framework's own arm beats what is deployed beyond noise: no module can be that."""
+    gain, other = found.gain, found.best_other or ""
+    if gain is None or gain.not_slower or not other.startswith(FRAMEWORK):
+        return ""
+    return f"; {other} is faster still, {1 / gain.value:.2f} times as fast, and no module of ours can be that"
 
 
 def _speed(found: Outcomes) -> float:

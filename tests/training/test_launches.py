@@ -5,12 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from overlayccl_core import catalog, models
 from overlayccl_core.configured_cases import cases_of_model
 from overlayccl_core.deployments.deployment import load
 from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.evidence.trained import RIGHT, arms_by_model
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.gates.training import Trained, judge
+from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.models import Model
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
@@ -122,6 +127,21 @@ def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far
         assert error[honest] < 1e-5
     for cheat in ("drops", "scales", "skips"):
         assert error[cheat] > 1e-2, cheat
+
+
+@pytest.mark.ranks
+def test_the_training_gate_rejects_wrong_strategies_without_any_proof(
+    tensor_parallel: list[dict[str, Any]],
+) -> None:
+    frame = pl.DataFrame([{k: v for k, v in row.items() if k != "calls"} for row in tensor_parallel])
+    [arms] = arms_by_model(frame).values()
+    for name, arm in arms.items():
+        trial = Trained(
+            arm=arm, developer=arms["developer"], others=(), numerics=NumericsClass.REORDERED, explained=""
+        )
+        failed = {v.reason for v in judge(trial, RIGHT) if v.outcome is Outcome.FAIL}
+        cheats = name in ("drops", "scales", "skips")
+        assert failed == ({Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES} if cheats else set()), name
 
 
 @pytest.mark.ranks

@@ -52,12 +52,12 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """All arms of a model at one count of microbatches. chosen: the arm that is deployed, None if not known."""
+    """All arms of a model at one count of microbatches. deployed: the arms that `choice` names at its Cases."""
 
     model: str
     microbatches: int
     arms: Mapping[str, Arm]
-    chosen: str | None
+    deployed: tuple[str, ...]
     launches: int
     disturbed: int
 
@@ -65,6 +65,11 @@ class Run:
     def name(self) -> str:
         """`nano, 8 microbatches`."""
         return f"{self.model}, {self.microbatches} microbatch{'es' if self.microbatches != 1 else ''}"
+
+    @property
+    def chosen(self) -> str | None:
+        """The arm that is deployed; None where nothing was chosen, or not the same arm at all Cases."""
+        return self.deployed[0] if len(self.deployed) == 1 else None
 
     @property
     def rivals(self) -> tuple[Arm, ...]:
@@ -93,7 +98,7 @@ def runs_of(steps: pl.DataFrame, choice: pl.DataFrame | None) -> list[Run]:
                 model=rows["model"][0],
                 microbatches=microbatches,
                 arms={name: _arm(name, rows) for name in timed["arm"].unique(maintain_order=True)},
-                chosen=_chosen(rows["model"][0], microbatches, choice),
+                deployed=_deployed(rows["model"][0], microbatches, choice),
                 launches=once.height,
                 disturbed=int(timed.filter("disturbed").unique(["seed", "launch"]).height),
             )
@@ -157,13 +162,12 @@ def _launches(rows: Iterable[Mapping[str, Any]]) -> Launches:
     return {(row["seed"], row["launch"]): tuple(row["steps_us"]) for row in rows}
 
 
-def _chosen(model: str, microbatches: int, choice: pl.DataFrame | None) -> str | None:
-    """The arm that `choice` names at the Cases that were trained in this run; None where they do not agree."""
+def _deployed(model: str, microbatches: int, choice: pl.DataFrame | None) -> tuple[str, ...]:
+    """The arms that `choice` names at the Cases that were trained in this run."""
     if choice is None:
-        return None
+        return ()
     here = pl.col("trained_in").str.split(", ").list.contains(f"{model} m{microbatches}")
-    arms = set(choice.filter(here)["arm"])
-    return arms.pop() if len(arms) == 1 else None
+    return tuple(sorted(set(choice.filter(here)["arm"])))
 
 
 def _value(us: Ratio | None) -> float:

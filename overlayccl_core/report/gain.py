@@ -11,11 +11,11 @@ from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.statistics import Ratio
 
-CHANGES = {
-    SINGLE_GRAPH: "schedule: no boundaries",
+BASELINES = {
+    SINGLE_GRAPH: "schedule",
     HAND_BUNDLED: "merging calls",
-    "chosen": "another primitive",
-}
+}  # in the order of the way, and what is new
+PRIMITIVE = "another primitive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +38,14 @@ def changes(run: Run) -> list[Change]:
     chosen = run.arms.get(run.chosen) if run.chosen else None
     if developer is None or chosen is None or developer.us is None or chosen.us is None:
         return []
-    path: list[tuple[str, Arm]] = [
-        (label, run.arms[name])
-        for name, label in CHANGES.items()
-        if name in run.arms and name != run.chosen and run.arms[name].us is not None
-    ]
-    last = CHANGES.get(chosen.name, CHANGES["chosen"])
+    path: list[tuple[str, Arm]] = []
     if chosen is not developer:
-        path = [step for step in path if chosen.name not in CHANGES or _before(step[1].name, chosen.name)]
-        path.append((last, chosen))
-    else:
-        path = []
+        on_the_way = (
+            list(BASELINES)[: list(BASELINES).index(chosen.name)] if chosen.name in BASELINES else BASELINES
+        )
+        trained = [name for name in on_the_way if name in run.arms and run.arms[name].us is not None]
+        path = [(BASELINES[name], run.arms[name]) for name in trained]
+        path.append((BASELINES.get(chosen.name, PRIMITIVE), chosen))
     found = [Change(label=DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
     before = developer
     for label, arm in path:
@@ -59,11 +56,6 @@ def changes(run: Run) -> list[Change]:
         before = arm
     found.append(Change(label="chosen", from_us=0, to_us=chosen.us.value, ratio=None, whole=True))
     return found
-
-
-def _before(arm: str, chosen: str) -> bool:
-    order = list(CHANGES)
-    return order.index(arm) < order.index(chosen)
 
 
 def blocks(tree: Tree) -> list[Block]:
@@ -109,7 +101,7 @@ def _figure(run: Run, steps: list[Change]) -> Figure:
     floor = [{"start": quiet.value / 1e3, "text": QUIET}] if quiet is not None else []
 
     def build(width: int) -> Any:
-        most = max(row["end"] for row in rows) * (1.65 if is_narrow(width) else 1.35)
+        most = max(row["end"] for row in rows) * (1.8 if is_narrow(width) else 1.4)
         y = alt.Y(
             "change:N", title=None, sort=order, axis=alt.Axis(labelLimit=110 if is_narrow(width) else 220)
         )

@@ -58,7 +58,7 @@ def _card(run: Run) -> Card:
         return Card(
             title=run.name,
             figure=NOTHING,
-            unit="nothing was chosen yet",
+            unit="deployed differently at its Cases" if run.deployed else "nothing was chosen yet",
             lines=(f"{count(len(run.arms), 'arm')} timed in {launches}",),
             tone="plain",
         )
@@ -97,8 +97,12 @@ def _meanings(tree: Tree) -> Table:
 def _verdict(run: Run) -> Text:
     chosen, other = _chosen(run), run.best_other
     head = f"{run.name}: "
+    if chosen is None and run.deployed:
+        arms = " and ".join(map(arm_label, run.deployed))
+        said = f"its Cases deploy different arms ({arms}), so none of the trained arms is what is deployed."
+        return Text(text=head + said, tone="warning")
     if chosen is None:
-        return Text(text=f"{head}the table `choice` names no arm for this run.", tone="missing")
+        return Text(text=f"{head}nothing was chosen for it.", tone="missing")
     if chosen.name == DEVELOPER:
         return Text(
             text=f"{head}nothing beats the baseline, so developer's own calls are deployed.", tone="warning"

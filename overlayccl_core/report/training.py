@@ -28,11 +28,12 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """[seed] -> losses, one a step, of every arm of a model that ran for its losses."""
+    """[seed] -> losses, one a step, of every arm of a model that ran for its losses; validation: of other text."""
 
     model: str
     microbatches: int
     arms: Mapping[str, Mapping[int, tuple[float, ...]]]
+    validation: Mapping[str, Mapping[int, float]]
 
     @property
     def band(self) -> float | None:
@@ -70,10 +71,18 @@ def losses_of(tree: Tree) -> list[Losses]:
         return []
     rows = steps.filter((pl.col("purpose") == "loss") & (pl.col("losses").list.len() > 0)).sort("launch")
     found: dict[tuple[str, int], dict[str, dict[int, tuple[float, ...]]]] = {}
+    validation: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
     for row in rows.iter_rows(named=True):
-        arms = found.setdefault((row["model"], row["microbatches"]), {})
+        key = (row["model"], row["microbatches"])
+        arms = found.setdefault(key, {})
+        if row["validation_loss"] is not None:
+            others = validation.setdefault(key, {}).setdefault(row["arm"], {})
+            others.setdefault(row["seed"], row["validation_loss"])
         arms.setdefault(row["arm"], {}).setdefault(row["seed"], tuple(row["losses"]))
-    return [Losses(model=model, microbatches=m, arms=arms) for (model, m), arms in found.items()]
+    return [
+        Losses(model=key[0], microbatches=key[1], arms=arms, validation=validation.get(key, {}))
+        for key, arms in found.items()
+    ]
 
 
 def _colors(arms: Sequence[str]) -> tuple[Any, Any]:
@@ -224,6 +233,12 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
     )
 
 
+def _validation(found: Losses, arm: str) -> str:
+    base, mine = found.validation.get(DEVELOPER, {}), found.validation.get(arm, {})
+    apart = [mine[seed] - base[seed] for seed in mine if seed in base]
+    return f"{float(np.median(apart)):+.1e}" if apart else NOTHING
+
+
 def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
     band = found.band
     rows = []
@@ -239,6 +254,7 @@ def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
                 f"{max(map(max, (steps for _, steps in pairs if steps)), default=0):.1e}",
                 f"{max(last, key=abs):+.1e}" if last else NOTHING,
                 f"{band:.1e}" if band is not None else "needs 2 seeds",
+                _validation(found, arm),
             )
         )
     return Table(
@@ -250,7 +266,8 @@ def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
             "largest relative difference of any step",
             "last loss, largest difference (nats)",
             "spread of developer's last loss over seeds (interquartile, nats)",
+            "loss on text that was not trained on, difference to developer's (nats, median over seeds)",
         ),
         rows=tuple(rows),
-        numeric=frozenset(range(1, 6)),
+        numeric=frozenset(range(1, 7)),
     )

@@ -61,6 +61,7 @@ def test_the_chosen_arm_is_that_of_the_cases_trained_in_this_run() -> None:
 def test_cases_that_disagree_name_no_arm() -> None:
     both = pl.concat([chosen("finalist_1"), chosen("developer")])
     assert one_run(both).chosen is None
+    assert one_run(both).deployed == ("developer", "finalist_1")
 
 
 def test_the_best_other_arm_is_no_finalist_and_computes_the_same() -> None:

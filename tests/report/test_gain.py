@@ -13,13 +13,15 @@ def run_of(us: dict[str, float], chosen: str | None) -> Run:
         name: Arm(name=name, timed={(0, 0): (t, t)}, quiet={}, collectives=None, peak_activation_bytes=None)
         for name, t in us.items()
     }
-    return Run(model="m", microbatches=2, arms=arms, chosen=chosen, launches=1, disturbed=0)
+    return Run(
+        model="m", microbatches=2, arms=arms, deployed=(chosen,) if chosen else (), launches=1, disturbed=0
+    )
 
 
 def test_each_bar_starts_where_the_one_before_ended() -> None:
     first, *middle, last = changes(run_of(US, "finalist_1"))
     assert [step.label for step in middle] == [
-        "schedule: no boundaries",
+        "schedule",
         "merging calls",
         "another primitive",
     ]
@@ -39,8 +41,8 @@ def test_an_arm_that_was_not_trained_is_no_step() -> None:
 
 def test_a_chosen_baseline_ends_the_way_at_itself() -> None:
     labels = [step.label for step in changes(run_of(US, "hand_bundled"))]
-    assert labels == ["developer", "schedule: no boundaries", "merging calls", "chosen"]
-    assert [step.label for step in changes(run_of(US, "single_graph"))][1:-1] == ["schedule: no boundaries"]
+    assert labels == ["developer", "schedule", "merging calls", "chosen"]
+    assert [step.label for step in changes(run_of(US, "single_graph"))][1:-1] == ["schedule"]
 
 
 def test_nothing_chosen_or_developer_chosen_has_no_changes() -> None:

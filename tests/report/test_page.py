@@ -67,7 +67,7 @@ def test_where_nothing_beats_the_baseline_it_is_said(tmp_path: Path) -> None:
         (["train"], headline.blocks, "No model was trained"),
         (["train"], gain.blocks, "No model was trained"),
         (["train"], training.blocks, "No model was trained"),
-        (["problems/tp_mlp/choice.parquet"], headline.blocks, "names no arm for this run"),
+        (["problems/tp_mlp/choice.parquet"], headline.blocks, "nothing was chosen for it"),
         (["problems/tp_mlp/choice.parquet"], deployed.blocks, "Nothing was chosen"),
         (["problems/tp_mlp/choice.parquet"], costs.blocks, "Nothing was chosen"),
         (["deploy"], deployed.blocks, "No module was deployed"),

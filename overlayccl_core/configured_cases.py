@@ -40,10 +40,14 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[C
     return list(found.values())
 
 
-def cases_of_model(model: Model, deployment: Deployment, microbatches: int) -> dict[str, Case]:
-    """site -> its Case, in the order in which the step driver prefers sites."""
+def cases_of_model(
+    model: Model, deployment: Deployment, microbatches: int, problem: str | None = None
+) -> dict[str, Case]:
+    """site -> its Case, in the order in which the step driver prefers sites; of one Problem, or (None) of all."""
     found = {}
     for site in models.sites_of(model, microbatches):
+        if problem not in (None, site.problem):
+            continue
         try:
             found[site.name] = case_of(site.problem, site.entry, deployment)
         except ValueError as error:
@@ -55,8 +59,7 @@ def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iter
     for name in settings.models:
         model = models.load(name)
         for microbatches in model.microbatches:
-            cases = cases_of_model(model, deployment, microbatches).values()
-            yield from (case for case in cases if case.problem == problem)
+            yield from cases_of_model(model, deployment, microbatches, problem).values()
 
 
 def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:

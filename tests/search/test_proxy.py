@@ -1,0 +1,91 @@
+"""Large Cases: the tiers stay, and what a small Case shows holds at the large one."""
+
+from dataclasses import replace
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.costmodel.features import features
+from overlayccl_core.program.case import Case
+from overlayccl_core.search.archive import Archive, Stop, explore
+from overlayccl_core.search.candidate import Stage
+from overlayccl_core.search.judge import Judge
+from overlayccl_core.search.proxy import is_large, pricing_as, with_sizes
+from overlayccl_core.searches import Proxy
+from tests.search.costs import (
+    OFFLINE,
+    Cost,
+    at_random,
+    bases_of,
+    favouring,
+    pricing_of,
+    seeker_of,
+    theta_of,
+)
+from tests.seed_cases import case
+
+M4_L4 = {"microbatches": 4, "layers": 4, "shape": [1, 8, 128]}
+
+
+def large() -> Case:
+    """Sums over 4 nodes of 8 ranks."""
+    return case("tp_mlp", M4_L4, ranks=32, ranks_per_node=8)
+
+
+@pytest.mark.parametrize("cost", [favouring("all_to_all"), at_random(3)], ids=["all_to_all", "random"])
+def test_proxy_then_replay_ends_where_a_search_at_full_size_does(cost: Cost) -> None:
+    of = case("tp_mlp", M4_L4, ranks=32)
+    problem, small = catalog.build(of), catalog.proxy(of)
+    assert small is not None
+    full = Archive(judge=Judge(pricing=pricing_of(cost)))
+    explore(full, bases_of(problem)[:1], OFFLINE, lambda: 0.0, lossy=False)
+    assert full.stop is Stop.NO_NEW_ELITE
+    theta = theta_of((c.program for c in full.candidates), cost)
+    seeker = seeker_of(problem, pricing_of(cost), search=replace(OFFLINE, random=0))
+    replayed = seeker.through_proxy(
+        Judge(pricing=pricing_as(small, of, theta)), bases_of(catalog.build(small))[:1], bases_of(problem)[:1]
+    )
+    best = full.cheapest()[0].price.us
+    assert best is not None
+    assert replayed.best is not None and replayed.best.price.us is not None
+    assert replayed.best.price.us <= best * 1.01
+    assert {s.stage for s in replayed.sketches} == {Stage.PROXY, Stage.FULL}
+    assert {c.program.problem.case for c in replayed.candidates} == {of}
+
+
+@pytest.mark.parametrize(
+    ("problem", "entry"),
+    [
+        ("tp_mlp", {"microbatches": 16, "layers": 16, "shape": [1, 8, 128], "site": "entry"}),
+        ("uniform_a2a", {"chunk": 3, "width": 5}),
+        ("grad_ar", {"sizes": list(range(1, 301)), "overlap": True}),
+    ],
+)
+def test_a_proxy_keeps_tiers_shapes_and_fields(problem: str, entry: dict[str, object]) -> None:
+    of = case(problem, entry, ranks=224, ranks_per_node=32)
+    small = catalog.proxy(of)
+    assert small is not None
+    assert (small.ranks, small.ranks_per_node) == (8, 4)
+    assert catalog.proxy(small) is None
+    kept = {"site", "shape", "chunk", "width", "overlap"} & dict(of.parameters).keys()
+    assert kept and all(small[name] == of[name] for name in kept)
+    if problem == "grad_ar":
+        assert set(small["sizes"]) < set(of["sizes"]) and len(small["sizes"]) == 8
+    one_tier = catalog.proxy(case(problem, entry, ranks=224))
+    assert one_tier is not None and (one_tier.ranks, one_tier.ranks_per_node) == (4, 4)
+
+
+def test_features_are_taken_for_those_of_larger_groups() -> None:
+    small = catalog.proxy(large())
+    assert small is not None
+    hierarchical = next(b for b in bases_of(catalog.build(small)) if b.recipe.base == "hierarchical")
+    sizes = {("network", 8): 32, ("network", 2): 4, ("node", 4): 8}
+    reaches = {c.name.split(".")[1] for c in with_sizes(features(hierarchical.program), sizes)}
+    assert {"node8", "network4"} <= reaches and not {"node4", "network2"} & reaches
+
+
+def test_large_is_many_nodes_or_many_ranks() -> None:
+    limits = Proxy(nodes=500, ranks=64)
+    assert is_large(replace(large(), ranks=64, ranks_per_node=8), 10, limits)
+    assert is_large(large(), 501, limits)
+    assert not is_large(large(), 500, limits)

@@ -7,7 +7,7 @@ declares, keep what the rule promises (promises.py), and come out the same twice
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
@@ -25,6 +25,7 @@ from tests.rewrites.promises import Applied, promises
 
 PROGRAMS = 2400
 FEWEST_APPLIED = 500
+LARGEST_IN_A_ROW = 256  # elements of a value after many steps
 KNOBS = {  # besides those that a rule calls worth trying: it must do right, or refuse
     "merge": ("1/2", "1/3", "1/4"),
     "split": ("3", "5"),
@@ -81,9 +82,11 @@ def _in_random_order(program: Program, rule: str, seed: int) -> list[Step]:
     return steps
 
 
-def judged(program: Program, step: Step, *, seed: int, twice: bool = True) -> Program | None:
+def judged(
+    program: Program, step: Step, *, seed: int, twice: bool = True, after: Sequence[Step] = ()
+) -> Program | None:
     """The result of a step, None where it does not apply. Raises Wrong."""
-    where = f"seed {seed}, {step}"
+    where = f"seed {seed}, {step}" + (f" after {list(after)}" if after else "")
     try:
         result = apply(program, step)
         wrong = fault(program, step, result) or (twice and _differs_from_itself(program, step, result))
@@ -120,6 +123,28 @@ def fault(program: Program, step: Step, result: Program) -> str:
 def _differs_from_itself(program: Program, step: Step, result: Program) -> str:
     again = apply(Program(program.problem, program.events), step)
     return "" if again.digest == result.digest else "comes out otherwise when done again"
+
+
+def in_a_row(seed: int, length: int) -> list[Step]:
+    """Random steps one after another from the Program of a seed, each judged; those that applied."""
+    random, program, done = Random(seed), program_of(seed), list[Step]()
+    while len(done) < length:
+        for step in _some(random, list(steps_at(program))):
+            result = judged(program, step, twice=False, seed=seed, after=done)
+            if result is not None and max(x.size for x in result.nodes) <= LARGEST_IN_A_ROW:
+                program = result
+                done.append(step)
+                break
+        else:
+            break
+    return done
+
+
+def _some(random: Random, steps: list[Step]) -> list[Step]:
+    """Up to 12 of them, so that common rules do not crowd out the others: a rule first, then a step of it."""
+    rules = sorted({step[0] for step in steps})
+    random.shuffle(rules)
+    return [random.choice([step for step in steps if step[0] == name]) for name in rules[:12]]
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from overlayccl_core.program.fields import is_max
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from tests.random_programs import equal_over_elements, mutant
-from tests.rewrites.campaign import FEWEST_APPLIED, HEADER, PROGRAMS, program_of, run
+from tests.rewrites.campaign import FEWEST_APPLIED, HEADER, PROGRAMS, in_a_row, program_of, run
 from tests.rewrites.generator import random_program
 from tests.rewrites.judge import differs
 
+ROWS, IN_A_ROW = 300, 5
 DIGESTS = 25  # Programs whose every step is done in another process too
 
 
@@ -26,6 +28,15 @@ def test_a_rule_keeps_thousands_of_random_programs_right(
         print(f"\n{HEADER}\n{tally}")
     assert tally.programs >= 2000
     assert tally.applied >= FEWEST_APPLIED
+
+
+def test_rules_in_a_row_keep_programs_right(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [in_a_row(seed, IN_A_ROW) for seed in range(ROWS)]
+    seen = Counter(step[0] for row in rows for step in row)
+    with capsys.disabled():
+        print(f"\n{sum(map(len, rows))} steps in {len(rows)} rows: {dict(sorted(seen.items()))}")
+    assert set(seen) == set(rule_names())
+    assert sum(map(len, rows)) >= 4 * ROWS
 
 
 def test_the_judge_agrees_with_the_evaluator_of_the_gates_on_mutants() -> None:

@@ -2,17 +2,55 @@
 
 Sites (Megatron-LM, section 3): `exit` sums what the ranks add to the residual stream in the forward pass; `entry`
 sums the gradients of a sublayer's input in the backward pass. Ports of both: partial, total [m, sublayer].
+
+A stretch of the model between two entry sites is one piece of autograd: a sublayer, its sum (whose backward is the
+identity), and the norm in front of the next sublayer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
 from overlayccl_core.training.models.llama import Pieces
-from overlayccl_core.training.segments import Recorded, StepSegment, Tensor, Value
+from overlayccl_core.training.segments import StepSegment, Tensor, Value
 
 Values = Mapping[Value, Tensor]
+Outputs = tuple[Tensor, ...]
+
+
+class _Summed(torch.autograd.Function):  # type: ignore[misc]
+    """The sum over ranks in a partial sum's place: its gradient is that of the partial sum (Megatron's g)."""
+
+    @staticmethod
+    def forward(_context: Any, _partial: Tensor, total: Tensor) -> Tensor:
+        """The total, which the exit site made of the partial sums of all ranks."""
+        return total.view_as(total)
+
+    @staticmethod
+    def backward(_context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """The same gradient on every rank."""
+        return gradient, None
+
+
+class _Stretch:
+    """The model from the entry of one sublayer to the entry of the next, under autograd on detached inputs."""
+
+    def __init__(self, pieces: Pieces, sublayer: int, x: Tensor, h: Tensor) -> None:
+        self.x, self.h = x.detach().requires_grad_(), h.detach().requires_grad_()
+        with torch.enable_grad():
+            self.partial = pieces.partial(sublayer, self.h)
+
+    def residual(self, total: Tensor) -> Tensor:
+        """The residual stream behind the sublayer."""
+        summed: Tensor = _Summed.apply(self.partial, total)
+        return self.x + summed
+
+    def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Tensor]:
+        """(of the residual stream, this rank's part of that of the sublayer's input); once only."""
+        torch.autograd.backward(outputs, cotangents)
+        return self.x.grad, self.h.grad
 
 
 class TensorParallelStep:
@@ -22,9 +60,11 @@ class TensorParallelStep:
         self.pieces = pieces
         self.tokens = microbatches
         self.losses: dict[int, float] = {}
-        self._entered: dict[tuple[int, int], Recorded] = {}
-        self._sharded: dict[tuple[int, int], Recorded] = {}
-        self._residual: dict[int, Tensor] = {}
+        self._stretches: dict[tuple[int, int], _Stretch] = {}
+        self._entered: dict[
+            tuple[int, int], Outputs
+        ] = {}  # (residual stream, its norm) in front of a sublayer
+        self._residual: dict[int, Tensor] = {}  # cotangent of the residual stream
 
     def segments(self) -> Iterator[StepSegment]:
         """Forward and backward of every sublayer, the loss of every microbatch."""
@@ -52,39 +92,40 @@ class TensorParallelStep:
             )
 
     def _forward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
-        if layer:
-            before = v[_exit("total", m, layer - 1)]
-            entered = Recorded(lambda x, total: self._enter(layer, x + total), self._residual[m], before)
-        else:
-            entered = Recorded(lambda: self._enter(0, self.pieces.embed(self.tokens[m][:, :-1])))
-        self._entered[m, layer] = entered
-        self._residual[m], h = entered.values
-        sharded = self._sharded[m, layer] = Recorded(lambda h: self.pieces.partial(layer, h), h)
-        return {_exit("partial", m, layer): sharded.values[0]}
-
-    def _enter(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(residual stream, its norm)."""
-        return x, self.pieces.normed(layer, x)
+        with torch.enable_grad():
+            if layer:
+                x = self._stretches[m, layer - 1].residual(v[_exit("total", m, layer - 1)])
+            else:
+                x = self.pieces.embed(self.tokens[m][:, :-1])
+            h = self.pieces.normed(layer, x)
+        self._entered[m, layer] = x, h
+        stretch = self._stretches[m, layer] = _Stretch(self.pieces, layer, x, h)
+        return {_exit("partial", m, layer): stretch.partial}
 
     def _loss(self, m: int, v: Values) -> dict[Value, Tensor]:
         last = self.pieces.sublayers - 1
-        loss = Recorded(
-            lambda base, total: self.pieces.loss(base + total, self.tokens[m][:, 1:]) / len(self.tokens),
-            self._residual[m],
-            v[_exit("total", m, last)],
-        )
-        self.losses[m] = float(loss.values[0]) * len(self.tokens)
-        self._residual[m], cotangent = loss.backward(torch.tensor(1.0))
-        return {_entry("partial", m, last): self._sharded[m, last].backward(cotangent)[0]}
+        stretch = self._stretches.pop((m, last))
+        with torch.enable_grad():
+            x = stretch.residual(v[_exit("total", m, last)])
+            loss = self.pieces.loss(x, self.tokens[m][:, 1:])
+        self.losses[m] = float(loss.detach())
+        return self._passed_on(m, last, stretch, (loss,), (torch.tensor(1 / len(self.tokens)),))
 
     def _backward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
-        entered = self._entered.pop((m, layer))
-        del self._sharded[m, layer]
-        gradients = entered.backward(self._residual[m], v[_entry("total", m, layer)])
-        if not layer:
-            return {}
-        self._residual[m], cotangent = gradients
-        return {_entry("partial", m, layer - 1): self._sharded[m, layer - 1].backward(cotangent)[0]}
+        outputs = self._entered.pop((m, layer))
+        cotangents = self._residual.pop(m), v[_entry("total", m, layer)]
+        if layer:
+            stretch = self._stretches.pop((m, layer - 1))
+            return self._passed_on(m, layer - 1, stretch, outputs, cotangents)
+        torch.autograd.backward(outputs, cotangents)
+        return {}
+
+    def _passed_on(
+        self, m: int, layer: int, stretch: _Stretch, outputs: Outputs, cotangents: Outputs
+    ) -> dict[Value, Tensor]:
+        """The backward of a stretch: what it gives to the entry site in front of it."""
+        self._residual[m], partial_gradient = stretch.gradients(outputs, cotangents)
+        return {_entry("partial", m, layer): partial_gradient}
 
 
 def _exit(name: str, *index: int) -> Value:

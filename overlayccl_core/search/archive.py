@@ -61,18 +61,20 @@ class Archive:
     known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
 
-    def enter(self, base: Base) -> None:
-        """A Program of people, and the same with all of its collectives in one graph, and in flight together."""
+    def enter(self, bases: Iterable[Base]) -> None:
+        """Programs of people, then each with all of its collectives in one graph, and in flight together."""
+        entered = [self._entered(base) for base in bases]
+        for candidate in (c for c in entered if c is not None):
+            if has_graphs(candidate.program):
+                self.try_step(candidate, *offline.without_boundaries(candidate.program))
+            else:
+                self.try_early(candidate)
+
+    def _entered(self, base: Base) -> Candidate | None:
         if base.program.digest in self._digests:
             self._note(None, base.source, (), SketchOutcome.DUPLICATE, base.program, "the same Program")
-            return
-        candidate = self._judged(base.program, base.recipe, base.source, None, ())
-        if candidate is None:
-            return
-        if has_graphs(candidate.program):
-            self.try_step(candidate, *offline.without_boundaries(candidate.program))
-        else:
-            self.try_early(candidate)
+            return None
+        return self._judged(base.program, base.recipe, base.source, None, ())
 
     def try_step(self, parent: Candidate, *steps: Step) -> Candidate | None:
         """What steps make of a candidate, new or known; None if they come to nothing.
@@ -174,8 +176,7 @@ def explore(archive: Archive, bases: Iterable[Base], search: Search, clock: Cloc
     clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
     Programs in fewer bits are looked for.
     """
-    for base in bases:
-        archive.enter(base)
+    archive.enter(bases)
     rules = offline.structural_rules(lossy=lossy)
     expanded: set[str] = set()
     while True:

@@ -58,8 +58,7 @@ class Seeker:
         archive = Archive(
             judge=self.judge, sketches=list(proxy.sketches), stop=proxy.stop, rounds=proxy.rounds
         )
-        for base in bases:
-            archive.enter(base)
+        archive.enter(bases)
         replayed = Replayed(archive)
         for elite in proxy.cheapest():
             replayed.follow(elite.recipe)

@@ -93,7 +93,7 @@ class Seeker:
 
     def _winner(self, archive: Archive) -> Candidate | None:
         """The cheapest that is proven."""
-        may_win = (c for c in archive.candidates if c.feasible and (self.lossy or not c.lossy))
+        may_win = (c for c in archive.candidates if self.lossy or not c.lossy)
         return next((c for c in sorted(may_win, key=lambda c: c.order) if self.prover.proven(c)), None)
 
     def _elites(self, archive: Archive) -> list[Candidate]:

@@ -18,6 +18,7 @@ from tests.search.costs import (
     at_random,
     bases_of,
     favouring,
+    plain,
     pricing_of,
     seeker_of,
     theta_of,
@@ -82,6 +83,17 @@ def test_features_are_taken_for_those_of_larger_groups() -> None:
     sizes = {("network", 8): 32, ("network", 2): 4, ("node", 4): 8}
     reaches = {c.name.split(".")[1] for c in with_sizes(features(hierarchical.program), sizes)}
     assert {"node8", "network4"} <= reaches and not {"node4", "network2"} & reaches
+
+
+def test_a_small_program_is_priced_with_what_is_known_of_the_large_groups() -> None:
+    of = case("tp_mlp", M4_L4, ranks=32)
+    small = catalog.proxy(of)
+    assert small is not None
+    theta = theta_of((b.program for b in bases_of(catalog.build(of))), plain)
+    for base in bases_of(catalog.build(small)):
+        us = pricing_of(plain)(base.program).us
+        assert pricing_as(small, of, theta)(base.program).us == pytest.approx(us)
+    assert pricing_as(small, small, theta)(base.program).us is None
 
 
 def test_large_is_many_nodes_or_many_ranks() -> None:

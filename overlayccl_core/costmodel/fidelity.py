@@ -27,9 +27,8 @@ class Fidelity:
     """Figures of n Programs; None where they have no meaning (an order of fewer than 3, no pair apart).
 
     pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
-    predicted in the right order. top1_regret: the measured time of the Program that is predicted to be the
-    fastest over that of the fastest, less 1; within_noise: the two cannot be told apart. repeat_*: even
-    against odd rounds.
+    predicted in the right order. top1_regret: the measured time of the model's first choice over that of the
+    fastest, less 1; within_noise: the two cannot be told apart. repeat_*: even against odd rounds.
     residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
@@ -52,8 +51,11 @@ class Fidelity:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-def fidelity(scored: Sequence[Scored]) -> Fidelity:
-    """The figures of some Programs timed in one batch. ValueError without any, or for fewer than 2 rounds."""
+def fidelity(scored: Sequence[Scored], *, first: int | None = None) -> Fidelity:
+    """The figures of some Programs timed in one batch. ValueError without any, or for fewer than 2 rounds.
+
+    first: the model's first choice among them; None: the one with the lowest price.
+    """
     if not scored:
         raise ValueError("fidelity needs at least one measured Program that has a price (got none)")
     if (fewest := min(len(s.samples_us) for s in scored)) < 2:
@@ -65,7 +67,7 @@ def fidelity(scored: Sequence[Scored]) -> Fidelity:
     errors = np.array([e.standard_error for e in estimates])
     predicted = np.array([s.predicted_us for s in scored])
     accuracy, pairs = pair_accuracy(measured, errors, predicted)
-    regret, within = top1(measured, errors, predicted)
+    regret, within = top1(measured, errors, int(np.argmin(predicted)) if first is None else first)
     even, odd = np.array([statistics.halves(s.samples_us) for s in scored]).T
     low, high = np.quantile(measured / predicted, [0.10, 0.90])
     return Fidelity(
@@ -96,9 +98,9 @@ def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[
     return float(right[apart].mean()), int(apart.sum())
 
 
-def top1(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float, bool]:
-    """(regret of the Program predicted to be the fastest, whether it is within noise of the fastest)."""
-    chosen, best = int(np.argmin(predicted)), int(np.argmin(measured))
+def top1(measured: Floats, errors: Floats, chosen: int) -> tuple[float, bool]:
+    """(regret of the chosen Program, whether it is within noise of the fastest)."""
+    best = int(np.argmin(measured))
     noise = STANDARD_ERRORS * float(np.hypot(errors[chosen], errors[best]))
     return float(measured[chosen] / measured[best] - 1), bool(measured[chosen] - measured[best] <= noise)
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked, regret
 from overlayccl_core.evidence.deployment_files import module_and_record
-from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
+from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, predictions
 from overlayccl_core.evidence.trained import FRAMEWORK, Outcomes, Ran, arms_by_model, outcomes
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
@@ -196,13 +196,16 @@ def _speed(found: Outcomes) -> float:
 def _model_regret(
     place: Place, found: Sequence[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
 ) -> float | None:
-    """The regret of the candidate with the lowest price, of those that could be chosen."""
+    """The regret of the model's first choice among those that could be chosen."""
     priced = [
-        (predicted[key].us, one)
+        (predicted[key], one)
         for one in ranked(found, lossy=False)
         if (key := (*place, one.program.digest)) in predicted
     ]
-    return regret(min(priced, key=lambda p: p[0])[1], found) if priced else None
+    if not priced:
+        return None
+    first = first_choice([(prediction, one.program) for prediction, one in priced])
+    return regret(priced[first][1], found)
 
 
 def _add_pairs(choices: Sequence[Row]) -> None:

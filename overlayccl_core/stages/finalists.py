@@ -13,7 +13,7 @@ import polars as pl
 
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked
-from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
+from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, predictions
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
@@ -93,12 +93,19 @@ def _fidelity(
     place: Place, found: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
 ) -> Fidelity | None:
     """Over everything that was priced and measured and whose time can be true."""
-    scored = [
-        Scored(predicted_us=predicted[key].us, samples_us=one.timed.samples_us)
+    priced = [
+        (predicted[key], one)
         for one in found
         if one.timed and one.verdict.passed and (key := (*place, one.program.digest)) in predicted
     ]
-    return fidelity(scored) if scored else None
+    if not priced:
+        return None
+    scored = [
+        Scored(predicted_us=prediction.us, samples_us=one.timed.samples_us)
+        for prediction, one in priced
+        if one.timed
+    ]
+    return fidelity(scored, first=first_choice([(prediction, one.program) for prediction, one in priced]))
 
 
 def _said(place: Place, found: Sequence[Benched], best: Sequence[Benched]) -> str:

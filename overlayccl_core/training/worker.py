@@ -150,7 +150,7 @@ class _Trainer:
 
     # ------------------------------------------------------------------------------------------------- steps
     def time(self, inspections: Sequence[Inspection]) -> None:
-        """Steps of all arms in turn, then those without communication."""
+        """Steps of all arms in turn; in the first launch also those without communication, which differ little."""
         self.rank.status.enter(Phase.TIMING)
         gc.collect()
         gc.disable()
@@ -163,6 +163,7 @@ class _Trainer:
         silent = [
             _Course(index, Purpose.QUIET, seed, self.state(index, seed, modules))
             for index, modules in self.quiet.items()
+            if not self.plan.launch
         ]
         self._run(silent, settings.seconds * QUIET_SHARE)
         gc.enable()

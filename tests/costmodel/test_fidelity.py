@@ -39,9 +39,12 @@ def test_only_pairs_further_apart_than_two_standard_errors_count() -> None:
 
 
 def test_regret_is_of_the_program_that_the_model_ranks_first() -> None:
-    measured, predicted = np.array([12.0, 10.0]), np.array([1.0, 2.0])
-    assert top1(measured, np.array([0.1, 0.1]), predicted) == (pytest.approx(0.2), False)
-    assert top1(measured, np.array([1.0, 1.0]), predicted) == (pytest.approx(0.2), True)
+    measured = np.array([12.0, 10.0])
+    assert top1(measured, np.array([0.1, 0.1]), 0) == (pytest.approx(0.2), False)
+    assert top1(measured, np.array([1.0, 1.0]), 0) == (pytest.approx(0.2), True)
+    two = scored((1, [12.0] * 4), (2, [10.0] * 4))
+    assert fidelity(two).top1_regret == pytest.approx(0.2)
+    assert fidelity(two, first=1).top1_regret == 0
 
 
 def test_the_repeat_error_is_of_even_against_odd_rounds() -> None:

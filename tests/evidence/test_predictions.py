@@ -1,31 +1,31 @@
-"""Prices of seeds and of finds, by Program; the rows of a Case and direction."""
+"""Which Program the model would deploy."""
 
-import polars as pl
+from overlayccl_core import catalog
+from overlayccl_core.evidence.predictions import Prediction, first_choice
+from overlayccl_core.problems import tp_mlp
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
 
-from overlayccl_core.evidence.predictions import at, places, predictions
-
-COLUMNS = ("case", "direction", "program", "predicted_us", "low_us", "high_us")
-
-
-def frame(*rows: tuple[object, ...]) -> pl.DataFrame:
-    types = {name: pl.Float64 if name.endswith("_us") else pl.String for name in COLUMNS}
-    return pl.DataFrame(rows, schema=types, orient="row")
+ENTRY = {"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}
 
 
-def test_a_program_has_the_price_of_whoever_priced_it_and_none_without() -> None:
-    prices = frame(("c", "forward", "p", 1.0, 0.5, 2.0), ("c", "backward", "q", None, None, None))
-    found = frame(("c", "forward", "r", 3.0, 2.0, 4.0), ("c", "forward", "p", 1.0, 0.5, 2.0))
-    priced = predictions(prices, found)
-    assert {key: one.us for key, one in priced.items()} == {
-        ("c", "forward", "p"): 1.0,
-        ("c", "forward", "r"): 3.0,
-    }
-    assert (priced["c", "forward", "r"].low_us, priced["c", "forward", "r"].high_us) == (2.0, 4.0)
+def program(strategy: str) -> Program:
+    problem = catalog.build(tp_mlp.case(ENTRY, ranks=4, ranks_per_node=4))
+    return trace_source(catalog.library_source("tp_mlp"), strategy, problem)
 
 
-def test_places_keep_the_order_of_the_table() -> None:
-    table = frame(
-        ("b", "forward", "p", 1, 1, 1), ("a", "forward", "p", 1, 1, 1), ("b", "backward", "p", 1, 1, 1)
-    )
-    assert places(table) == [("b", "forward"), ("a", "forward"), ("b", "backward")]
-    assert at(table, ("b", "backward")).height == 1
+def price(us: float, spread: float) -> Prediction:
+    return Prediction(us=us, low_us=us / spread, high_us=us * spread)
+
+
+def test_prices_closer_than_the_model_is_usually_wrong_are_told_apart_by_calls() -> None:
+    many, few = program("reduce_scatter_all_gather"), program("merged_over_microbatches")
+    assert len(many.collectives) == 2 * len(few.collectives)
+    assert first_choice([(price(100, 1.2), many), (price(105, 1.2), few)]) == 1
+    assert first_choice([(price(100, 1.2), many), (price(115, 1.2), few)]) == 0
+    assert first_choice([(price(100, 1.01), many), (price(105, 1.01), few)]) == 0
+
+
+def test_of_equally_plain_programs_the_cheaper_one_is_first() -> None:
+    one = program("merged_over_microbatches")
+    assert first_choice([(price(101, 1.2), one), (price(100, 1.2), one)]) == 1

@@ -175,6 +175,7 @@ def test_launches_pair_steps_and_without_communication_steps_are_quicker(
         assert len(lengths) == 1 and 2 <= lengths.pop() <= 3
         assert timed["developer"][launch]["launch"] == launch
         assert len(timed["developer"][launch]["cold_us"]) == 2
+    assert len(quiet["developer"]) == 1
     for arm in ("developer", "merged_over_microbatches"):
         assert np.median(quiet[arm][0]["steps_us"]) < np.median(timed[arm][0]["steps_us"])
     assert not quiet["drops"]

@@ -44,9 +44,6 @@ class Backend(Protocol):
     def fingerprint(self, deployment: Deployment) -> str:
         """Host, libraries and ranks, in one readable line."""
 
-    def library_version(self, deployment: Deployment) -> str:
-        """Version of the collective library, as a module can find it at run time."""
-
     def time_launch(
         self, folder: Path, plan: LaunchPlan, watch: Callable[[NDArray[np.int64]], None]
     ) -> float:

@@ -89,5 +89,7 @@ def _listed(call: ast.Call) -> Library:
     if not isinstance(others, tuple) or not all(isinstance(n, str) for n in others):
         raise Rejected("LIBRARY: others must be a tuple of names").at(call.lineno)
     if not all(isinstance(name, str) for role, name in found.items() if role != "others"):
-        raise Rejected("LIBRARY: developer, hand_bundled and single_graph must each be a name").at(call.lineno)
+        raise Rejected("LIBRARY: developer, hand_bundled and single_graph must each be a name").at(
+            call.lineno
+        )
     return Library(**found)

@@ -64,13 +64,15 @@ def run(
         launches=settings.train.launches,
     )
     found = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
-    version = backend.library_version(deployment)
     stamps = [
-        {**stamp, "library": deployment.library, "library_version": version, "calls": calls[stamp["site"]]}
+        {
+            **stamp,
+            "library": deployment.library,
+            **_stamp(found, stamp["microbatches"], stamp["arm"], stamp["site"]),
+        }
         for stamp in arms.stamps
-        if (calls := _calls(found, stamp["microbatches"], stamp["arm"]))
     ]
-    return {"steps": [{k: v for k, v in row.items() if k != "calls"} for row in found], "stamps": stamps}
+    return {"steps": [{k: v for k, v in row.items() if k != "stamps"} for row in found], "stamps": stamps}
 
 
 def partial_rule(model: str) -> str:
@@ -157,14 +159,13 @@ class _Arms:
                 "case": case.id,
                 "direction": "forward",
                 "candidate": candidate,
-                "program": program.digest,
             }
         )
         shapes = {port: spec.shape for port, spec in program.problem.outputs.items()}
         return arm_site(site, program.digest, case.members(), shapes)
 
 
-def _calls(rows: Iterable[Row], microbatches: int, arm: str) -> dict[str, int]:
-    """site -> library calls of a step."""
+def _stamp(rows: Iterable[Row], microbatches: int, arm: str, site: str) -> Row:
+    """What the module at a site says of itself: its Program, the library that it found, its calls in a step."""
     found = (row for row in rows if row["microbatches"] == microbatches and row["arm"] == arm)
-    return dict(next(found)["calls"])
+    return dict(next(found)["stamps"][site])

@@ -24,6 +24,7 @@ from overlayccl_core.training.plan import (
     Arm,
     ArmSite,
     Found,
+    Inspection,
     StepSettings,
     TrainingPlan,
     read_found,
@@ -32,7 +33,7 @@ from overlayccl_core.training.plan import (
 WORKER = "overlayccl_core.training.worker"
 FOREIGN_CPU_LIMIT = 0.10
 STEP_TIMEOUT_S = 120.0
-COUNTS = ("matmuls", "matmul_digest", "collectives", "calls", "peak_activation_bytes")
+COUNTS = ("matmuls", "matmul_digest", "collectives", "stamps", "peak_activation_bytes")
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -170,7 +171,7 @@ def rows_of(
                 "matmuls": seen.matmuls if seen else None,
                 "matmul_digest": seen.matmul_digest if seen else None,
                 "collectives": seen.collectives if seen else None,
-                "calls": dict(seen.calls) if seen else {},
+                "stamps": _stamps(seen) if seen else {},
                 "peak_activation_bytes": seen.peak_activation_bytes if seen else None,
                 "oversubscribed": plan.ranks > len(os.sched_getaffinity(0)),
                 "foreign_cpu_share": foreign_cpu_share,
@@ -179,6 +180,15 @@ def rows_of(
             }
         )
     return rows
+
+
+def _stamps(seen: Inspection) -> dict[str, Row]:
+    """site -> what its module says ran there."""
+    calls = dict(seen.calls)
+    return {
+        site: {"program": digest, "library_version": seen.library_version, "calls": calls[site]}
+        for site, digest in seen.programs
+    }
 
 
 def arm_site(

@@ -119,13 +119,16 @@ class Inspection:
     """What one step of an arm does on this rank, counted while it ran.
 
     matmuls and a digest of their shapes (of all that the step multiplies, in any order); collectives: calls of
-    the library; calls: of each site; gradient_rel_error: of the worst parameter, against the unsharded model.
+    the library; calls: of each site; programs: (site, digest) as the modules that ran tell it; library_version:
+    as this rank has it; gradient_rel_error: of the worst parameter, against the unsharded model.
     """
 
     matmuls: int
     matmul_digest: str
     collectives: int
     calls: tuple[tuple[str, int], ...]
+    programs: tuple[tuple[str, str], ...]
+    library_version: str
     peak_activation_bytes: int
     gradient_rel_error: float
 
@@ -150,7 +153,8 @@ class Found:
         typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         if (inspected := data["inspection"]) is not None:
             calls = tuple((site, count) for site, count in inspected["calls"])
-            typed["inspection"] = Inspection(**{**inspected, "calls": calls})
+            programs = tuple((site, digest) for site, digest in inspected["programs"])
+            typed["inspection"] = Inspection(**{**inspected, "calls": calls, "programs": programs})
         return cls(**{**typed, "purpose": Purpose(data["purpose"])})
 
 

@@ -144,6 +144,8 @@ class _Trainer:
             matmul_digest=counts.matmul_digest,
             collectives=counts.collectives,
             calls=tuple((site, count()) for site, count in calls.items()),
+            programs=tuple((site, module.DIGEST["forward"]) for site, module in modules.modules.items()),
+            library_version=f"torch {torch.__version__}",  # gloo and nccl come with it
             peak_activation_bytes=int(self.rank.largest(counts.peak_activation_bytes)[0]),
             gradient_rel_error=worst,
         )

@@ -133,7 +133,7 @@ def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far
 def test_the_training_gate_rejects_wrong_strategies_without_any_proof(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
-    frame = pl.DataFrame([{k: v for k, v in row.items() if k != "calls"} for row in tensor_parallel])
+    frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in tensor_parallel])
     [arms] = arms_by_model(frame).values()
     for name, arm in arms.items():
         trial = Trained(
@@ -150,7 +150,13 @@ def test_the_developers_calls_are_counted_and_all_arms_multiply_the_same_matrice
 ) -> None:
     timed = {arm: found[0] for arm, found in rows(tensor_parallel, "timed").items()}
     assert timed["developer"]["collectives"] == 4 * LAYERS * M
-    assert timed["developer"]["calls"] == {"entry": 2 * LAYERS * M, "exit": 2 * LAYERS * M}
+    stamps = timed["developer"]["stamps"]
+    assert {site: stamp["calls"] for site, stamp in stamps.items()} == {
+        "entry": 2 * LAYERS * M,
+        "exit": 2 * LAYERS * M,
+    }
+    assert all(stamp["library_version"].startswith("torch 2.") for stamp in stamps.values())
+    assert stamps["exit"]["program"] != timed["merged_over_microbatches"]["stamps"]["exit"]["program"]
     assert timed["merged_over_microbatches"]["collectives"] == 4 * LAYERS
     assert len({row["matmul_digest"] for row in timed.values()}) == 1
     # four matrices and attention a block, the head; twice as many in the backward pass, attention once

@@ -40,11 +40,6 @@ def fingerprint(deployment: Deployment) -> str:
     return fingerprints.line(parts)
 
 
-def library_version(deployment: Deployment) -> str:
-    """The version that modules are proven and measured with: gloo and nccl come with torch."""
-    return f"torch {metadata.version('torch')}"
-
-
 def time_launch(folder: Path, plan: LaunchPlan, watch: Callable[[NDArray[np.int64]], None]) -> float:
     """Time the plan of a folder; returns the share of the CPU that others took. LaunchError if ranks fail."""
     outcome = launch(

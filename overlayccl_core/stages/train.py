@@ -64,14 +64,7 @@ def run(
         launches=settings.train.launches,
     )
     found = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
-    stamps = [
-        {
-            **stamp,
-            "library": deployment.library,
-            **_stamp(found, stamp["microbatches"], stamp["arm"], stamp["site"]),
-        }
-        for stamp in arms.stamps
-    ]
+    stamps = [{**stamp, "library": deployment.library, **_stamp(found, stamp)} for stamp in arms.stamps]
     return {"steps": [{k: v for k, v in row.items() if k != "stamps"} for row in found], "stamps": stamps}
 
 
@@ -165,7 +158,7 @@ class _Arms:
         return arm_site(site, program.digest, case.members(), shapes)
 
 
-def _stamp(rows: Iterable[Row], microbatches: int, arm: str, site: str) -> Row:
+def _stamp(rows: Iterable[Row], where: Row) -> Row:
     """What the module at a site says of itself: its Program, the library that it found, its calls in a step."""
-    found = (row for row in rows if row["microbatches"] == microbatches and row["arm"] == arm)
-    return dict(next(found)["stamps"][site])
+    found = (r for r in rows if (r["microbatches"], r["arm"]) == (where["microbatches"], where["arm"]))
+    return dict(next(found)["stamps"][where["site"]])

@@ -18,7 +18,8 @@ evidence: env ## what else is claimed: 4 microbatches, a wider model, 2 ranks; o
 	@start=$$(date +%s); \
 	$(BIN)/snakemake --profile local all --config preset=evidence && \
 	$(BIN)/snakemake --profile local all --config deployment=local-2 problems=tp_mlp models=nano && \
-	$(BIN)/overlayccl report results/local results/local-evidence results/local-2 --output results/report.html; code=$$?; \
+	$(BIN)/overlayccl report results/local results/local-evidence results/local-2 --output results/report.html && \
+	$(BIN)/python -m benchmarks from_developer; code=$$?; \
 	echo "make evidence: $$(( $$(date +%s) - start )) s"; exit $$code
 
 env: $(VENV)/.ready-local ## what running needs

@@ -1,0 +1,134 @@
+"""From what ranks found to rows of the table steps; which of two launches is kept. Needs no ranks."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core import models
+from overlayccl_core.training import launches
+from overlayccl_core.training.launches import Training, rows_of, train
+from overlayccl_core.training.plan import (
+    Arm,
+    Found,
+    Inspection,
+    Purpose,
+    StepSettings,
+    TrainingPlan,
+    read_found,
+    write_found,
+)
+
+ARMS = (Arm(name="developer", microbatches=2), Arm(name="hand_bundled", microbatches=2))
+SETTINGS = StepSettings(seconds=1, minimum_steps=2, maximum_steps=4, loss_steps=0, loss_seeds=())
+SEEN = Inspection(
+    matmuls=7,
+    matmul_digest="d",
+    collectives=3,
+    calls=(("exit", 3),),
+    programs=(("exit", "p"),),
+    library_version="torch 2",
+    peak_activation_bytes=10,
+    gradient_rel_error=1e-6,
+)
+
+
+def plan(launch: int = 0) -> TrainingPlan:
+    return TrainingPlan(
+        launch=launch, ranks=2, library="gloo", model=models.load("nano"), settings=SETTINGS, arms=ARMS
+    )
+
+
+def found(arm: int, starts: list[int], ends: list[int], losses: list[float], **fields: Any) -> Found:
+    return Found(
+        arm=arm,
+        purpose=Purpose.TIMED,
+        seed=0,
+        cold=1,
+        starts_ns=tuple(starts),
+        ends_ns=tuple(ends),
+        losses=tuple(losses),
+        **fields,
+    )
+
+
+def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> None:
+    ranks = [
+        [found(0, [0, 10_000], [5_000, 30_000], [2.0, 1.0], inspection=SEEN)],
+        [found(0, [1_000, 12_000], [9_000, 20_000], [4.0, 3.0], inspection=SEEN)],
+    ]
+    [row] = rows_of(plan(), ranks, 0.05, "here")
+    assert (row["cold_us"], row["steps_us"]) == ([8.0], [18.0])
+    assert row["losses"] == [3.0, 2.0]
+    assert row["stamps"] == {"exit": {"program": "p", "library_version": "torch 2", "calls": 3}}
+    assert not row["disturbed"]
+    assert rows_of(plan(), ranks, 0.2, "here")[0]["disturbed"]
+
+
+def test_what_ranks_write_is_what_is_read(tmp_path: Path) -> None:
+    one = found(1, [0], [1], [2.0], inspection=SEEN, validation_loss=1.5)
+    for rank in range(2):
+        write_found(tmp_path, rank, [one])
+    assert read_found(tmp_path, 2) == [[one], [one]]
+    plan().write(tmp_path / "work", {"modules/a.py": "x = 1\n"})
+    assert TrainingPlan.read(tmp_path / "work") == plan()
+    assert (tmp_path / "work" / "modules" / "a.py").read_text() == "x = 1\n"
+
+
+def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Path) -> list[dict[str, Any]]:
+    """Launches that find the same each time; others take these shares of the CPU."""
+    left = iter(shares)
+
+    def one(training: Training, folder: Path, number: int, progress: Any) -> list[dict[str, Any]]:
+        entries = [
+            found(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
+        ]
+        return rows_of(plan(number), [entries, entries], next(left), "here")
+
+    monkeypatch.setattr(launches, "_launch", one)
+    training = Training(
+        model=models.load("nano"),
+        arms=ARMS,
+        sources={},
+        ranks=2,
+        library="gloo",
+        fingerprint="here",
+        settings=SETTINGS,
+        launches=2,
+    )
+    return train(training, tmp_path, "train-test", "", lambda _text: None)
+
+
+def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = launched(monkeypatch, [0.5, 0.3, 0.01], tmp_path)
+    shares = {row["launch"]: (row["foreign_cpu_share"], row["disturbed"]) for row in rows}
+    assert shares == {0: (0.3, True), 1: (0.01, False)}
+    rows = launched(monkeypatch, [0.2, 0.4, 0.01], tmp_path / "other")
+    assert rows[0]["foreign_cpu_share"] == 0.2
+
+
+def test_what_the_first_launch_counted_holds_for_all_rows_of_an_arm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = launched(monkeypatch, [0.0, 0.0], tmp_path)
+    assert {row["matmuls"] for row in rows} == {7}
+    assert {row["gradient_rel_error"] for row in rows if row["launch"]} == {None}
+
+
+def test_the_key_of_kept_launches_knows_what_decides_their_meaning() -> None:
+    one = Training(
+        model=models.load("nano"), arms=ARMS, sources={"modules/a.py": "x"}, ranks=2, library="gloo",
+        fingerprint="here", settings=SETTINGS, launches=2,
+    )  # fmt: skip
+    others = [
+        replace(one, sources={"modules/a.py": "y"}),
+        replace(one, arms=ARMS[:1]),
+        replace(one, fingerprint="there"),
+        replace(one, settings=replace(SETTINGS, seconds=2)),
+        replace(one, model=models.load("nano-wide")),
+    ]
+    assert len({t.key("code") for t in (one, *others)} | {one.key("other")}) == len(others) + 2
+    assert replace(one, launches=5).key("code") == one.key("code")

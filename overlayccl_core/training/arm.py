@@ -32,6 +32,11 @@ class Modules:
             module.connect(site.members, shared_group, device)
             self.modules[site.site] = module
 
+    @property
+    def overlap(self) -> bool:
+        """Whether a module starts a collective before it has read all that it reads."""
+        return any(_starts_early(module.SCHEDULE["forward"]) for module in self.modules.values())
+
     def fresh(self) -> list[SiteModule]:
         """Generators for one step."""
         return [
@@ -43,6 +48,11 @@ class Modules:
             )
             for site in self.sites
         ]
+
+
+def _starts_early(schedule: Sequence[tuple[Any, ...]]) -> bool:
+    kinds = [event[0] for event in schedule]
+    return "issue" in kinds and "read" in kinds[kinds.index("issue") :]
 
 
 class ArmState:
@@ -64,8 +74,11 @@ class ArmState:
         batches = [torch.cat(list(microbatches))] if self.arm.merged_batch else microbatches
         if self.framework is not None:
             return _framework_step(self.framework, batches)
-        kind = TensorParallelStep if self.tensor_parallel else DataParallelStep
-        step: Any = kind(self.pieces, batches)
+        step: Any = (
+            TensorParallelStep(self.pieces, batches)
+            if self.tensor_parallel
+            else DataParallelStep(self.pieces, batches, in_blocks=self.modules.overlap)
+        )
         run_step(self.modules.fresh(), step.segments())
         return float(sum(step.losses.values()) / len(batches))
 

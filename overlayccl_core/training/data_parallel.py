@@ -2,7 +2,7 @@
 
 Site `gradients`, ports gradient, mean [i]: tensor i of the model's parameters is there once the last microbatch's
 backward has passed the block that holds it, so a Program that reads gradients as they come overlaps its collectives
-with the rest of the backward pass.
+with the rest of the backward pass. For one that reads all of them first, the last microbatch is whole too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +19,15 @@ HALVES = 2  # sublayers of a block
 
 
 class DataParallelStep:
-    """Segments of one step over microbatches of tokens int64[B, S + 1]; means become the parameters' gradients."""
+    """Segments of one step over microbatches of tokens int64[B, S + 1]; means become the parameters' gradients.
 
-    def __init__(self, pieces: Pieces, microbatches: Sequence[Tensor]) -> None:
+    in_blocks: whether the last microbatch's backward runs block by block.
+    """
+
+    def __init__(self, pieces: Pieces, microbatches: Sequence[Tensor], *, in_blocks: bool) -> None:
         self.pieces = pieces
         self.tokens = microbatches
+        self.in_blocks = in_blocks
         self.losses: dict[int, float] = {}
         self._blocks = range(pieces.sublayers // HALVES)
         self._recorded: dict[int, Recorded] = {}
@@ -35,17 +39,12 @@ class DataParallelStep:
 
     def segments(self) -> Iterator[StepSegment]:
         """Whole microbatches; of the last one the backward block by block; gradients as they come; their means."""
-        last = len(self.tokens) - 1
         before: tuple[Name, ...] = ()
-        for m in range(last):
+        for m in range(len(self.tokens) - self.in_blocks):
             yield StepSegment(name=("microbatch", m), after=before, work=partial(self._whole, m))
             before = (("microbatch", m),)
-        yield StepSegment(name=("forward",), after=before, work=self._forward)
-        before = (("forward",),)
-        for place in (*reversed(self._blocks), EMBEDDING):
-            name = ("backward", place)
-            yield StepSegment(name=name, after=before, work=partial(self._backward, place))
-            before = (name,)
+        if self.in_blocks:
+            yield from self._block_by_block(before)
         for i, parameter in enumerate(self._names):
             yield StepSegment(
                 name=("gradient", i),
@@ -56,8 +55,18 @@ class DataParallelStep:
         needs = tuple(("gradients", ("mean", i)) for i in range(len(self._names)))
         yield StepSegment(name=("means",), needs=needs, work=self._take)
 
+    def _block_by_block(self, before: tuple[Name, ...]) -> Iterator[StepSegment]:
+        yield StepSegment(name=("forward",), after=before, work=self._forward)
+        before = (("forward",),)
+        for place in (*reversed(self._blocks), EMBEDDING):
+            name = ("backward", place)
+            yield StepSegment(name=name, after=before, work=partial(self._backward, place))
+            before = (name,)
+
     def _complete_after(self, parameter: str) -> Name:
         """The segment after which a parameter's gradient is whole."""
+        if not self.in_blocks:
+            return ("microbatch", len(self.tokens) - 1)
         place = self._held_by.get(parameter)
         return ("forward",) if place is None else ("backward", place)  # norm and head: with the loss
 

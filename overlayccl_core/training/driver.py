@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overlayccl_core.program.nodes import Port
-from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.problem import port_text
 from overlayccl_core.training.segments import Name, StepSegment, Tensor, Value
 
 
@@ -29,11 +29,6 @@ class SiteModule:
 
 class StuckStep(RuntimeError):
     """No module can go on and no segment can run: the modules' orders wait for each other."""
-
-
-def shapes_of(problem: Problem) -> dict[Port, tuple[int, ...]]:
-    """Shapes of a Problem's outputs, for a SiteModule."""
-    return {port: spec.shape for port, spec in problem.outputs.items()}
 
 
 def run_step(modules: Sequence[SiteModule], segments: Iterable[StepSegment]) -> None:

@@ -19,6 +19,7 @@ from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.partial import KEY_DIGITS
 from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.models import Model
+from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
     MODULES,
     Arm,
@@ -191,13 +192,11 @@ def _stamps(seen: Inspection) -> dict[str, Row]:
     }
 
 
-def arm_site(
-    site: str, digest: str, members: tuple[tuple[int, ...], ...], shapes: Mapping[Any, Any]
-) -> ArmSite:
-    """An emitted module at a site, as the ranks find it."""
+def arm_site(site: str, program: Program, members: tuple[tuple[int, ...], ...]) -> ArmSite:
+    """The emitted module of a Program at a site, as the ranks find it."""
     return ArmSite(
         site=site,
-        module=module_name(digest),
+        module=module_name(program.digest),
         members=members,
-        shapes=tuple((port, tuple(shape)) for port, shape in shapes.items()),
+        shapes=tuple((port, spec.shape) for port, spec in program.problem.outputs.items()),
     )

@@ -30,19 +30,27 @@ def chosen(flow: SimpleNamespace, *, trained: bool = True, **training: Any) -> c
 
 
 def decide(
-    flow: SimpleNamespace, steps: pl.DataFrame | None, stamps: pl.DataFrame | None, **changes: pl.DataFrame
+    flow: SimpleNamespace,
+    steps: pl.DataFrame | None,
+    stamps: pl.DataFrame | None,
+    *,
+    models: tuple[str, ...] = (MODEL,),
+    **changes: pl.DataFrame,
 ) -> choose.Chosen:
-    """Choose, with both Cases in the model where there are steps."""
+    """Choose, with all Cases in the models where there are steps."""
     tables = choose.Tables(
-        **{name: getattr(flow, name) for name in ("seeds", "prices", "candidates", "probes")},
+        **{
+            name: changes.get(name, getattr(flow, name))
+            for name in ("seeds", "prices", "candidates", "probes")
+        },
         bench=changes.get("bench", flow.bench),
         shortlist=flow.shortlisted,
         finalists=flow.ready,
         steps=pl.DataFrame(schema=STEPS.schema) if steps is None else steps,
         stamps=pl.DataFrame(schema=STAMPS.schema) if stamps is None else stamps,
     )
-    cases = {case: [MODEL] for case in flow.listed["case"]} if steps is not None else {}
-    found = choose.run("tp_mlp", "gloo", tables, cases, progress=quiet)
+    cases = {case: models for case in flow.listed["case"]} if steps is not None else {}
+    found = choose.run(flow.problem, "gloo", tables, cases, progress=quiet)
     write(CHOICE, found.choice, flow.folder / "choice.parquet")
     write(VERDICTS, found.verdicts, flow.folder / "verdicts.parquet")
     return found
@@ -104,6 +112,58 @@ def test_where_nothing_beats_the_developer_it_is_deployed_and_that_is_said(flow:
 def test_another_computation_and_the_quiet_step_are_no_arms(flow: SimpleNamespace) -> None:
     found = chosen(flow, speeds=SPEEDS | {"big_batch": 100.0})
     assert arms(found) == {"finalist_1"}
+
+
+def test_a_framework_that_is_faster_still_is_told_and_stops_no_module(flow: SimpleNamespace) -> None:
+    found = chosen(flow, speeds=SPEEDS | {"ddp_25": 500.0})
+    assert arms(found) == {"finalist_1"}
+    for row in found.choice:
+        assert row["best_other"] == "ddp_25" and row["step_gain"] == pytest.approx(0.5, rel=0.02)
+        assert "; ddp_25 is faster still, 2.0" in row["reason"]
+
+
+@pytest.mark.parametrize("framework_us", [1010.0, 1300.0], ids=["within noise", "slower"])
+def test_a_framework_that_is_not_faster_beyond_noise_is_no_reason(
+    flow: SimpleNamespace, framework_us: float
+) -> None:
+    found = chosen(flow, speeds=SPEEDS | {"ddp_25": framework_us})
+    for row in found.choice:
+        assert row["best_other"] == "ddp_25" and "faster still" not in row["reason"]
+
+
+def test_of_several_models_the_least_gain_is_told(flow: SimpleNamespace) -> None:
+    few = train_tables(flow.ready, flow.folder)
+    slower = SPEEDS | {"finalist_1": 1250.0, "finalist_2": 1400.0}
+    many = train_tables(flow.ready, flow.folder, microbatches=8, speeds=slower)
+    steps, stamps = (pl.concat(pair) for pair in zip(few, many, strict=True))
+    for models in (("tiny m2", "tiny m8"), ("tiny m8", "tiny m2")):
+        found = decide(flow, steps, stamps, models=models)
+        assert arms(found) == {"finalist_1"}
+        for row in found.choice:
+            assert row["trained_in"] == ", ".join(models)
+            assert row["step_speedup"] == pytest.approx(3.2, rel=0.02)
+            assert row["step_gain"] == pytest.approx(1.2, rel=0.02)
+
+
+def test_the_price_of_a_pair_is_the_sum_of_its_directions(a2a_flow: SimpleNamespace) -> None:
+    found = decide(a2a_flow, None, None).choice
+    for case in a2a_flow.listed["case"]:
+        forward, backward = (
+            next(r for r in found if (r["case"], r["direction"]) == (case, direction))
+            for direction in ("forward", "backward")
+        )
+        assert min(forward["predicted_us"], backward["predicted_us"]) > 0
+        pair = forward["predicted_us"] + backward["predicted_us"]
+        assert forward["predicted_pair_us"] == backward["predicted_pair_us"] == pytest.approx(pair)
+
+
+def test_a_pair_with_a_direction_that_has_no_price_has_none(a2a_flow: SimpleNamespace) -> None:
+    backward = pl.col("direction") == "backward"
+    prices = a2a_flow.prices.filter(~backward)
+    candidates = a2a_flow.candidates.filter(~backward)
+    found = decide(a2a_flow, None, None, prices=prices, candidates=candidates).choice
+    assert {row["predicted_us"] is None for row in found} == {True, False}
+    assert {row["predicted_pair_us"] for row in found} == {None}
 
 
 def test_without_a_model_the_bench_decides_and_the_verdict_says_not_applicable(flow: SimpleNamespace) -> None:

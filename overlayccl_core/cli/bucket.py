@@ -174,7 +174,7 @@ class _Answer:
             ", ... (all: --json)" if len(self.caps) > CAPS_SHOWN else ""
         )
         ddp, best = self.others[0], self.best
-        gain = between(ddp.end_us - best.end_us, ddp.low_us - best.low_us, ddp.high_us - best.high_us)
+        gain = between(*buckets.saved_us(ddp, best))
         return [
             f"Worth against 25 MiB: {gain} ms of {ms(ddp.end_us)} ({percent(1 - best.end_us / ddp.end_us)}).",
             f"In torch: DistributedDataParallel(model, bucket_cap_mb={self.cap}), predicted "

@@ -153,6 +153,26 @@ def test_a_plan_follows_the_recurrence_and_its_range_scales_costs_not_ready_time
     assert plan.low_us == pytest.approx(1e5 + 0.9 * 6e3) and plan.high_us == pytest.approx(1e5 + 1.2 * 6e3)
 
 
+def test_what_a_plan_saves_lies_in_its_interval() -> None:
+    together = gradients_of([(1024, 0.0)] * 4)
+    plans = [planned("", together, bounds, costs_of(5000.0, 0.0, 1.0)) for bounds in ((1, 2, 3, 4), (4,))]
+    value, low, high = buckets.saved_us(*plans)
+    assert (low, value, high) == pytest.approx((0.9 * 14e3, 14e3, 1.2 * 14e3))
+    assert buckets.saved_us(*plans[::-1]) == pytest.approx((-value, -high, -low))
+
+
+@pytest.mark.parametrize(
+    ("ready_ms", "expected"), [(6.0, (500.0, -600.0, 1050.0)), (7.0, (1500.0, 400.0, 1500.0))]
+)
+def test_the_interval_of_what_is_saved_is_the_right_way_round(
+    ready_ms: float, expected: tuple[float, float, float]
+) -> None:
+    """The dearer a call, the less is hidden by a second one: at 7 ms neither end of the range saves the most."""
+    late = gradients_of([(1024, 0.0), (1024, ready_ms)])
+    one, two = (planned("", late, bounds, costs_of(6000.0, 0.0, 1.0)) for bounds in ((2,), (1, 2)))
+    assert buckets.saved_us(one, two) == pytest.approx(expected)
+
+
 def test_three_hundred_gradients_take_well_under_a_second() -> None:
     random = np.random.default_rng(3)
     gradients = gradients_of([(int(k), float(t)) for k, t in random.uniform(1, 300, (300, 2))])

@@ -11,10 +11,11 @@ PACKAGE = ROOT / "overlayccl_core"
 LONGEST = 400
 
 # A folder (or module) of the package -> what of the package it may import besides itself.
-EVERYBODY = {"loader"}  # plug-ins and data files by name
+EVERYBODY = {"loader", "arms"}  # plug-ins and data files by name; names of the arms of a training step
 MAY_IMPORT = {
     "tables": set[str](),
     "loader": set[str](),
+    "arms": set[str](),
     "settings": set[str](),
     "digest": set[str](),
     "statistics": set[str](),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from overlayccl_core.arms import ArmName
 from overlayccl_core.deployments.floor import Floor, floor_from_probes
 from overlayccl_core.evidence.predictions import Place, at, places
 from overlayccl_core.gates import bench as gate
@@ -62,7 +63,7 @@ def benched(shortlist: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> dict[
 def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched]:
     measured = measurements(bench.iter_rows(named=True))
     rows = list(listed.iter_rows(named=True))
-    developer = next((measured.get(r["program"]) for r in rows if "developer" in r["why"]), None)
+    developer = next((measured.get(r["program"]) for r in rows if ArmName.DEVELOPER in r["why"]), None)
     found = []
     for row in rows:
         program, timed = loads(row["program_json"]), measured.get(row["program"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.arms import FINALISTS, ArmName, is_framework
 from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, judge, passes
 from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
@@ -15,10 +16,6 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.statistics import Ratio
 
 Row = Mapping[str, Any]
-DEVELOPER = "developer"
-OTHER_COMPUTATION = "big_batch"  # other matmuls: shown beside the arms, not compared
-FOUND = ("finalist_1", "finalist_2")
-FRAMEWORK = "ddp_"  # arms that no module can be deployed for: they are told, they do not decide among modules
 RIGHT = frozenset({Check.MATMULS, Check.GRADIENTS, Check.LOSSES})
 REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
@@ -49,7 +46,7 @@ def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
     """`nano m8` -> arm -> what was seen of it; arms that compute something else are left out."""
     found: dict[str, dict[str, list[Row]]] = {}
     for row in steps.iter_rows(named=True):
-        if row["arm"] != OTHER_COMPUTATION and row["purpose"] != "quiet":
+        if row["arm"] != ArmName.BIG_BATCH and row["purpose"] != "quiet":
             arms = found.setdefault(label(row["model"], row["microbatches"]), {})
             arms.setdefault(row["arm"], []).append(row)
     return {model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in found.items()}
@@ -87,10 +84,10 @@ def outcomes(
     trial = _trial(model, arm, arms, stamps, ran)
     if isinstance(trial, Verdict):
         return Outcomes(verdicts=(trial,))
-    others = [one for name, one in arms.items() if name != arm and name not in FOUND]
+    others = [one for name, one in arms.items() if name != arm and name not in FINALISTS]
     best = best_other(trial.arm, others)
-    others = [one for one in others if not one.arm.startswith(FRAMEWORK)]
-    for name in FOUND:
+    others = [one for one in others if not is_framework(one.arm)]
+    for name in FINALISTS:
         if name != arm and name in arms:
             other = _trial(model, name, arms, stamps, ran)
             if not isinstance(other, Verdict) and passes(judge(other, RIGHT)):
@@ -111,7 +108,7 @@ def _trial(
     ran: Callable[[str], Iterable[Ran]],
 ) -> Trained | Verdict:
     """An arm beside the developer's, no others yet; or why there is nothing to judge."""
-    if arm not in arms or DEVELOPER not in arms:
+    if arm not in arms or ArmName.DEVELOPER not in arms:
         return _unproven(f"{arm} was not trained in {model}: train it again")
     sites = stamps.filter((_label_of_row() == model) & (pl.col("arm") == arm))
     programs = {(one.case, one.direction): one for one in ran(arm)}
@@ -131,7 +128,7 @@ def _trial(
     reduces = any(x.kind in REDUCING for one in known for x in one.program.collectives)
     return Trained(
         arm=arms[arm],
-        developer=arms[DEVELOPER],
+        developer=arms[ArmName.DEVELOPER],
         others=(),
         numerics=max(classes, key=_SEVERITY.index),
         explained=EXPLANATION if reduces else "",

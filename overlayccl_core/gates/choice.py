@@ -6,11 +6,10 @@ Nothing is substituted silently: every contender gets a Verdict that says why it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from overlayccl_core.arms import FINALISTS, ArmName
 from overlayccl_core.gates.training import passes
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
 from overlayccl_core.statistics import Ratio
-
-BASELINE = "developer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +37,14 @@ class Choice:
 
 def choose(contenders: Sequence[Contender]) -> Choice:
     """contenders: finalists first, then baselines; the developer last. ValueError if it is not."""
-    if not contenders or contenders[-1].arm != BASELINE:
-        raise ValueError(f"the last contender must be {BASELINE} (got {[c.arm for c in contenders]})")
+    if not contenders or contenders[-1].arm != ArmName.DEVELOPER:
+        raise ValueError(
+            f"the last contender must be {ArmName.DEVELOPER} (got {[c.arm for c in contenders]})"
+        )
     chosen: Contender | None = None
     verdicts, stopped = [], list[str]()
     for one in contenders:
-        against = "" if one.arm == BASELINE else against_it(one)
+        against = "" if one.arm == ArmName.DEVELOPER else against_it(one)
         if chosen is not None:
             verdicts.append(
                 _verdict(Outcome.NOT_APPLICABLE, Reason.NOT_NEEDED, f"{chosen.arm} is chosen", one)
@@ -73,15 +74,15 @@ def against_it(one: Contender) -> str:
 
 def _why(one: Contender, stopped: Sequence[str]) -> str:
     before = f" ({'; '.join(stopped)})" if stopped else ""
-    if one.arm == BASELINE:
+    if one.arm == ArmName.DEVELOPER:
         return f"nothing beats the baseline, so the developer's own way is deployed{before}"
     if one.training:
         models = ", ".join(model for model, _ in one.training)
         found = f"passes the training gate in {models}"
     else:
-        place = "the fastest" if one.arm == "finalist_1" else "faster than the developer"
+        place = "the fastest" if one.arm == ArmName.FINALIST_1 else "faster than the developer"
         found = f"{place} in the bench; training: not applicable, no model has this Case"
-    if not one.arm.startswith("finalist"):
+    if one.arm not in FINALISTS:
         return f"{one.arm}, a baseline, is deployed: {found}{before}"
     return f"{found}{before}"
 

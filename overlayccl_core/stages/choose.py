@@ -12,10 +12,11 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.arms import ORDER_OF_CHOICE, ArmName, at_case, is_framework
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked, regret
 from overlayccl_core.evidence.deployment_files import module_and_record
 from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, predictions
-from overlayccl_core.evidence.trained import FRAMEWORK, Outcomes, Ran, arms_by_model, outcomes
+from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, outcomes
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.numerics import NumericsClass
@@ -26,7 +27,6 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
-ORDER = ("finalist_1", "finalist_2", "hand_bundled", "single_graph", "developer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,22 +98,23 @@ class _Trial:
         self.stamps = tables.stamps
         self.predicted = predictions(tables.prices, tables.candidates)
         self.arms: dict[str, dict[str, ArmEvidence]] = arms_by_model(tables.steps)
-        self.rows: dict[tuple[str, str, str], Row] = {
-            (r["case"], r["direction"], r["arm"]): r for r in tables.finalists.iter_rows(named=True)
-        }
+        self.finalists: dict[Place, dict[str, Row]] = {}
+        for listed in tables.finalists.iter_rows(named=True):
+            self.finalists.setdefault((listed["case"], listed["direction"]), {})[listed["arm"]] = listed
         self.judged: dict[tuple[str, str], Outcomes] = {}
         self.programs: dict[str, Program] = {}
 
     def contenders(self, place: Place, found: Mapping[str, Benched]) -> tuple[list[Contender], list[Row]]:
         """(contenders in the order of choice, rows of their training verdicts)."""
         contenders, rows = [], []
-        for arm in ORDER:
-            finalist = self.rows.get((*place, arm))
+        here = self.finalists.get(place, {})
+        for arm in ORDER_OF_CHOICE:
+            finalist = here.get(arm)
             if finalist is None:
                 continue
             candidate = finalist["candidate"]
             training = tuple((m, self.outcomes(m, arm).verdicts) for m in self.trained.get(place[0], ()))
-            if arm != "developer":
+            if arm != ArmName.DEVELOPER:
                 rows += [row(place, candidate, v, arm=arm, model=m) for m, vs in training for v in vs]
                 rows += [] if training else [row(place, candidate, _no_model(place), arm=arm)]
             one = found[candidate]
@@ -131,12 +132,9 @@ class _Trial:
         return self.judged[model, arm]
 
     def ran(self, arm: str) -> Iterable[Ran]:
-        """The Programs of an arm; a Case with one finalist has it in both of the finalists' arms."""
-        for case, direction in {(c, d) for c, d, _ in self.rows}:
-            found = self.rows.get((case, direction, arm))
-            if found is None and arm == "finalist_2":
-                found = self.rows.get((case, direction, "finalist_1"))
-            if found is not None:
+        """The Programs of an arm at all Cases and directions."""
+        for (case, direction), here in self.finalists.items():
+            if (found := at_case(here, arm)) is not None:
                 program, numerics = self.program(found), NumericsClass(found["numerics"])
                 yield Ran(case=case, direction=direction, program=program, numerics=numerics)
 
@@ -184,7 +182,7 @@ def ratio_columns(name: str, ratio: Any) -> Row:
 def _framework_is_faster(found: Outcomes) -> str:
     """A clause where the framework's own arm beats what is deployed beyond noise: no module can be that."""
     gain, other = found.gain, found.best_other or ""
-    if gain is None or gain.not_slower or not other.startswith(FRAMEWORK):
+    if gain is None or gain.not_slower or not is_framework(other):
         return ""
     return f"; {other} is faster still, {1 / gain.value:.2f} times as fast, and no module of ours can be that"
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.arms import BASELINES, FINALISTS
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked
 from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, predictions
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
-BASELINES = ("developer", "single_graph", "hand_bundled")
-FINALISTS = ("finalist_1", "finalist_2")
 _COPIED = ("recipe", "numerics", "program", "program_json")
 
 

@@ -8,12 +8,14 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.arms import FINALISTS, OF_A_CASE, ArmName, at_case, framework_arm
 from overlayccl_core.backends.timing import Backend, backend_of
 from overlayccl_core.configured_cases import cases_of_model
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.models import Model
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.settings import Settings
@@ -21,11 +23,7 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, ArmSite, Purpose, StepSettings
 
-BASELINES = ("developer", "single_graph", "hand_bundled")
-FINALISTS = ("finalist_1", "finalist_2")
-COMPARED_BY_LOSS = ("developer", *FINALISTS)
-BIG_BATCH = "big_batch"
-DEVELOPER = "developer"
+COMPARED_BY_LOSS = (ArmName.DEVELOPER, *FINALISTS)
 Row = dict[str, Any]
 Steps = dict[str, list[Row]]
 
@@ -82,7 +80,10 @@ class _Arms:
         self.model = model
         self.deployment = deployment
         self.backend = backend
-        self.rows = {(row["case"], row["arm"]): row for row in finalists if row["direction"] == "forward"}
+        self.finalists: dict[str, dict[str, Row]] = {}
+        for row in finalists:
+            if row["direction"] == "forward":
+                self.finalists.setdefault(row["case"], {})[row["arm"]] = row
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
         self.stamps: list[Row] = []
@@ -92,8 +93,8 @@ class _Arms:
         cases = cases_of_model(self.model, self.deployment, microbatches)
         self._check(cases)
         compared = microbatches == self.model.loss_microbatches
-        for name in (*BASELINES, *FINALISTS):
-            found = {site: self._row(case, name) for site, case in cases.items()}
+        for name in OF_A_CASE:
+            found = {site: at_case(self.finalists[case.id], name) for site, case in cases.items()}
             if all(found.values()):
                 purposes = [Purpose.TIMED, Purpose.QUIET]
                 purposes += [Purpose.LOSS] if compared and name in COMPARED_BY_LOSS else []
@@ -106,22 +107,17 @@ class _Arms:
                 )
                 self._arm(name, microbatches, sites=sites, purposes=tuple(purposes))
         for mib in self.model.ddp_buckets_mib:
-            self._arm(f"ddp_{mib:g}", microbatches, ddp_bucket_mib=mib)
+            self._arm(framework_arm(mib), microbatches, ddp_bucket_mib=mib)
         if microbatches > 1:
             self._merged_batch(microbatches)
 
     def _check(self, cases: Mapping[str, Case]) -> None:
         for site, case in cases.items():
-            if (case.id, DEVELOPER) not in self.rows:
+            if ArmName.DEVELOPER not in self.finalists.get(case.id, {}):
                 raise ValueError(
                     f"model {self.model.name}, site {site}: table finalists has no developer's Program of "
                     f"{case.id}: run the rule `finalists` again with this model configured"
                 )
-
-    def _row(self, case: Case, arm: str) -> Row | None:
-        """What an arm has at a Case; a Case with one finalist has it in both of the finalists' arms."""
-        row = self.rows.get((case.id, arm))
-        return self.rows.get((case.id, FINALISTS[0])) if row is None and arm == FINALISTS[1] else row
 
     def _merged_batch(self, microbatches: int) -> None:
         """The microbatches as one batch through the developer's strategy: another computation, shown beside."""
@@ -130,10 +126,12 @@ class _Arms:
         )
         sites = []
         for site, case in cases_of_model(model, self.deployment, 1).items():
-            program = trace_source(catalog.library_source(case.problem), DEVELOPER, catalog.build(case))
-            sites.append(self._site(BIG_BATCH, microbatches, site, case, program, DEVELOPER))
+            library = catalog.library_source(case.problem)
+            developer = read_library(library).listed.developer
+            program = trace_source(library, developer, catalog.build(case))
+            sites.append(self._site(ArmName.BIG_BATCH, microbatches, site, case, program, developer))
         purposes = (Purpose.TIMED, Purpose.QUIET)
-        self._arm(BIG_BATCH, microbatches, sites=tuple(sites), merged_batch=True, purposes=purposes)
+        self._arm(ArmName.BIG_BATCH, microbatches, sites=tuple(sites), merged_batch=True, purposes=purposes)
 
     def _arm(self, name: str, microbatches: int, **fields: Any) -> None:
         self.arms.append(Arm(name=name, microbatches=microbatches, **fields))
@@ -154,8 +152,7 @@ class _Arms:
                 "candidate": candidate,
             }
         )
-        shapes = {port: spec.shape for port, spec in program.problem.outputs.items()}
-        return arm_site(site, program.digest, case.members(), shapes)
+        return arm_site(site, program, case.members())
 
 
 def _stamp(rows: Iterable[Row], where: Row) -> Row:

@@ -2,8 +2,8 @@
 
 import polars as pl
 
+from overlayccl_core.arms import OF_A_CASE
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, ratio, us
-from overlayccl_core.tables.finalists import ARMS
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
@@ -12,7 +12,7 @@ CHOICE = Table(
     version=1,
     columns=(
         *CANDIDATE_KEY,
-        Column(name="arm", dtype=pl.String(), values=ARMS, doc="as which it was chosen"),
+        Column(name="arm", dtype=pl.String(), values=OF_A_CASE, doc="as which it was chosen"),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         NUMERICS,
         Column(name="program", dtype=pl.String(), doc="digest"),

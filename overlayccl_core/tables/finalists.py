@@ -2,18 +2,17 @@
 
 import polars as pl
 
+from overlayccl_core.arms import OF_A_CASE
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, VERDICT_COLUMNS, us
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
-
-ARMS = ("developer", "single_graph", "hand_bundled", "finalist_1", "finalist_2")
 
 FINALISTS = Table(
     name="finalists",
     version=1,
     columns=(
         *CANDIDATE_KEY[:2],
-        Column(name="arm", dtype=pl.String(), values=ARMS),
+        Column(name="arm", dtype=pl.String(), values=OF_A_CASE),
         CANDIDATE_KEY[2],
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         NUMERICS,

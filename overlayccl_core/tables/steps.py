@@ -6,6 +6,7 @@ are paired by index.
 
 import polars as pl
 
+from overlayccl_core.arms import ArmName
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
@@ -18,7 +19,7 @@ STEPS = Table(
         Column(
             name="arm",
             dtype=pl.String(),
-            doc="developer, single_graph, hand_bundled, finalist_1, finalist_2, big_batch or ddp_<MiB>",
+            doc=f"{', '.join(ArmName)} or ddp_<MiB>",
         ),
         Column(
             name="purpose",

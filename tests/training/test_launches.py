@@ -68,8 +68,7 @@ class Arms:
         for site, case in cases_of_model(self.model, self.deployment, M).items():
             program = self._program(case.problem, strategies[site], catalog.build(case))
             self.sources[module_name(program.digest)] = emit(program)
-            shapes = {port: spec.shape for port, spec in program.problem.outputs.items()}
-            sites.append(arm_site(site, program.digest, case.members(), shapes))
+            sites.append(arm_site(site, program, case.members()))
         self.arms.append(Arm(name=name, microbatches=M, sites=tuple(sites), purposes=purposes))
 
     def _program(self, problem: str, strategy: str, at: Any) -> Program:

@@ -12,7 +12,6 @@ from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.problems import grad_ar, tp_mlp
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.training.driver import shapes_of
 from tests.training.tiny_model import HIDDEN, SHAPE, WIDTH
 
 pytestmark = pytest.mark.ranks
@@ -25,7 +24,7 @@ def site(folder: Path, name: str, case: Case, strategy: str) -> dict[str, Any]:
     program = trace_source(catalog.library_source(case.problem), strategy, problem)
     module = f"{name}_{program.digest}.py"
     (folder / module).write_text(emit(program))
-    shapes = [(list(port), list(shape)) for port, shape in shapes_of(problem).items()]
+    shapes = [(list(port), list(spec.shape)) for port, spec in problem.outputs.items()]
     return {"site": name, "module": module, "members": case.members(), "shapes": shapes}
 
 

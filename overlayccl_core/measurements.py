@@ -37,17 +37,8 @@ class Measurement:
         return statistics.repeat_error([self.samples_us])
 
     def speedup_over(self, other: "Measurement") -> Ratio | None:
-        """`other`'s time over this one's (2: twice as fast), paired by round within launches.
-
-        A launch in which the two have different numbers of rounds cannot be paired and is left out. None
-        without a common launch.
-        """
-        common = [
-            (other.launches[k], mine)
-            for k, mine in self.launches.items()
-            if k in other.launches and len(other.launches[k]) == len(mine)
-        ]
-        return statistics.paired_ratio(common) if common else None
+        """`other`'s time over this one's (2: twice as fast), paired by round; None without a common launch."""
+        return statistics.ratio_over_launches(other.launches, self.launches)
 
 
 def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:

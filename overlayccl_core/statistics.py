@@ -6,8 +6,9 @@ tail, which the mean follows, and the minimum is the luck of one round. Ratios a
 samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,6 +112,30 @@ def repeat_error_between(first: Sequence[ArrayLike], second: Sequence[ArrayLike]
     """The same between two launches of the same Programs, in the same order."""
     pairs = zip(first, second, strict=True)
     return float(np.median([relative_difference(estimate(a).value, estimate(b).value) for a, b in pairs]))
+
+
+Launches = Mapping[Any, Sequence[float]]
+"""launch -> its samples, one a round."""
+
+
+def common_launches(
+    numerator: Launches, denominator: Launches
+) -> list[tuple[Sequence[float], Sequence[float]]]:
+    """(numerator's, denominator's samples) of the launches that both ran in, in order.
+
+    Where one has other rounds than the other, or none, they cannot be paired: the launch is left out.
+    """
+    return [
+        (numerator[launch], samples)
+        for launch, samples in sorted(denominator.items())
+        if samples and len(numerator.get(launch, ())) == len(samples)
+    ]
+
+
+def ratio_over_launches(numerator: Launches, denominator: Launches) -> Ratio | None:
+    """The paired ratio over the common launches; None without any."""
+    common = common_launches(numerator, denominator)
+    return paired_ratio(common) if common else None
 
 
 def paired_ratio(

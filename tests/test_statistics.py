@@ -55,6 +55,15 @@ def test_interval_of_several_launches_spans_what_differs_between_launches() -> N
     assert ratio.low == 4.0 and ratio.high == 5.0
 
 
+def test_only_launches_with_the_same_rounds_are_paired() -> None:
+    slow = {0: [4.0, 4.0], 2: [9.0], 1: [6.0, 6.0], 3: []}
+    fast = {1: [2.0, 2.0], 0: [2.0, 2.0], 2: [1.0, 1.0], 3: [], 4: [1.0]}
+    assert statistics.common_launches(slow, fast) == [([4.0, 4.0], [2.0, 2.0]), ([6.0, 6.0], [2.0, 2.0])]
+    ratio = statistics.ratio_over_launches(slow, fast)
+    assert ratio is not None and ratio.value == 2.5
+    assert statistics.ratio_over_launches({0: [1.0]}, {1: [1.0]}) is None
+
+
 def test_unpaired_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="same rounds"):
         statistics.paired_ratio([([1.0, 2.0], [1.0])])

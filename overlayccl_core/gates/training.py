@@ -20,7 +20,7 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
-from overlayccl_core.statistics import Ratio, paired_ratio
+from overlayccl_core.statistics import Ratio, ratio_over_launches
 
 GRADIENT_BOUND = 1e-5  # relative, of the worst parameter, in float32
 EARLY_STEP = 5  # up to here rounding has not been amplified yet
@@ -50,12 +50,7 @@ class ArmEvidence:
 
     def speedup_over(self, other: "ArmEvidence") -> Ratio | None:
         """The other's step over this one's, paired; the median over launches. None without a common launch."""
-        common = [
-            (other.steps_us[k], mine)
-            for k, mine in sorted(self.steps_us.items())
-            if mine and len(other.steps_us.get(k, ())) == len(mine)
-        ]
-        return paired_ratio(common) if common else None
+        return ratio_over_launches(other.steps_us, self.steps_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
-from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
 
@@ -88,8 +88,3 @@ def _local_work(rng: np.random.Generator, x: Node) -> Node:
 def _rotated(x: Node) -> Node:
     third = max(1, x.size // 3)
     return nodes.make_view([x], Map(1, x.size, [0, x.size - third], [third, 0]))
-
-
-def kinds_of(probe: Probe) -> list[Kind]:
-    """The collectives of a probe in the order of issue."""
-    return [x.kind for x in probe.program.collectives]

@@ -201,7 +201,9 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
         DEPLOYED,
     ):
         assert part in done.stdout
-    assert "Oversubscribed: there are more ranks than cores" in " ".join(done.stdout.split())
+    words = " ".join(done.stdout.split())
+    assert "Oversubscribed: there are more ranks than cores" in words
+    assert "Fewer rounds than there should be: probe 4 of 25. Give more probe.seconds" in words
 
 
 def test_try_prices_by_term_beside_the_seeds(root: Path) -> None:

@@ -10,18 +10,30 @@ from rich.table import Table
 from overlayccl_core.cli.render import plain_table, times
 
 Row = Mapping[str, Any]
+Roles = Mapping[tuple[str, str, str], str]
+"""(case, direction, candidate) -> role, of what people write and is deployed."""
 CASE_WIDTH, NAME_WIDTH = 28, 22
 LEGEND = (
-    "x developer, x best other arm: how many times as fast, with 95% intervals; in a training step where a model "
-    "has the Case (of several the least), else in the bench. The best other arm is the fastest that needs no "
-    "search: single_graph, hand_bundled, or the framework's own."
+    "x developer, x best other arm: how many times as fast, with 95% intervals (below 1: slower); in a training "
+    "step where a model has the Case (of several the least), else in the bench. The best other arm is the fastest "
+    "that needs no search: single_graph, hand_bundled, or the framework's own. = ARM: this is that arm's own "
+    "Program, so what differs between the two is noise."
 )
+WRITTEN = ("developer", "single_graph", "hand_bundled")  # roles of what people write
 
 
-def deployed_parts(choices: Mapping[str, pl.DataFrame]) -> Iterator[RenderableType]:
-    """A table for each Problem, and why, where what is deployed is not the first finalist."""
+def deployed_parts(choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame) -> Iterator[RenderableType]:
+    """A table for each Problem; where torch's own arm is faster; why, where it is not the first finalist.
+
+    summary: says which candidates are what people write.
+    """
+    known = summary.filter(pl.col("chosen") & pl.col("role").is_in(WRITTEN))
+    roles = {(r["case"], r["direction"], r["candidate"]): r["role"] for r in known.iter_rows(named=True)}
     for problem, choice in choices.items():
-        yield _table(problem, choice)
+        yield _table(problem, choice, roles)
+        for row in choice.iter_rows(named=True):
+            if row["step_gain"] is not None and row["step_gain"] < 1 and not _itself(row, roles):
+                yield f"{_place(row)}: {_slower(row)}"
         for row in choice.iter_rows(named=True):
             if row["arm"] != "finalist_1":
                 yield f"{_place(row)}: {row['reason']}"
@@ -34,7 +46,18 @@ def _place(row: Row) -> str:
     return case if row["direction"] == "forward" else f"{case} {row['direction']}"
 
 
-def _table(problem: str, choice: pl.DataFrame) -> Table:
+def _itself(row: Row, roles: Roles) -> bool:
+    """Whether the best other arm runs the very Program that is deployed."""
+    role = roles.get((row["case"], row["direction"], row["candidate"]))
+    return role is not None and role == str(row["best_other"])
+
+
+def _slower(row: Row) -> str:
+    said = f"{row['best_other']} was faster: what is deployed is {_ratio(row, 'step_gain')} as fast"
+    return said if row["step_gain_high"] < 1 else f"{said}, an interval that holds 1"
+
+
+def _table(problem: str, choice: pl.DataFrame, roles: Roles) -> Table:
     table = plain_table(f"{problem}: deployed")
     table.add_column("Case", max_width=CASE_WIDTH, overflow="fold")
     table.add_column("candidate", max_width=NAME_WIDTH, overflow="fold")
@@ -44,9 +67,12 @@ def _table(problem: str, choice: pl.DataFrame) -> Table:
     for row in choice.iter_rows(named=True):
         trained = row["step_speedup"] is not None
         other = "" if row["best_other"] is None else f"\n{row['best_other']}"
+        if _itself(row, roles):
+            other += ": itself"
+        role = roles.get((row["case"], row["direction"], row["candidate"]))
         table.add_row(
             _place(row),
-            row["candidate"],
+            row["candidate"] if role is None else f"{row['candidate']}\n= {role}",
             "step" if trained else "bench",
             _ratio(row, "step_speedup" if trained else "speedup"),
             _ratio(row, "step_gain") + other,

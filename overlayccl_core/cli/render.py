@@ -19,6 +19,11 @@ NARROW = 120  # terminals below this get fewer columns
 NAME_WIDTH = 28
 NOTHING = "-"
 LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
+CASES_LEGEND = (
+    "Times are of one pass: all exchanges of the Case once. predicted: with the range of 8 true times of 10 "
+    "(10-90%). measured, x developer: with their 95% intervals. repeat error: how far two measurements of the same "
+    "thing differ. *: hand_bundled, the obvious change."
+)
 
 
 @cache
@@ -62,7 +67,7 @@ def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
         yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
         yield from _deployed_lines(rows)
-    yield LEGEND
+    yield CASES_LEGEND
 
 
 def machine_parts(

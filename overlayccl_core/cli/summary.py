@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     for part in (
         *machine_parts(summary, fidelity, where.table(PROBES, "probes")),
         *([few] if few else []),
-        *deployed_parts(choices),
+        *deployed_parts(choices, summary),
     ):
         screen.print(part, highlight=False)
     return 0

@@ -1,29 +1,36 @@
 """Training steps by arm: times, paired ratios, losses, and which arm was chosen. Reads tables only."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from overlayccl_core.statistics import Ratio, paired_ratio
 
 DEVELOPER, SINGLE_GRAPH, HAND_BUNDLED, BIG_BATCH = "developer", "single_graph", "hand_bundled", "big_batch"
+WRITTEN = (DEVELOPER, SINGLE_GRAPH, HAND_BUNDLED)  # what people write by hand: the plainest first
 DDP = "ddp_"
+FINALIST = "finalist"
 Launches = Mapping[tuple[int, int], tuple[float, ...]]
 """(seed, launch) -> us of the steps, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One arm's timed steps at one count of microbatches. quiet: the same without communication."""
+    """One arm's timed steps at one count of microbatches. quiet: the same without communication.
+
+    programs: digest at each (site, direction), as the modules tell; empty where none told.
+    """
 
     name: str
     timed: Launches
     quiet: Launches
     collectives: int | None
     peak_activation_bytes: int | None
+    programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def rival(self) -> bool:
@@ -36,18 +43,28 @@ class Arm:
         return over_launches(self.timed)
 
     @cached_property
-    def quiet_us(self) -> Ratio | None:
-        """The same of the step without communication."""
-        return over_launches(self.quiet)
+    def quiet_us(self) -> float | None:
+        """us of the step without communication: the median of the first launch, which has no interval."""
+        first = min((key for key, us in self.quiet.items() if us), default=None)
+        return None if first is None else float(np.median(self.quiet[first]))
 
     def speedup_over(self, other: "Arm") -> Ratio | None:
         """`other`'s step over this one's, paired step by step within launches; None without a common launch."""
-        common = [
+        common = self._paired(other)
+        return paired_ratio(common) if common else None
+
+    def slower_launches(self, other: "Arm") -> tuple[int, int]:
+        """In how many of the common launches this one's median step was longer than `other`'s, and of how many."""
+        common = self._paired(other)
+        return sum(bool(np.median(mine) > np.median(theirs)) for theirs, mine in common), len(common)
+
+    def _paired(self, other: "Arm") -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+        """(other's, mine) of the common launches."""
+        return [
             (other.timed[key], mine)
             for key, mine in self.timed.items()
             if len(other.timed.get(key, ())) == len(mine)
         ]
-        return paired_ratio(common) if common else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +96,27 @@ class Run:
 
     @property
     def best_other(self) -> Arm | None:
-        """The fastest arm that anybody could have written: neither the chosen one nor another finalist."""
-        found = [a for a in self.rivals if a.name != self.chosen and not a.name.startswith("finalist")]
+        """The fastest arm that anybody could have written: no finalist, nor what runs the chosen one's Programs."""
+        mine = {self.chosen, self.twin_of(self.chosen)}
+        found = [a for a in self.rivals if a.name not in mine and not a.name.startswith(FINALIST)]
         return min(found, key=lambda arm: _value(arm.us), default=None)
 
+    def twin_of(self, name: str | None) -> str | None:
+        """The plainest arm that people write whose Programs are this finalist's at all sites; None without one."""
+        if name is None or not name.startswith(FINALIST) or name not in self.arms:
+            return None
+        programs = self.arms[name].programs
+        same = (arm for arm in WRITTEN if arm in self.arms and self.arms[arm].programs == programs)
+        return next(same, None) if programs else None
 
-def runs_of(steps: pl.DataFrame, choice: pl.DataFrame | None) -> list[Run]:
-    """The runs of one model's table `steps`, fewer microbatches first; choice: rows of all Problems."""
+
+def runs_of(
+    steps: pl.DataFrame, choice: pl.DataFrame | None, stamps: pl.DataFrame | None = None
+) -> list[Run]:
+    """The runs of one model's table `steps`, fewer microbatches first.
+
+    choice: rows of all Problems; stamps: of the same model.
+    """
     found = []
     for microbatches in sorted(steps["microbatches"].unique()):
         rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != "loss"))
@@ -97,7 +128,10 @@ def runs_of(steps: pl.DataFrame, choice: pl.DataFrame | None) -> list[Run]:
             Run(
                 model=rows["model"][0],
                 microbatches=microbatches,
-                arms={name: _arm(name, rows) for name in timed["arm"].unique(maintain_order=True)},
+                arms={
+                    name: _arm(name, rows, _programs(stamps, microbatches, name))
+                    for name in timed["arm"].unique(maintain_order=True)
+                },
                 deployed=_deployed(rows["model"][0], microbatches, choice),
                 launches=once.height,
                 disturbed=int(timed.filter("disturbed").unique(["seed", "launch"]).height),
@@ -112,11 +146,6 @@ def over_launches(launches: Launches) -> Ratio | None:
         (us, [1.0] * len(us)) for us in launches.values() if us
     ]
     return paired_ratio(sides) if sides else None
-
-
-def ddp_arms(run: Run) -> list[Arm]:
-    """torch DDP with each of its bucket sizes, where that was trained."""
-    return [arm for arm in run.arms.values() if arm.name.startswith(DDP)]
 
 
 def arm_label(name: str) -> str:
@@ -141,7 +170,7 @@ def arm_meaning(name: str) -> str:
     return known.get(name, "")
 
 
-def _arm(name: str, rows: pl.DataFrame) -> Arm:
+def _arm(name: str, rows: pl.DataFrame, programs: Mapping[tuple[str, str], str]) -> Arm:
     mine = rows.filter(pl.col("arm") == name)
     timed = mine.filter(pl.col("purpose") == "timed")
     return Arm(
@@ -150,7 +179,15 @@ def _arm(name: str, rows: pl.DataFrame) -> Arm:
         quiet=_launches(mine.filter(pl.col("purpose") == "quiet").iter_rows(named=True)),
         collectives=_first_known(timed["collectives"]),
         peak_activation_bytes=_first_known(timed["peak_activation_bytes"]),
+        programs=programs,
     )
+
+
+def _programs(stamps: pl.DataFrame | None, microbatches: int, arm: str) -> dict[tuple[str, str], str]:
+    if stamps is None:
+        return {}
+    mine = stamps.filter((pl.col("microbatches") == microbatches) & (pl.col("arm") == arm))
+    return {(row["site"], row["direction"]): row["program"] for row in mine.iter_rows(named=True)}
 
 
 def _first_known(values: pl.Series) -> int | None:

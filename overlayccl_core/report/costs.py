@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, missing, ms
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, missing, ms, price
 from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.terms import Explanation, Part, Priced, explanations, term_names
 from overlayccl_core.report.tree import Tree
@@ -23,13 +23,14 @@ INKS = {
     "network": Ink.ORANGE,
 }
 READING = (
-    "The model's price of one call is a sum of terms. launch: of the module and its graphs; collectives: "
+    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. "
+    "launch: of the module and its graphs; collectives: "
     "library calls "
     "issued alone, with their bytes and waits; amortization: library calls issued while others are in "
     "flight; compile: "
     "of graphs, where the backend compiles; copies: local packing and unpacking; network: bytes through a "
     "node's "
-    "network card, where there are several nodes. Diamond: the measured time of a call."
+    "network card, where there are several nodes. Diamond: the measured time of a pass."
 )
 
 
@@ -74,7 +75,7 @@ def _figure(found: Explanation) -> Figure:
 
     def build(width: int) -> Any:
         y = alt.Y("part:N", title=None, sort=[part.value for part in Part])
-        x = alt.X("ms:Q", title="time of one call, ms", stack="zero")
+        x = alt.X("ms:Q", title="time of one pass, ms", stack="zero")
         color = alt.Color(
             "term:N",
             title=None,
@@ -108,7 +109,7 @@ def _table(found: list[Explanation]) -> Table:
         (
             f"{e.case}, {e.direction}",
             f"{part.value}: {one.name}",
-            ms(one.predicted_us),
+            price(one.predicted_us, one.low_us, one.high_us),
             *(ms(one.terms[term]) if term in one.terms else NOTHING for term in terms),
             ms(one.measured_us),
         )
@@ -117,7 +118,7 @@ def _table(found: list[Explanation]) -> Table:
     ]
     return Table(
         title="Price by term of all that was chosen, its runner-up and developer's",
-        headers=("Case", "candidate", "price", *terms, "measured"),
+        headers=("Case", "candidate", "price (8 of 10 lie in the range)", *terms, "measured"),
         rows=tuple(rows),
         numeric=frozenset(range(2, len(terms) + 4)),
         folded=True,

@@ -1,6 +1,7 @@
 """What is deployed, what its modules said they ran, and under which conditions everything was measured."""
 
 import json
+import re
 from typing import Any
 
 import altair as alt
@@ -68,11 +69,19 @@ def conditions(tree: Tree) -> list[Block]:
         found.append(
             Table(
                 title="What was measured, and how well it repeats",
-                headers=("measurement", "launches", "disturbed launches", "repeat error"),
+                headers=(
+                    "measurement",
+                    "launches",
+                    "disturbed launches",
+                    "samples in a launch, fewest to most",
+                    "repeat error",
+                    "repeat error between launches",
+                ),
                 rows=tuple(rows),
-                numeric=frozenset({1, 2, 3}),
+                numeric=frozenset(range(1, 6)),
             )
         )
+    found += [Text(text=said, tone="warning") for said in _too_few(tree)]
     fingerprints = _fingerprints(tree)
     if fingerprints:
         found.append(Text(text="Measured on: " + "; ".join(fingerprints)))
@@ -110,7 +119,7 @@ def _choices(tree: Tree) -> list[Block]:
                 "Case",
                 "candidate",
                 "how it is made; numerics",
-                "one call",
+                "one pass",
                 "training step",
                 "price",
                 "why",
@@ -122,11 +131,12 @@ def _choices(tree: Tree) -> list[Block]:
 
 
 READING = (
-    "One call and training step: how many times as fast as developer's, with the 95% interval, in the bench "
-    "and in "
-    "training. Price: what the model says of forward and backward together. Numerics: exact gives "
-    "developer's bits, "
-    "reordered sums in another order, lossy rounds to fewer bits."
+    "One pass (all exchanges of the Case once) and training step: how many times as fast as developer's, with the "
+    "95% interval, in the bench and in training. A Case without a training step was chosen by the rounds of the "
+    "bench that its figure is from, which flatters it a little. Price: what the model says of forward and backward "
+    "together. Numerics: exact passes inputs on or makes the same sums in the same primitive (the "
+    "library may still add in another order in a larger buffer, so last digits can differ); reordered makes the "
+    "sums in another order; lossy rounds to fewer bits."
 )
 
 
@@ -204,25 +214,52 @@ def _frames(tree: Tree) -> dict[str, pl.DataFrame]:
     return {name: frame for name, frame in named.items() if frame is not None}
 
 
-def _measured(tree: Tree) -> list[tuple[str, str, str, str]]:
-    found = []
+def _measured(tree: Tree) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
     for name, frame in _frames(tree).items():
         training = "steps_us" in frame.columns
         keys = ["model"] if training else []
         owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns else []
         launches = frame.select(*owner, *keys, "launch", "disturbed").unique()
         alone = launches.drop("disturbed").unique()
-        samples = frame.filter(pl.col("purpose") == "timed")["steps_us"] if training else frame["samples_us"]
-        error = statistics.repeat_error(s for s in samples.to_list() if len(s) > 1)
+        timed = frame.filter(pl.col("purpose") == "timed") if training else frame
+        column = "steps_us" if training else "samples_us"
+        lengths = timed[column].list.len().to_list()
+        error = statistics.repeat_error(s for s in timed[column].to_list() if len(s) > 1)
         found.append(
             (
                 name,
                 str(alone.height),
                 str(launches.filter("disturbed").height),
+                f"{min(lengths)} to {max(lengths)}",
                 percent(error) if error == error else NOTHING,
+                percent(_between_launches(timed, column)),
             )
         )
     return found
+
+
+def _between_launches(timed: pl.DataFrame, column: str) -> float | None:
+    """The repeat error of launches that follow each other; None where everything ran in one launch."""
+    names = ("model", "microbatches", "arm", "case", "direction", "program")
+    keys = [name for name in names if name in timed.columns]
+    first, second = [], []
+    for _, rows in timed.sort("launch").group_by(keys, maintain_order=True):
+        samples = rows[column].to_list()
+        first += samples[:-1]
+        second += samples[1:]
+    return statistics.repeat_error_between(first, second) if first else None
+
+
+def _too_few(tree: Tree) -> list[str]:
+    """What the jobs said of fewer rounds than configured, in their logs."""
+    found = []
+    for path in sorted((tree.path / "logs").glob("*.log")):
+        for line in path.read_text().splitlines():
+            said = re.sub(r"^\[[\d:]+\] \S+ ?", "", line)
+            if "below the floor of" in said:
+                found.append(f"{path.stem}: {said}.")
+    return list(dict.fromkeys(found))
 
 
 def _over(tree: Tree) -> bool:

@@ -8,6 +8,7 @@ import altair as alt
 from overlayccl_core.report.arms import DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Arm, Run, arm_label
 from overlayccl_core.report.blocks import Block, Text, missing, ms, times
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
+from overlayccl_core.report.headline import twin_words
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.statistics import Ratio
 
@@ -32,20 +33,19 @@ class Change:
 def changes(run: Run) -> list[Change]:
     """developer, what each arm on the way changes, chosen; [] where developer or chosen was not trained.
 
-    An arm that was not trained, or that is the chosen one itself, is no step of its own.
+    An arm that was not trained, or that is the chosen one itself or runs its Programs, is no step of its own.
     """
     developer = run.arms.get(DEVELOPER)
     chosen = run.arms.get(run.chosen) if run.chosen else None
     if developer is None or chosen is None or developer.us is None or chosen.us is None:
         return []
     path: list[tuple[str, Arm]] = []
-    if chosen is not developer:
-        on_the_way = (
-            list(BASELINES)[: list(BASELINES).index(chosen.name)] if chosen.name in BASELINES else BASELINES
-        )
+    itself = run.twin_of(chosen.name) or chosen.name
+    if itself != DEVELOPER:
+        on_the_way = list(BASELINES)[: list(BASELINES).index(itself)] if itself in BASELINES else BASELINES
         trained = [name for name in on_the_way if name in run.arms and run.arms[name].us is not None]
         path = [(BASELINES[name], run.arms[name]) for name in trained]
-        path.append((BASELINES.get(chosen.name, PRIMITIVE), chosen))
+        path.append((BASELINES.get(itself, PRIMITIVE), chosen))
     found = [Change(label=DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
     before = developer
     for label, arm in path:
@@ -67,6 +67,8 @@ def blocks(tree: Tree) -> list[Block]:
         steps = changes(run)
         if len(steps) > 2:
             found.append(_figure(run, steps))
+            if run.twin_of(run.chosen):
+                found.append(Text(text=f'{run.name}: no step "{PRIMITIVE}": {twin_words(run)}.'))
         elif steps:
             found.append(
                 Text(
@@ -82,7 +84,7 @@ def blocks(tree: Tree) -> list[Block]:
     return found
 
 
-QUIET = "developer's step without communication"
+QUIET = "developer's own local work (its step with work on its own rank in place of every call; one launch)"
 READING = (
     "Each bar starts where the one before ended. Schedule: the same library calls without boundaries "
     "between them, in "
@@ -98,7 +100,7 @@ def _figure(run: Run, steps: list[Change]) -> Figure:
     order = [step.label for step in steps]
     quiet = run.arms[DEVELOPER].quiet_us
     rows = [_row(step) for step in steps]
-    floor = [{"start": quiet.value / 1e3, "text": QUIET}] if quiet is not None else []
+    floor = [{"start": quiet / 1e3, "text": QUIET}] if quiet is not None else []
 
     def build(width: int) -> Any:
         most = max(row["end"] for row in rows) * (1.8 if is_narrow(width) else 1.4)
@@ -131,7 +133,7 @@ def _figure(run: Run, steps: list[Change]) -> Figure:
 
     return figure(
         f"{run.name}: from developer's step to {arm_label(run.chosen or '')}'s",
-        f"Dashed: {QUIET}, the part of it that no collective has to answer for.",
+        f"Dashed: {QUIET}.",
         build,
         {"rows": rows, "floor": floor},
     )

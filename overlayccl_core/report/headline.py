@@ -4,8 +4,19 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.report.arms import BIG_BATCH, DEVELOPER, Arm, Run, arm_label, arm_meaning, over_launches
+from overlayccl_core.report.arms import (
+    BIG_BATCH,
+    DDP,
+    DEVELOPER,
+    FINALIST,
+    Arm,
+    Run,
+    arm_label,
+    arm_meaning,
+    over_launches,
+)
 from overlayccl_core.report.blocks import (
+    INTERVALS,
     NOTHING,
     TIMES,
     Block,
@@ -22,6 +33,7 @@ from overlayccl_core.report.blocks import (
 )
 from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.statistics import Ratio
 
 TRAIN = "Train with: snakemake --profile local all"
 
@@ -35,7 +47,7 @@ def blocks(tree: Tree) -> list[Block]:
     """Cards of a run's models, then each model's arms as a figure and a table."""
     if not tree.runs:
         return [missing("No model was trained in this run, so there are no step times.", TRAIN)]
-    found: list[Block] = [Text(text=READING), _meanings(tree)]
+    found: list[Block] = [Text(text=READING), Text(text=INTERVALS), _meanings(tree)]
     for run in tree.runs:
         found += [_verdict(run), _figure(run), _table(run)]
     return found
@@ -43,11 +55,12 @@ def blocks(tree: Tree) -> list[Block]:
 
 READING = (
     "A step is a whole training step (forward, backward, optimizer) on the slowest rank. Every arm computes "
-    "each "
-    "microbatch with the same matrix products; only when and how the collective library is called differs. "
-    "Ratios "
-    "are of steps taken in turn within one launch of the ranks; the figure is the median over launches, in "
-    "brackets its 95% interval (launches resampled, then steps). A ratio of 2 means twice as fast."
+    "each microbatch with the same matrix products; only when and how the collective library is called "
+    "differs. Ratios are of steps taken in turn within one launch of the ranks; the figure is the median over "
+    "launches. A ratio of 2 means twice as fast, below 1 means slower. A call is one call of the collective "
+    "library; a pass is all exchanges of a Case once, which is many calls. Own local work is the step of that "
+    "arm with work on its own rank in place of every call: copies for its calls are in it, so another arm's "
+    "may be less. It was timed in one launch, so it has no interval."
 )
 
 
@@ -62,26 +75,54 @@ def _card(run: Run) -> Card:
             lines=(f"{count(len(run.arms), 'arm')} timed in {launches}",),
             tone="plain",
         )
-    if chosen.name == DEVELOPER or developer is None:
+    gain = chosen.speedup_over(other) if other is not None else None
+    if other is None or gain is None:
+        line = f"{arm_label(chosen.name)}: {spread(chosen.us)} a step, {launches}"
         return Card(
-            title=run.name,
-            figure=f"1{TIMES}",
-            unit="nothing beats the baseline",
-            lines=(f"developer's calls stay: {spread(chosen.us)} a step", launches),
-            tone="plain",
+            title=run.name, figure=NOTHING, unit="no other arm was timed", lines=(line,), tone="plain"
         )
-    gain = chosen.speedup_over(developer)
-    lines = [f"a step takes {ms(_us(chosen))} instead of {ms(_us(developer))}"]
-    if other is not None and other.name != DEVELOPER:
-        lines.append(f"over the best other arm, {arm_label(other.name)}: {times(chosen.speedup_over(other))}")
+    lines = [standing(chosen, other, gain)]
+    if chosen.name == DEVELOPER:
+        lines.append("nothing beats the baseline: developer's calls stay")
+    elif developer is not None and other is not developer and run.twin_of(chosen.name) != DEVELOPER:
+        lines.append(f"over developer: {times(chosen.speedup_over(developer))}")
+    if run.twin_of(chosen.name):
+        lines.append(twin_words(run))
+    lines.append(f"a step takes {ms(_us(chosen))}; {arm_label(other.name)}'s {ms(_us(other))}")
     lines.append(f"{launches}, 95% interval in brackets")
-    interval = f"({gain.low:.2f} to {gain.high:.2f})" if gain else ""
     return Card(
         title=run.name,
-        figure=f"{gain.value:.2f}{TIMES}" if gain else NOTHING,
-        unit=f"as fast as developer {interval}",
+        figure=f"{gain.value:.2f}{TIMES}",
+        unit=f"as fast as the best other arm, {arm_label(other.name)} ({gain.low:.2f} to {gain.high:.2f})",
         lines=tuple(lines),
+        tone="good" if gain.low > 1 else "plain" if gain.value >= 1 else "warning",
     )
+
+
+def standing(chosen: Arm, other: Arm, gain: Ratio) -> str:
+    """In words: faster, slower, or within noise, and in how many launches."""
+    slower, launches = chosen.slower_launches(other)
+    all_of, name = count(launches, "launch", "launches"), arm_label(other.name)
+    name = f"torch's own {name.removeprefix('torch ')}" if other.name.startswith(DDP) else name
+    if gain.low > 1:
+        return f"faster than {name} in {launches - slower} of {all_of}"
+    if gain.high < 1:
+        return f"slower than {name} in {slower} of {all_of}"
+    if slower == launches > 1:
+        return f"slower than {name} in {slower} of {all_of}, though the interval holds 1"
+    return f"within noise of {name} (the interval holds 1): slower in {slower} of {all_of}"
+
+
+def twin_words(run: Run) -> str:
+    """That the chosen arm runs the Programs of one that people write."""
+    twin = run.twin_of(run.chosen)
+    if run.chosen is None or twin is None:
+        return ""
+    ratio = run.arms[run.chosen].speedup_over(run.arms[twin])
+    said = (
+        f"{arm_label(run.chosen)} is {arm_label(twin)}'s own Program: what differs between the two is noise"
+    )
+    return said if ratio is None else f"{said}, {times(ratio)}"
 
 
 def _meanings(tree: Tree) -> Table:
@@ -103,21 +144,31 @@ def _verdict(run: Run) -> Text:
         return Text(text=head + said, tone="warning")
     if chosen is None:
         return Text(text=f"{head}nothing was chosen for it.", tone="missing")
+    said = f"{arm_label(chosen.name)} is deployed"
     if chosen.name == DEVELOPER:
-        return Text(
-            text=f"{head}nothing beats the baseline, so developer's own calls are deployed.", tone="warning"
-        )
+        said = "nothing beats the baseline, so developer's own calls are deployed"
     gain = chosen.speedup_over(other) if other else None
     if gain is None or other is None:
-        return Text(text=f"{head}{arm_label(chosen.name)} is deployed.", tone="good")
-    than = arm_label(other.name)
-    if gain.beyond_noise:
-        said = f"{arm_label(chosen.name)} is deployed: {times(gain)} as fast as the best other arm, {than}."
-    elif gain.not_slower:
-        said = f"{arm_label(chosen.name)} is deployed: within noise of the best other arm, {than}: {times(gain)}."
-    else:
-        said = f"{arm_label(chosen.name)} is deployed and slower than {than}: {times(gain)}."
-    return Text(text=head + said, tone="good" if gain.not_slower else "warning")
+        return Text(text=f"{head}{said}.", tone="good")
+    said += f"; {times(gain)} as fast as the best other arm, {arm_label(other.name)}: "
+    parts = [head + said + standing(chosen, other, gain), twin_words(run), _quicker_finalist(run, chosen)]
+    tone = "warning" if gain.value < 1 or chosen.name == DEVELOPER else "good"
+    return Text(text=". ".join(part for part in parts if part) + ".", tone=tone)
+
+
+def _quicker_finalist(run: Run, chosen: Arm) -> str:
+    """That the step would have liked another finalist better: the choice is the first that passes every gate."""
+    others = [a for a in run.rivals if a.name.startswith(FINALIST) and a is not chosen and a.us is not None]
+    found = [(ratio, arm) for arm in others if (ratio := chosen.speedup_over(arm)) and ratio.value < 1]
+    if not found:
+        return ""
+    ratio, arm = min(found, key=lambda one: one[0].value)
+    better, mine = arm_label(arm.name), arm_label(chosen.name)
+    return (
+        f"Of the steps {better}'s had the better median: {mine} is {times(ratio)} as fast, "
+        f"{standing(chosen, arm, ratio)}. What is deployed is the first, in the bench's order, that passes "
+        "every gate"
+    )
 
 
 def _figure(run: Run) -> Figure:
@@ -132,8 +183,8 @@ def _figure(run: Run) -> Figure:
     quiet = [
         {
             "arm": _row_name(run, arm),
-            "ms": arm.quiet_us.value / 1e3,
-            "text": f"{arm_label(arm.name)} without communication: {ms(arm.quiet_us.value)}",
+            "ms": arm.quiet_us / 1e3,
+            "text": f"{arm_label(arm.name)}, own local work: {ms(arm.quiet_us)}",
         }
         for arm in _arms(run)
         if arm.quiet_us is not None
@@ -173,10 +224,7 @@ def _figure(run: Run) -> Figure:
     return figure(
         f"{run.name}: time of a training step by arm",
         "Dot and thick line: median over launches with its 95% interval; thin ticks: single launches; "
-        "diamond: the "
-        "same arm's step with every collective replaced by local work, the least that no way of "
-        "communicating can "
-        "go below.",
+        "diamond: that arm's own local work (one launch, no interval).",
         build,
         {"rows": rows, "single": single, "quiet": quiet},
     )
@@ -197,16 +245,16 @@ def _bar(run: Run, arm: Arm) -> dict[str, Any]:
 
 
 def _table(run: Run) -> Table:
-    chosen = _chosen(run)
+    chosen, twin = _chosen(run), run.twin_of(run.chosen)
     rows = []
     for arm in _arms(run):
         ratio = times(chosen.speedup_over(arm)) if chosen and arm is not chosen else NOTHING
         rows.append(
             (
-                _row_name(run, arm),
+                _row_name(run, arm) + (" (the same Program)" if arm.name == twin else ""),
                 spread(arm.us),
                 ratio,
-                ms(_quiet(arm)),
+                ms(arm.quiet_us),
                 NOTHING if arm.collectives is None else str(arm.collectives),
                 mebibytes(arm.peak_activation_bytes),
             )
@@ -216,8 +264,8 @@ def _table(run: Run) -> Table:
         headers=(
             "arm",
             "step time (95% interval)",
-            "chosen is faster by (95% interval)",
-            "step without communication",
+            "chosen is as fast (95% interval)",
+            "own local work (one launch)",
             "library calls a step, each rank",
             "peak activations, a rank",
         ),
@@ -243,7 +291,3 @@ def _chosen(run: Run) -> Arm | None:
 
 def _us(arm: Arm) -> float | None:
     return arm.us.value if arm.us else None
-
-
-def _quiet(arm: Arm) -> float | None:
-    return arm.quiet_us.value if arm.quiet_us else None

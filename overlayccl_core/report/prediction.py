@@ -120,8 +120,8 @@ def _reading(found: Iterable[Point]) -> Text:
             f"{percent(float(np.median(np.abs(ratios - 1))))} of the measured time. The same Programs "
             "measured twice "
             f"(even against odd rounds) differ by {percent(_repeat(found))} in the median, and no model can "
-            "be asked to "
-            "be closer than that. Times are those of one call on the slowest rank."
+            "be asked to be closer than that. Times are those of one pass, all "
+            "exchanges of a Program once, on the slowest rank."
         )
     )
 
@@ -192,7 +192,7 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
         return alt.layer(area, line, dots).properties(height=min(width, 460) - 60)
 
     return figure(
-        f"{tree.name}: predicted against measured time of a call",
+        f"{tree.name}: predicted against measured time of a pass",
         f"Every dot is a Program; on the line the prediction is right. Grey band: the repeat error, "
         f"{percent(repeat)} either way. Held-out Programs were drawn at random and never used in the fit.",
         build,
@@ -261,11 +261,9 @@ def _regret(tree: Tree) -> list[Block]:
         return []
     text = (
         "Regret is how much slower something is than the fastest measured candidate of the same Case that "
-        "is not lossy. "
-        f"Of what is deployed: at most {_most(rows['regret'])}. Of what the model alone would have picked: "
-        "at most "
-        f"{_most(rows['model_regret'])}. The deployed one was measured before it was chosen, the model's "
-        "pick was not."
+        f"is not lossy. Of what the model alone would have picked: at most {_most(rows['model_regret'])}. Of what "
+        f"is deployed: at most {_most(rows['regret'])}; it was picked by these very rounds, so where it is the "
+        "bench's fastest that is 0 by construction and tells nothing about another run."
     )
     return [Text(text=text)]
 

@@ -12,6 +12,7 @@ import polars as pl
 from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
+from overlayccl_core.tables.stamps import STAMPS
 from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import Table, read
 
@@ -86,8 +87,12 @@ class Tree:
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Trained models by microbatches."""
-        steps = (self.table(STEPS, f"train/{model}/steps") for model in self.models)
-        return tuple(run for frame in steps if frame is not None for run in runs_of(frame, self.choice))
+        found: list[Run] = []
+        for model in self.models:
+            steps = self.table(STEPS, f"train/{model}/steps")
+            if steps is not None:
+                found += runs_of(steps, self.choice, self.table(STAMPS, f"train/{model}/stamps"))
+        return tuple(found)
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:

@@ -16,12 +16,14 @@ STEP = {
 BENCH = {"speedup": 10.5, "speedup_low": 9.25, "speedup_high": 11.75}
 
 
-def shown(*rows: dict[str, Any]) -> str:
+def shown(*rows: dict[str, Any], role: str = "found") -> str:
     fixed = {"case": "tp_mlp/n4-m8-l8-256KiB-f32", "direction": "forward", "arm": "finalist_1"}
     fixed |= {"candidate": "all_to_all_of_copies", "reason": "passes"}
     whole = [{**{c.name: None for c in CHOICE.columns}, **fixed, **row} for row in rows]
     console = Console(width=100, file=io.StringIO())
-    for part in deployed_parts({"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}):
+    roles = [{**{n: row[n] for n in ("case", "direction", "candidate")}, "role": role} for row in whole]
+    summary = pl.DataFrame(roles).with_columns(chosen=True)
+    for part in deployed_parts({"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}, summary):
         console.print(part, highlight=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -49,3 +51,21 @@ def test_long_names_stay_inside_100_columns_and_are_whole() -> None:
     assert max(map(len, text.splitlines())) <= 100
     cells = [line[:60] for line in text.splitlines()]
     assert "simplified_transpose_o" in text and any("f_permute_ring" in cell for cell in cells)
+
+
+def test_what_is_a_persons_own_program_is_called_by_its_arm() -> None:
+    assert "= hand_bundled\n" not in shown(STEP).replace(" ", "").replace("=", "= ")
+    text = shown({**STEP, "best_other": "ddp_25"}, role="hand_bundled")
+    assert "= hand_bundled" in text.partition("x developer, x best")[0]
+    assert "itself" not in text and "hand_bundled: itself" in shown(STEP, role="hand_bundled")
+
+
+def test_a_faster_arm_of_the_framework_is_said_with_what_its_interval_says() -> None:
+    slower = {**STEP, "best_other": "ddp_25", "step_gain": 0.88, "step_gain_low": 0.8}
+    text = " ".join(shown({**slower, "step_gain_high": 1.05}).split())
+    assert (
+        "ddp_25 was faster: what is deployed is 0.88 (0.80..1.05) as fast, an interval that holds 1" in text
+    )
+    text = " ".join(shown({**slower, "step_gain_high": 0.95}).split())
+    assert "was faster" in text and "holds 1" not in text
+    assert "was faster" not in shown(STEP)

@@ -8,9 +8,16 @@ from overlayccl_core.report.gain import changes
 US = {"developer": 900.0, "single_graph": 600.0, "hand_bundled": 200.0, "finalist_1": 150.0}
 
 
-def run_of(us: dict[str, float], chosen: str | None) -> Run:
+def run_of(us: dict[str, float], chosen: str | None, programs: dict[str, str] | None = None) -> Run:
     arms = {
-        name: Arm(name=name, timed={(0, 0): (t, t)}, quiet={}, collectives=None, peak_activation_bytes=None)
+        name: Arm(
+            name=name,
+            timed={(0, 0): (t, t)},
+            quiet={},
+            collectives=None,
+            peak_activation_bytes=None,
+            programs={("exit", "forward"): programs[name]} if programs else {},
+        )
         for name, t in us.items()
     }
     return Run(
@@ -48,3 +55,12 @@ def test_a_chosen_baseline_ends_the_way_at_itself() -> None:
 def test_nothing_chosen_or_developer_chosen_has_no_changes() -> None:
     assert changes(run_of(US, None)) == []
     assert [step.label for step in changes(run_of(US, "developer"))] == ["developer", "chosen"]
+
+
+def test_a_finalist_that_is_an_arm_of_people_ends_the_way_there() -> None:
+    programs = {**{name: name for name in US}, "finalist_1": "hand_bundled"}
+    first, *middle, last = changes(run_of(US, "finalist_1", programs))
+    assert [step.label for step in middle] == ["schedule", "merging calls"]
+    assert middle[-1].to_us == last.to_us == 150 and first.to_us == 900
+    programs["finalist_1"] = "developer"
+    assert len(changes(run_of(US, "finalist_1", programs))) == 2

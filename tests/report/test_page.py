@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, training
+from overlayccl_core.report.arms import Arm
 from overlayccl_core.report.blocks import Block, Cards, Table, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
+from overlayccl_core.statistics import Ratio
 from tests.report.fixture_tree import write_tree
 
 
@@ -17,6 +19,12 @@ from tests.report.fixture_tree import write_tree
 def run(whole: Path, tmp_path: Path) -> Path:
     """A copy to take something from."""
     return Path(shutil.copytree(whole, tmp_path / "local"))
+
+
+@pytest.fixture(scope="module")
+def faster_ddp(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    """A run whose data parallel model deploys a finalist that is hand_bundled itself, and slower than DDP."""
+    return Tree(path=write_tree(tmp_path_factory.mktemp("ddp") / "local", problems=("grad_ar",)))
 
 
 def words(blocks: list[Block]) -> str:
@@ -40,8 +48,56 @@ def test_what_was_chosen_stands_first_with_its_worth(whole: Path) -> None:
     tree = Tree(path=whole)
     (small, large) = headline.cards_of(tree).cards
     assert (small.title, large.title) == ("nano, 2 microbatches", "nano, 8 microbatches")
-    assert large.figure.startswith("6.") and large.unit.startswith("as fast as developer (")
-    assert any(line.startswith("over the best other arm, hand bundled: 1.3") for line in large.lines)
+    assert large.figure.startswith("1.3")
+    assert large.unit.startswith("as fast as the best other arm, hand bundled (1.")
+    assert large.lines[0] == "faster than hand bundled in 5 of 5 launches"
+    assert large.lines[1].startswith("over developer: 6.") and large.tone == "good"
+
+
+def test_where_torch_is_faster_the_card_leads_with_that(faster_ddp: Tree) -> None:
+    (card,) = (c for c in headline.cards_of(faster_ddp).cards if c.title.startswith("nano-dp"))
+    assert card.figure.startswith("0.9") and card.tone == "warning"
+    assert card.unit.startswith("as fast as the best other arm, torch DDP, 25 MiB (0.")
+    assert card.lines[0] == "slower than torch's own DDP, 25 MiB in 5 of 5 launches"
+    assert card.lines[1].startswith("over developer: 2.")
+    said = words(headline.blocks(faster_ddp))
+    assert "slower than torch's own DDP" in said and "within noise" not in said
+
+
+def test_a_finalist_that_is_an_arm_of_people_is_called_by_that(faster_ddp: Tree) -> None:
+    same = "finalist 1 is hand bundled's own Program: what differs between the two is noise, 1."
+    assert same in words([headline.cards_of(faster_ddp)])
+    assert same in words(headline.blocks(faster_ddp))
+    assert f'nano-dp, 2 microbatches: no step "another primitive": {same}' in words(gain.blocks(faster_ddp))
+
+
+def test_within_noise_is_said_where_the_interval_holds_1_alone() -> None:
+    def arm(name: str, *us: float) -> Arm:
+        timed = {(n, n): (t, t, t) for n, t in enumerate(us)}
+        return Arm(name=name, timed=timed, quiet={}, collectives=None, peak_activation_bytes=None)
+
+    base = arm("hand_bundled", 100, 100, 100, 100)
+
+    def said(low: float, high: float, *us: float) -> str:
+        return headline.standing(
+            arm("finalist_1", *us), base, Ratio(value=(low + high) / 2, low=low, high=high)
+        )
+
+    assert said(0.9, 1.1, 90, 110, 95, 105).startswith(
+        "within noise of hand bundled (the interval holds 1): slower in 2 of 4"
+    )
+    assert said(0.9, 0.99, 105, 110, 95, 105).startswith("slower than hand bundled in 3 of 4")
+    assert said(1.01, 1.1, 90, 90, 90, 110).startswith("faster than hand bundled in 3 of 4")
+    assert (
+        said(0.9, 1.05, 101, 104, 105, 110)
+        == "slower than hand bundled in 4 of 4 launches, though the interval holds 1"
+    )
+
+
+def test_what_ran_too_few_rounds_is_told_with_its_floor(run: Path) -> None:
+    line = "only 7 rounds fit into 65 s, below the floor of 12: give more seconds"
+    (run / "logs" / "bench-tp_mlp.log").write_text(f"[12:00:01] bench: {line}\n")
+    assert f"bench-tp_mlp: {line}." in words(deployed.conditions(Tree(path=run)))
 
 
 def test_every_arm_has_its_ratio_and_big_batch_is_no_rival(whole: Path) -> None:

@@ -95,6 +95,13 @@ def disturbed_text(what: str) -> str:
     return f"Disturbed: others took CPU time while {what} ran; measure again on a quiet machine."
 
 
+FIDELITY_LEGEND = (
+    "error: median of |predicted - measured| / measured; repeat: the same of even against odd rounds. order: rank "
+    "correlation (Spearman). pairs: of those whose times can be told apart, predicted in the right order. regret: "
+    "the model's first choice above the fastest measured; ~: not to be told apart from it."
+)
+
+
 def plain_table(title: str | None) -> Table:
     """An empty table as all of ours look."""
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -160,14 +167,11 @@ def _bandwidths(algbw: float | None, busbw: float | None) -> str:
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
     table = plain_table("How right the model was")
-    table.add_column("Programs of", no_wrap=True)
-    for header in (
-        *("n", "rounds", "median error", "repeat error", "Spearman", "repeat", "pairs in order"),
-        "first choice above best",
-    ):
-        table.add_column(header, justify="right")
+    table.add_column("Programs of", overflow="fold")
+    for header in ("n", "rounds", "error", "repeat", "order", "repeat", "pairs", "regret"):
+        table.add_column(header, justify="right", no_wrap=True)
     for row in rows.iter_rows(named=True):
-        noise = " (noise)" if row["top1_within_noise"] and row["top1_regret"] else ""
+        noise = "~" if row["top1_within_noise"] and row["top1_regret"] else ""
         table.add_row(
             _programs_of(row["case"], row["direction"]),
             str(row["n"]),
@@ -176,9 +180,10 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
             percent(row["repeat_rel_error"]),
             _correlation(row["spearman"]),
             _correlation(row["repeat_spearman"]),
-            f"{percent(row['pair_accuracy'])} of {row['pairs']}",
-            percent(row["top1_regret"]) + noise,
+            percent(row["pair_accuracy"]),
+            noise + percent(row["top1_regret"]),
         )
+    table.caption, table.caption_justify = FIDELITY_LEGEND, "left"
     return table
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from rich.console import RenderableType
 from rich.table import Table
 
+from overlayccl_core.arms import BASELINES, ArmName
 from overlayccl_core.cli.render import plain_table, times
 
 Row = Mapping[str, Any]
@@ -19,7 +20,6 @@ LEGEND = (
     "that needs no search: single_graph, hand_bundled, or the framework's own. = ARM: this is that arm's own "
     "Program, so what differs between the two is noise."
 )
-WRITTEN = ("developer", "single_graph", "hand_bundled")  # roles of what people write
 
 
 def deployed_parts(choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame) -> Iterator[RenderableType]:
@@ -27,7 +27,7 @@ def deployed_parts(choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame) -
 
     summary: says which candidates are what people write.
     """
-    known = summary.filter(pl.col("chosen") & pl.col("role").is_in(WRITTEN))
+    known = summary.filter(pl.col("chosen") & pl.col("role").is_in(BASELINES))
     roles = {(r["case"], r["direction"], r["candidate"]): r["role"] for r in known.iter_rows(named=True)}
     for problem, choice in choices.items():
         yield _table(problem, choice, roles)
@@ -35,7 +35,7 @@ def deployed_parts(choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame) -
             if row["step_gain"] is not None and row["step_gain"] < 1 and not _itself(row, roles):
                 yield f"{_place(row)}: {_slower(row)}"
         for row in choice.iter_rows(named=True):
-            if row["arm"] != "finalist_1":
+            if row["arm"] != ArmName.FINALIST_1:
                 yield f"{_place(row)}: {row['reason']}"
     yield LEGEND
 

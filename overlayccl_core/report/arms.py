@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from overlayccl_core.statistics import Ratio, paired_ratio
+from overlayccl_core.arms import BASELINES, FINALISTS, ArmName, framework_bucket, is_framework
+from overlayccl_core.statistics import Ratio, common_launches, paired_ratio, ratio_over_launches
 
-DEVELOPER, SINGLE_GRAPH, HAND_BUNDLED, BIG_BATCH = "developer", "single_graph", "hand_bundled", "big_batch"
-WRITTEN = (DEVELOPER, SINGLE_GRAPH, HAND_BUNDLED)  # what people write by hand: the plainest first
-DDP = "ddp_"
-FINALIST = "finalist"
 Launches = Mapping[tuple[int, int], tuple[float, ...]]
 """(seed, launch) -> us of the steps, in order."""
 
@@ -35,7 +32,7 @@ class Arm:
     @property
     def rival(self) -> bool:
         """False for what computes something else: it is shown beside the comparison."""
-        return self.name != BIG_BATCH
+        return self.name != ArmName.BIG_BATCH
 
     @cached_property
     def us(self) -> Ratio | None:
@@ -50,21 +47,12 @@ class Arm:
 
     def speedup_over(self, other: "Arm") -> Ratio | None:
         """`other`'s step over this one's, paired step by step within launches; None without a common launch."""
-        common = self._paired(other)
-        return paired_ratio(common) if common else None
+        return ratio_over_launches(other.timed, self.timed)
 
     def slower_launches(self, other: "Arm") -> tuple[int, int]:
         """In how many of the common launches this one's median step was longer than `other`'s, and of how many."""
-        common = self._paired(other)
+        common = common_launches(other.timed, self.timed)
         return sum(bool(np.median(mine) > np.median(theirs)) for theirs, mine in common), len(common)
-
-    def _paired(self, other: "Arm") -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-        """(other's, mine) of the common launches."""
-        return [
-            (other.timed[key], mine)
-            for key, mine in self.timed.items()
-            if len(other.timed.get(key, ())) == len(mine)
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +80,21 @@ class Run:
     def rivals(self) -> tuple[Arm, ...]:
         """The arms of the comparison, the developer's first, then the slower before the faster."""
         found = [arm for arm in self.arms.values() if arm.rival and arm.us is not None]
-        return tuple(sorted(found, key=lambda arm: (arm.name != DEVELOPER, -_value(arm.us))))
+        return tuple(sorted(found, key=lambda arm: (arm.name != ArmName.DEVELOPER, -_value(arm.us))))
 
     @property
     def best_other(self) -> Arm | None:
         """The fastest arm that anybody could have written: no finalist, nor what runs the chosen one's Programs."""
         mine = {self.chosen, self.twin_of(self.chosen)}
-        found = [a for a in self.rivals if a.name not in mine and not a.name.startswith(FINALIST)]
+        found = [a for a in self.rivals if a.name not in mine and a.name not in FINALISTS]
         return min(found, key=lambda arm: _value(arm.us), default=None)
 
     def twin_of(self, name: str | None) -> str | None:
         """The plainest arm that people write whose Programs are this finalist's at all sites; None without one."""
-        if name is None or not name.startswith(FINALIST) or name not in self.arms:
+        if name not in FINALISTS or name not in self.arms:
             return None
         programs = self.arms[name].programs
-        same = (arm for arm in WRITTEN if arm in self.arms and self.arms[arm].programs == programs)
+        same = (arm for arm in BASELINES if arm in self.arms and self.arms[arm].programs == programs)
         return next(same, None) if programs else None
 
 
@@ -150,22 +138,22 @@ def over_launches(launches: Launches) -> Ratio | None:
 
 def arm_label(name: str) -> str:
     """An arm's name for people."""
-    if name.startswith(DDP):
-        return f"torch DDP, {name.removeprefix(DDP)} MiB"
+    if (bucket := framework_bucket(name)) is not None:
+        return f"torch DDP, {bucket} MiB"
     return name.replace("_", " ")
 
 
 def arm_meaning(name: str) -> str:
     """What an arm is, for somebody who has not read anything else."""
-    known = {
-        DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
-        SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
-        HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
-        BIG_BATCH: "all microbatches computed as one batch: other matrix products, so no rival",
-        "finalist_1": "the quickest of the bench, of all candidates that were measured and proven",
-        "finalist_2": "the second of the bench",
+    known: dict[str, str] = {
+        ArmName.DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
+        ArmName.SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
+        ArmName.HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
+        ArmName.BIG_BATCH: "all microbatches computed as one batch: other matrix products, so no rival",
+        ArmName.FINALIST_1: "the quickest of the bench, of all candidates that were measured and proven",
+        ArmName.FINALIST_2: "the second of the bench",
     }
-    if name.startswith(DDP):
+    if is_framework(name):
         return "torch's own DistributedDataParallel with this bucket size"
     return known.get(name, "")
 

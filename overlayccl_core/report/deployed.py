@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from overlayccl_core import statistics
-from overlayccl_core.report.arms import DEVELOPER
+from overlayccl_core.arms import ArmName
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -108,7 +108,7 @@ def _choices(tree: Tree) -> list[Block]:
                 f"{row['reason']} (trained in: {row['trained_in'] or 'no model'})",
             )
         )
-    kept = tree.choice.filter(pl.col("arm") == DEVELOPER).height
+    kept = tree.choice.filter(pl.col("arm") == ArmName.DEVELOPER).height
     said = f"{count(tree.choice.height, 'Case and direction', 'Cases and directions')} with a choice"
     said += f"; in {kept} nothing beats the baseline, and developer's calls stay." if kept else "."
     return [

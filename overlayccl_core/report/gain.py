@@ -5,16 +5,17 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.report.arms import DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Arm, Run, arm_label
+from overlayccl_core.arms import ArmName
+from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import Block, Text, missing, ms, times
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
 from overlayccl_core.report.headline import twin_words
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.statistics import Ratio
 
-BASELINES = {
-    SINGLE_GRAPH: "schedule",
-    HAND_BUNDLED: "merging calls",
+STEPS_BY_HAND: dict[str, str] = {
+    ArmName.SINGLE_GRAPH: "schedule",
+    ArmName.HAND_BUNDLED: "merging calls",
 }  # in the order of the way, and what is new
 PRIMITIVE = "another primitive"
 
@@ -35,18 +36,19 @@ def changes(run: Run) -> list[Change]:
 
     An arm that was not trained, or that is the chosen one itself or runs its Programs, is no step of its own.
     """
-    developer = run.arms.get(DEVELOPER)
+    developer = run.arms.get(ArmName.DEVELOPER)
     chosen = run.arms.get(run.chosen) if run.chosen else None
     if developer is None or chosen is None or developer.us is None or chosen.us is None:
         return []
     path: list[tuple[str, Arm]] = []
     itself = run.twin_of(chosen.name) or chosen.name
-    if itself != DEVELOPER:
-        on_the_way = list(BASELINES)[: list(BASELINES).index(itself)] if itself in BASELINES else BASELINES
+    if itself != ArmName.DEVELOPER:
+        by_hand = list(STEPS_BY_HAND)
+        on_the_way = by_hand[: by_hand.index(itself)] if itself in by_hand else by_hand
         trained = [name for name in on_the_way if name in run.arms and run.arms[name].us is not None]
-        path = [(BASELINES[name], run.arms[name]) for name in trained]
-        path.append((BASELINES.get(itself, PRIMITIVE), chosen))
-    found = [Change(label=DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
+        path = [(STEPS_BY_HAND[name], run.arms[name]) for name in trained]
+        path.append((STEPS_BY_HAND.get(itself, PRIMITIVE), chosen))
+    found = [Change(label=ArmName.DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
     before = developer
     for label, arm in path:
         assert before.us is not None and arm.us is not None  # held above
@@ -98,7 +100,7 @@ READING = (
 
 def _figure(run: Run, steps: list[Change]) -> Figure:
     order = [step.label for step in steps]
-    quiet = run.arms[DEVELOPER].quiet_us
+    quiet = run.arms[ArmName.DEVELOPER].quiet_us
     rows = [_row(step) for step in steps]
     floor = [{"start": quiet / 1e3, "text": QUIET}] if quiet is not None else []
 

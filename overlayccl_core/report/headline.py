@@ -4,11 +4,8 @@ from typing import Any
 
 import altair as alt
 
+from overlayccl_core.arms import FINALISTS, ArmName, is_framework
 from overlayccl_core.report.arms import (
-    BIG_BATCH,
-    DDP,
-    DEVELOPER,
-    FINALIST,
     Arm,
     Run,
     arm_label,
@@ -65,7 +62,7 @@ READING = (
 
 
 def _card(run: Run) -> Card:
-    chosen, developer, other = _chosen(run), run.arms.get(DEVELOPER), run.best_other
+    chosen, developer, other = _chosen(run), run.arms.get(ArmName.DEVELOPER), run.best_other
     launches = count(run.launches, "launch", "launches")
     if chosen is None:
         return Card(
@@ -82,9 +79,9 @@ def _card(run: Run) -> Card:
             title=run.name, figure=NOTHING, unit="no other arm was timed", lines=(line,), tone="plain"
         )
     lines = [standing(chosen, other, gain)]
-    if chosen.name == DEVELOPER:
+    if chosen.name == ArmName.DEVELOPER:
         lines.append("nothing beats the baseline: developer's calls stay")
-    elif developer is not None and other is not developer and run.twin_of(chosen.name) != DEVELOPER:
+    elif developer is not None and other is not developer and run.twin_of(chosen.name) != ArmName.DEVELOPER:
         lines.append(f"over developer: {times(chosen.speedup_over(developer))}")
     if run.twin_of(chosen.name):
         lines.append(twin_words(run))
@@ -103,7 +100,7 @@ def standing(chosen: Arm, other: Arm, gain: Ratio) -> str:
     """In words: faster, slower, or within noise, and in how many launches."""
     slower, launches = chosen.slower_launches(other)
     all_of, name = count(launches, "launch", "launches"), arm_label(other.name)
-    name = f"torch's own {name.removeprefix('torch ')}" if other.name.startswith(DDP) else name
+    name = f"torch's own {name.removeprefix('torch ')}" if is_framework(other.name) else name
     if gain.low > 1:
         return f"faster than {name} in {launches - slower} of {all_of}"
     if gain.high < 1:
@@ -145,20 +142,20 @@ def _verdict(run: Run) -> Text:
     if chosen is None:
         return Text(text=f"{head}nothing was chosen for it.", tone="missing")
     said = f"{arm_label(chosen.name)} is deployed"
-    if chosen.name == DEVELOPER:
+    if chosen.name == ArmName.DEVELOPER:
         said = "nothing beats the baseline, so developer's own calls are deployed"
     gain = chosen.speedup_over(other) if other else None
     if gain is None or other is None:
         return Text(text=f"{head}{said}.", tone="good")
     said += f"; {times(gain)} as fast as the best other arm, {arm_label(other.name)}: "
     parts = [head + said + standing(chosen, other, gain), twin_words(run), _quicker_finalist(run, chosen)]
-    tone = "warning" if gain.value < 1 or chosen.name == DEVELOPER else "good"
+    tone = "warning" if gain.value < 1 or chosen.name == ArmName.DEVELOPER else "good"
     return Text(text=". ".join(part for part in parts if part) + ".", tone=tone)
 
 
 def _quicker_finalist(run: Run, chosen: Arm) -> str:
     """That the step would have liked another finalist better: the choice is the first that passes every gate."""
-    others = [a for a in run.rivals if a.name.startswith(FINALIST) and a is not chosen and a.us is not None]
+    others = [a for a in run.rivals if a.name in FINALISTS and a is not chosen and a.us is not None]
     found = [(ratio, arm) for arm in others if (ratio := chosen.speedup_over(arm)) and ratio.value < 1]
     if not found:
         return ""
@@ -276,7 +273,7 @@ def _table(run: Run) -> Table:
 
 
 def _arms(run: Run) -> list[Arm]:
-    beside = [arm for arm in run.arms.values() if arm.name == BIG_BATCH]
+    beside = [arm for arm in run.arms.values() if arm.name == ArmName.BIG_BATCH]
     return [*run.rivals, *beside]
 
 

@@ -8,20 +8,21 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from overlayccl_core.report.arms import BIG_BATCH, DEVELOPER, HAND_BUNDLED, SINGLE_GRAPH, Run, arm_label
+from overlayccl_core.arms import ArmName
+from overlayccl_core.report.arms import Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STEPS
 
 EARLY_STEP = 5  # where a difference in the order of sums must still be small: later it has been trained on
-INKS = {
-    DEVELOPER: Ink.ORANGE,
-    SINGLE_GRAPH: Ink.YELLOW,
-    HAND_BUNDLED: Ink.PURPLE,
-    "finalist_1": Ink.BLUE,
-    "finalist_2": Ink.SKY,
-    BIG_BATCH: Ink.GREY,
+INKS: dict[str, Ink] = {
+    ArmName.DEVELOPER: Ink.ORANGE,
+    ArmName.SINGLE_GRAPH: Ink.YELLOW,
+    ArmName.HAND_BUNDLED: Ink.PURPLE,
+    ArmName.FINALIST_1: Ink.BLUE,
+    ArmName.FINALIST_2: Ink.SKY,
+    ArmName.BIG_BATCH: Ink.GREY,
 }
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
@@ -38,12 +39,12 @@ class Losses:
     @property
     def band(self) -> float | None:
         """Interquartile range of developer's last loss over seeds; None with fewer than 2."""
-        last = [losses[-1] for losses in self.arms.get(DEVELOPER, {}).values()]
+        last = [losses[-1] for losses in self.arms.get(ArmName.DEVELOPER, {}).values()]
         return float(np.subtract(*np.quantile(last, [0.75, 0.25]))) if len(last) > 1 else None
 
     def differences(self, arm: str) -> list[tuple[int, list[float]]]:
         """(seed, relative difference to developer's loss at each step) of the seeds that both ran."""
-        base = self.arms.get(DEVELOPER, {})
+        base = self.arms.get(ArmName.DEVELOPER, {})
         return [
             (seed, [abs(a - b) / abs(b) for a, b in zip(losses, base[seed], strict=False)])
             for seed, losses in self.arms[arm].items()
@@ -143,9 +144,9 @@ def _steps_figure(run: Run) -> Figure:
 
 def _loss_blocks(found: Losses) -> list[Block]:
     name = f"{found.model}, {count(found.microbatches, 'microbatch', 'microbatches')}"
-    if DEVELOPER not in found.arms:
+    if ArmName.DEVELOPER not in found.arms:
         return [missing(f"{name}:", "developer's arm has no losses to compare with.")]
-    others = [arm for arm in found.arms if arm != DEVELOPER]
+    others = [arm for arm in found.arms if arm != ArmName.DEVELOPER]
     parts: list[Block] = [_loss_figure(name, found)]
     apart = [d for arm in others for _, steps in found.differences(arm) for d in steps if d > 0]
     if apart:
@@ -182,7 +183,7 @@ def _loss_figure(name: str, found: Losses) -> Figure:
             .properties(height=220)
         )
 
-    seeds = count(len(found.arms[DEVELOPER]), "seed")
+    seeds = count(len(found.arms[ArmName.DEVELOPER]), "seed")
     return figure(
         f"{name}: loss over steps",
         f"Mean cross entropy of the next byte in natural units, {seeds}, one line an arm and seed. Arms of "
@@ -234,7 +235,7 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
 
 
 def _validation(found: Losses, arm: str) -> str:
-    base, mine = found.validation.get(DEVELOPER, {}), found.validation.get(arm, {})
+    base, mine = found.validation.get(ArmName.DEVELOPER, {}), found.validation.get(arm, {})
     apart = [mine[seed] - base[seed] for seed in mine if seed in base]
     return f"{float(np.median(apart)):+.1e}" if apart else NOTHING
 
@@ -245,7 +246,7 @@ def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
     for arm in arms:
         pairs = found.differences(arm)
         early = [steps[EARLY_STEP - 1] for _, steps in pairs if len(steps) >= EARLY_STEP]
-        last = [found.arms[arm][seed][-1] - found.arms[DEVELOPER][seed][-1] for seed, _ in pairs]
+        last = [found.arms[arm][seed][-1] - found.arms[ArmName.DEVELOPER][seed][-1] for seed, _ in pairs]
         rows.append(
             (
                 arm_label(arm),

@@ -16,7 +16,8 @@ Roles = Mapping[tuple[str, str, str], str]
 CASE_WIDTH, NAME_WIDTH = 28, 22
 LEGEND = (
     "x developer, x best other arm: how many times as fast, with 95% intervals (below 1: slower); in a training "
-    "step where a model has the Case (of several the least), else in the bench. The best other arm is the fastest "
+    "step where a model has the Case (of several the least; a step is of all of its sites together, so their rows "
+    "share one ratio), else in the bench. The best other arm is the fastest "
     "that needs no search: single_graph, hand_bundled, or the framework's own. = ARM: this is that arm's own "
     "Program, so what differs between the two is noise."
 )
@@ -73,7 +74,7 @@ def _table(problem: str, choice: pl.DataFrame, roles: Roles) -> Table:
         table.add_row(
             _place(row),
             row["candidate"] if role is None else f"{row['candidate']}\n= {role}",
-            "step" if trained else "bench",
+            f"step of\n{row['trained_in'] or 'a model'}" if trained else "bench",
             _ratio(row, "step_speedup" if trained else "speedup"),
             _ratio(row, "step_gain") + other,
         )

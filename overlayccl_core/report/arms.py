@@ -84,10 +84,16 @@ class Run:
 
     @property
     def best_other(self) -> Arm | None:
-        """The fastest arm that anybody could have written: no finalist, nor what runs the chosen one's Programs."""
+        """The arm over which the chosen one gains least: no finalist, nor what runs the chosen one's Programs.
+
+        As in `choice`; the fastest one where nothing was chosen.
+        """
         mine = {self.chosen, self.twin_of(self.chosen)}
         found = [a for a in self.rivals if a.name not in mine and a.name not in FINALISTS]
-        return min(found, key=lambda arm: _value(arm.us), default=None)
+        chosen = self.arms.get(self.chosen) if self.chosen else None
+        if chosen is None:
+            return min(found, key=lambda arm: _value(arm.us), default=None)
+        return min(found, key=lambda arm: _value(chosen.speedup_over(arm)), default=None)
 
     def twin_of(self, name: str | None) -> str | None:
         """The plainest arm that people write whose Programs are this finalist's at all sites; None without one."""

@@ -132,11 +132,12 @@ def _choices(tree: Tree) -> list[Block]:
 
 READING = (
     "One pass (all exchanges of the Case once) and training step: how many times as fast as developer's, with the "
-    "95% interval, in the bench and in training. A Case without a training step was chosen by the rounds of the "
-    "bench that its figure is from, which flatters it a little. Price: what the model says of forward and backward "
-    "together. Numerics: exact passes inputs on or makes the same sums in the same primitive (the "
-    "library may still add in another order in a larger buffer, so last digits can differ); reordered makes the "
-    "sums in another order; lossy rounds to fewer bits."
+    "95% interval, in the bench and in training. A step is of all of a model's sites together, so their rows share "
+    "one ratio. A Case without a training step was chosen by the rounds of the bench that its figure is from, "
+    "which flatters it a little. Price: what the model says of forward and backward together. Numerics: exact "
+    "passes inputs on or makes the same sums in the same primitive (the library may still add in another order in "
+    "a larger buffer, so last digits can differ); reordered makes the sums in another order; lossy rounds to fewer "
+    "bits."
 )
 
 

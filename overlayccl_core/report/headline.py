@@ -79,6 +79,7 @@ def _card(run: Run) -> Card:
             title=run.name, figure=NOTHING, unit="no other arm was timed", lines=(line,), tone="plain"
         )
     lines = [standing(chosen, other, gain)]
+    lines += _other_sizes(run, chosen)
     if chosen.name == ArmName.DEVELOPER:
         lines.append("nothing beats the baseline: developer's calls stay")
     elif developer is not None and other is not developer and run.twin_of(chosen.name) != ArmName.DEVELOPER:
@@ -108,6 +109,16 @@ def standing(chosen: Arm, other: Arm, gain: Ratio) -> str:
     if slower == launches > 1:
         return f"slower than {name} in {slower} of {all_of}, though the interval holds 1"
     return f"within noise of {name} (the interval holds 1): slower in {slower} of {all_of}"
+
+
+def _other_sizes(run: Run, chosen: Arm) -> list[str]:
+    """The framework's own arms that are faster, beside the best other arm."""
+    return [
+        f"over {arm_label(arm.name)}: {times(ratio)}, {standing(chosen, arm, ratio)}"
+        for arm in run.rivals
+        if is_framework(arm.name) and arm is not run.best_other
+        if (ratio := chosen.speedup_over(arm)) and ratio.value < 1
+    ]
 
 
 def twin_words(run: Run) -> str:
@@ -149,6 +160,7 @@ def _verdict(run: Run) -> Text:
         return Text(text=f"{head}{said}.", tone="good")
     said += f"; {times(gain)} as fast as the best other arm, {arm_label(other.name)}: "
     parts = [head + said + standing(chosen, other, gain), twin_words(run), _quicker_finalist(run, chosen)]
+    parts += [*_other_sizes(run, chosen), _quicker_batch(run, chosen)]
     tone = "warning" if gain.value < 1 or chosen.name == ArmName.DEVELOPER else "good"
     return Text(text=". ".join(part for part in parts if part) + ".", tone=tone)
 
@@ -165,6 +177,18 @@ def _quicker_finalist(run: Run, chosen: Arm) -> str:
         f"Of the steps {better}'s had the better median: {mine} is {times(ratio)} as fast, "
         f"{standing(chosen, arm, ratio)}. What is deployed is the first, in the bench's order, that passes "
         "every gate"
+    )
+
+
+def _quicker_batch(run: Run, chosen: Arm) -> str:
+    """That fewer, larger matrix products would have been faster, which no way to communicate can make."""
+    batch = run.arms.get(ArmName.BIG_BATCH)
+    ratio = batch.speedup_over(chosen) if batch is not None else None
+    if ratio is None or ratio.value <= 1:
+        return ""
+    return (
+        f"Big batch, which is no rival as it computes all microbatches as one, is {times(ratio)} as fast as what "
+        "is deployed"
     )
 
 

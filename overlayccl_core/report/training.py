@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from overlayccl_core.arms import ArmName
+from overlayccl_core.arms import ArmName, is_framework
 from overlayccl_core.report.arms import Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named
@@ -86,17 +86,20 @@ def losses_of(tree: Tree) -> list[Losses]:
     ]
 
 
-def _colors(arms: Sequence[str]) -> tuple[Any, Any]:
+def _colors(arms: Sequence[str], *, lines: bool = True) -> tuple[Any, Any]:
     labels = [arm_label(arm) for arm in arms]
     inks = [INKS.get(arm, Ink.GREEN).value for arm in arms]
-    color = alt.Color("arm:N", title=None, scale=alt.Scale(domain=labels, range=inks))
+    legend = alt.Legend(symbolType="stroke", symbolSize=300) if lines else alt.Legend()
+    color = alt.Color("arm:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=inks))
     dashes = [DASHES[n % len(DASHES)] for n in range(len(arms))]
-    dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=labels, range=dashes))
+    dash = alt.StrokeDash("arm:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=dashes))
     return color, dash
 
 
 def _steps_figure(run: Run) -> Figure:
-    arms = list(run.arms)
+    ddp = [arm for arm in run.rivals if is_framework(arm.name)]
+    left_out = {ArmName.BIG_BATCH, *(arm.name for arm in ddp[:-1])}  # rivals: the slower before the faster
+    arms = [name for name in run.arms if name not in left_out]
     rows: list[dict[str, Any]] = [
         {
             "arm": arm_label(arm.name),
@@ -104,7 +107,7 @@ def _steps_figure(run: Run) -> Figure:
             "ms": us / 1e3,
             "launch": f"launch {launch + 1}",
         }
-        for arm in run.arms.values()
+        for arm in map(run.arms.__getitem__, arms)
         for (_, launch), steps in arm.timed.items()
         for step, us in enumerate(steps)
     ]
@@ -136,7 +139,8 @@ def _steps_figure(run: Run) -> Figure:
         f"{run.name}: step times over steps, launch by launch",
         f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns "
         "step by step, so "
-        "what disturbs one disturbs all. ms of the slowest rank, optimizer included.",
+        "what disturbs one disturbs all. ms of the slowest rank, optimizer included. Of torch DDP its "
+        "fastest size alone; big batch is not drawn.",
         build,
         {"rows": rows},
     )
@@ -206,7 +210,7 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
     ends = [min(row["difference"] for row in rows) / 2, max(row["difference"] for row in rows) * 2]
 
     def build(width: int) -> Any:
-        color, _ = _colors(arms)
+        color, _ = _colors(arms, lines=False)
         return (
             alt.Chart(named("rows"))
             .mark_point(filled=True, size=22, opacity=0.8)

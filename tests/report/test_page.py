@@ -59,8 +59,9 @@ def test_where_torch_is_faster_the_card_leads_with_that(faster_ddp: Tree) -> Non
     assert card.figure.startswith("0.9") and card.tone == "warning"
     assert card.unit.startswith("as fast as the best other arm, torch DDP, 25 MiB (0.")
     assert card.lines[0] == "slower than torch's own DDP, 25 MiB in 5 of 5 launches"
-    assert card.lines[1].startswith("over developer: 2.")
+    assert card.lines[2].startswith("over developer: 2.")
     said = words(headline.blocks(faster_ddp))
+    assert "over torch DDP, 1 MiB: 0.9" in said
     assert "slower than torch's own DDP" in said and "within noise" not in said
 
 
@@ -98,6 +99,13 @@ def test_what_ran_too_few_rounds_is_told_with_its_floor(run: Path) -> None:
     line = "only 7 rounds fit into 65 s, below the floor of 12: give more seconds"
     (run / "logs" / "bench-tp_mlp.log").write_text(f"[12:00:01] bench: {line}\n")
     assert f"bench-tp_mlp: {line}." in words(deployed.conditions(Tree(path=run)))
+
+
+def test_a_quicker_big_batch_is_said_with_why_it_is_no_rival(tmp_path: Path) -> None:
+    said = words(
+        headline.blocks(Tree(path=write_tree(tmp_path / "local", chosen="hand_bundled", data=False)))
+    )
+    assert "Big batch, which is no rival as it computes all microbatches as one, is 1.1" in said
 
 
 def test_every_arm_has_its_ratio_and_big_batch_is_no_rival(whole: Path) -> None:

@@ -36,7 +36,11 @@ def test_a_library_may_name_its_single_graph() -> None:
     library = read_library(
         SOURCE + 'LIBRARY = Library(developer="one", single_graph="three", hand_bundled="two", others=())\n'
     )
-    assert library.seeds == (("one", Role.DEVELOPER), ("three", Role.SINGLE_GRAPH), ("two", Role.HAND_BUNDLED))
+    assert library.seeds == (
+        ("one", Role.DEVELOPER),
+        ("three", Role.SINGLE_GRAPH),
+        ("two", Role.HAND_BUNDLED),
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 # from the run before. `code` is the digest of all that the rule's command imports or loads.
 
 import sys
+from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 

@@ -38,7 +38,7 @@ rule report:
         mem_mb=1000,
     params:
         code=code("report"),
-        tree="results/{deployment}",
+        tree=lambda wildcards, output: Path(output.page).parent,
     message:
         "Drawing the report of {wildcards.deployment}"
     shell:

@@ -44,6 +44,10 @@ def cases_of_model(
     model: Model, deployment: Deployment, microbatches: int, problem: str | None = None
 ) -> dict[str, Case]:
     """site -> its Case, in the order in which the step driver prefers sites; of one Problem, or (None) of all."""
+    try:
+        models.workload_of(model).check(model, deployment.ranks)
+    except ValueError as error:
+        raise ValueError(f"model {model.name}: {error}") from None
     found = {}
     for site in models.sites_of(model, microbatches):
         if problem not in (None, site.problem):

@@ -6,10 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import jsonschema
-import yaml
-
-from overlayccl_core import loader
+from overlayccl_core import loader, named_files
 
 FOLDER = Path("config/models")
 
@@ -72,19 +69,12 @@ class Workload(Protocol):
 
     parameter_sizes: Callable[..., tuple[tuple[str, tuple[int, ...]], ...]]
     sites: Callable[..., tuple[Site, ...]]
+    check: Callable[..., None]
 
 
 def load(name: str, folder: Path = FOLDER) -> Model:
     """The model of that name. ValueError: file, field and mend."""
-    path = folder / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none"
-        raise ValueError(f"no model {name!r}: {path} does not exist; there are: {known}")
-    try:
-        data = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
-    _validate(path, data)
+    path, data = named_files.read("model", name, folder, _schema())
     try:
         return from_json({"name": name, **data})
     except ValueError as error:
@@ -110,15 +100,6 @@ def workload_of(model: Model) -> Workload:
 def sites_of(model: Model, microbatches: int) -> tuple[Site, ...]:
     """The sites of a step, in the order in which the step driver prefers them."""
     return workload_of(model).sites(model, microbatches)
-
-
-def _validate(path: Path, data: object) -> None:
-    errors = jsonschema.Draft202012Validator(_schema()).iter_errors(data)
-    first = min(errors, key=lambda error: [str(part) for part in error.absolute_path], default=None)
-    if first is None:
-        return
-    where = ".".join(str(part) for part in first.absolute_path)
-    raise ValueError(f"{path}: {where + ': ' if where else ''}{first.message}")
 
 
 def _schema() -> dict[str, Any]:

@@ -7,8 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import yaml
+from overlayccl_core import named_files
 
 FOLDER = Path("config/searches")
 
@@ -59,19 +58,7 @@ class Search:
 
 def load(name: str, folder: Path = FOLDER) -> Search:
     """The search of that name. ValueError: file, field and mend."""
-    path = folder / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none"
-        raise ValueError(f"no search {name!r}: {path} does not exist; there are: {known}")
-    try:
-        data = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
-    errors = jsonschema.Draft202012Validator(_SCHEMA).iter_errors(data)
-    first = min(errors, key=lambda error: [str(part) for part in error.absolute_path], default=None)
-    if first is not None:
-        where = ".".join(str(part) for part in first.absolute_path)
-        raise ValueError(f"{path}: {where + ': ' if where else ''}{first.message}")
+    _, data = named_files.read("search", name, folder, _SCHEMA)
     return _typed({"name": name, **data})
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core import catalog, settings
-from overlayccl_core.configured_cases import cases_of
+from overlayccl_core import catalog, models, settings
+from overlayccl_core.configured_cases import cases_of, cases_of_model
 from overlayccl_core.deployments.deployment import Deployment, Tier
 from overlayccl_core.settings import Settings
 from overlayccl_core.stages import cases
@@ -93,3 +93,9 @@ def test_a_row_whose_id_belongs_to_another_case_is_refused() -> None:
     (row,) = cases.run(_settings("tp_mlp", TP), _deployment(), "tp_mlp", lambda line: None)["cases"]
     with pytest.raises(ValueError, match="does not belong"):
         catalog.case_from_row({**row, "ranks": 4, "ranks_per_node": 4})
+
+
+def test_a_model_that_cannot_be_spread_over_the_ranks_is_refused_before_anything_runs() -> None:
+    with pytest.raises(ValueError, match=r"model nano: ranks must divide heads .*got 3 and 8"):
+        cases_of_model(models.load("nano"), _deployment(3, 3), 2)
+    assert set(cases_of_model(models.load("nano-dp"), _deployment(3, 3), 2)) == {"gradients"}

@@ -47,17 +47,10 @@ def module_and_record(
 def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> Deployed:
     chosen = {choice["direction"]: choice for choice in choices if choice["case"] == case}
     name, recipe, numerics, forward, plain = _side((case, FORWARD), seeds, shortlist, chosen)
-    if at(seeds, (case, BACKWARD)).is_empty():
-        return Deployed(
-            case_id=case,
-            candidate=name,
-            recipe=recipe,
-            numerics=numerics,
-            forward=forward,
-            plain_forward=plain,
-            has_backward=False,
-        )
-    back = _side((case, BACKWARD), seeds, shortlist, chosen)
+    backward: dict[str, Any] = {}
+    if not at(seeds, (case, BACKWARD)).is_empty():
+        names = ("backward_candidate", "backward_recipe", "backward_numerics", "backward", "plain_backward")
+        backward = dict(zip(names, _side((case, BACKWARD), seeds, shortlist, chosen), strict=True))
     return Deployed(
         case_id=case,
         candidate=name,
@@ -65,12 +58,8 @@ def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Ite
         numerics=numerics,
         forward=forward,
         plain_forward=plain,
-        has_backward=True,
-        backward=back[3],
-        plain_backward=back[4],
-        backward_candidate=back[0],
-        backward_recipe=back[1],
-        backward_numerics=back[2],
+        has_backward=bool(backward),
+        **backward,
     )
 
 

@@ -39,6 +39,18 @@ def parameter_sizes(
     )
 
 
+def check(model: Model, ranks: int) -> None:
+    """ValueError where the model cannot be spread over so many ranks."""
+    if model.parallelism is not Parallelism.TENSOR:
+        return
+    for what, count in (("heads", model.heads), ("hidden", model.hidden)):
+        if count % ranks:
+            raise ValueError(
+                f"ranks must divide {what} of a tensor-parallel model (got {ranks} and {count}): leave the model "
+                "out, or give it a file with other sizes"
+            )
+
+
 def sites(model: Model, microbatches: int) -> tuple[Site, ...]:
     """Tensor parallel: two sums a block and microbatch in each direction. Data parallel: one mean a parameter."""
     if model.parallelism is Parallelism.TENSOR:

@@ -12,10 +12,6 @@ LONGEST = 400
 
 # A folder (or module) of the package -> what of the package it may import besides itself.
 EVERYBODY = {"loader", "arms", "named_files"}  # imported by whoever needs them
-    "loader",
-    "arms",
-    "named_files",
-}  # plug-ins and data files by name; names of the arms of a training step
 MAY_IMPORT = {
     "tables": set[str](),
     "loader": set[str](),

@@ -9,29 +9,14 @@ identity), and the norm in front of the next sublayer.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 
 from overlayccl_core.training.models.llama import Pieces
-from overlayccl_core.training.segments import StepSegment, Tensor, Value
+from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward
 
 Values = Mapping[Value, Tensor]
 Outputs = tuple[Tensor, ...]
-
-
-class _Summed(torch.autograd.Function):  # type: ignore[misc]
-    """The sum over ranks in a partial sum's place: its gradient is that of the partial sum (Megatron's g)."""
-
-    @staticmethod
-    def forward(_context: Any, _partial: Tensor, total: Tensor) -> Tensor:
-        """The total, which the exit site made of the partial sums of all ranks."""
-        return total.view_as(total)
-
-    @staticmethod
-    def backward(_context: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """The same gradient on every rank."""
-        return gradient, None
 
 
 class _Stretch:
@@ -40,16 +25,25 @@ class _Stretch:
     def __init__(self, pieces: Pieces, sublayer: int, x: Tensor, h: Tensor) -> None:
         self.x, self.h = x.detach().requires_grad_(), h.detach().requires_grad_()
         with torch.enable_grad():
-            self.partial = pieces.partial(sublayer, self.h)
+            self._partial = pieces.partial(sublayer, self.h)
+
+    @property
+    def partial(self) -> Tensor:
+        """What this rank adds to the residual stream, detached."""
+        return self._partial.detach()
 
     def residual(self, total: Tensor) -> Tensor:
-        """The residual stream behind the sublayer."""
-        summed: Tensor = _Summed.apply(self.partial, total)
-        return self.x + summed
+        """The residual stream behind the sublayer. Once only.
+
+        The sum over ranks takes the partial sum's place in autograd's graph: its gradient is that of the partial
+        sum (Megatron's g). No tensor is overwritten: the module may still hold the partial sum.
+        """
+        self._partial.data = total
+        return self.x + self._partial
 
     def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Tensor]:
         """(of the residual stream, this rank's part of that of the sublayer's input); once only."""
-        torch.autograd.backward(outputs, cotangents)
+        backward(outputs, cotangents)
         return self.x.grad, self.h.grad
 
 
@@ -117,7 +111,7 @@ class TensorParallelStep:
         if layer:
             stretch = self._stretches.pop((m, layer - 1))
             return self._passed_on(m, layer - 1, stretch, outputs, cotangents)
-        torch.autograd.backward(outputs, cotangents)
+        backward(outputs, cotangents)
         return {}
 
     def _passed_on(

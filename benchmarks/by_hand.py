@@ -173,11 +173,8 @@ def a2a_ring(x: Tensors, at: Where) -> Tensors:
     found, works = [chunks[rank]], []
     for d in range(1, n):
         y = torch.empty_like(chunks[0])
-        calls = [
-            dist.P2POp(dist.isend, chunks[(rank + d) % n], (rank + d) % n, tag=d),
-            dist.P2POp(dist.irecv, y, (rank - d) % n, tag=d),
-        ]
-        works += dist.batch_isend_irecv(calls)
+        works.append(dist.isend(chunks[(rank + d) % n], (rank + d) % n, tag=d))
+        works.append(dist.irecv(y, (rank - d) % n, tag=d))
         found.append(y)
     for work in works:
         work.wait()

@@ -101,10 +101,14 @@ def collective_permute(x, peers, tag):
     if source == -1:
         return x.clone(), Works(())
     y = torch.zeros_like(x) if source is None else torch.empty_like(x)
-    calls = [] if to is None else [dist.P2POp(dist.isend, x, to, tag=tag)]
+    calls = [] if to is None else [(dist.isend, x, to)]
     if source is not None:
-        calls.append(dist.P2POp(dist.irecv, y, source, tag=tag))
-    return y, Works(dist.batch_isend_irecv(calls) if calls else ())
+        calls.append((dist.irecv, y, source))
+    if not x.is_cuda:
+        return y, Works([call(t, peer, tag=tag) for call, t, peer in calls])
+    # on a GPU one kernel does both: one behind the other, ranks could wait for each other
+    operations = [dist.P2POp(call, t, peer, tag=tag) for call, t, peer in calls]
+    return y, Works(dist.batch_isend_irecv(operations) if calls else ())
 
 
 def peers_of(sources, rank, ranks):

@@ -2,9 +2,9 @@
 
 Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
 outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
-the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes, graphs, and
-bytes through a network card. Optional columns refine `together` by how many are outstanding; the fit takes
-them only if they help.
+the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes (those beyond
+what caches hold once more), graphs, and bytes through a network card. Optional columns refine `together` by
+how many are outstanding; the fit takes them only if they help.
 """
 
 from collections.abc import Mapping
@@ -46,6 +46,7 @@ class Increment(StrEnum):
 REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 NARROW_BYTES = 2  # types that a library may add up in software, much slower than float32
 EIGHTH = 7  # outstanding when the eighth of a run starts
+CACHED_BYTES = 2 * 2**20  # what one local operation handles beyond them may cost more a byte: caches end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -170,3 +171,5 @@ def _local(counts: _Counts, step: Step, node: Node) -> None:
 def _work(counts: _Counts, name: str, size: int) -> None:
     counts.add(name, Term.COPIES)
     counts.add_bytes(name, Term.COPIES, size)
+    if size > CACHED_BYTES:
+        counts.add_bytes("uncached", Term.COPIES, size - CACHED_BYTES)

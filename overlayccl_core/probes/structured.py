@@ -32,7 +32,7 @@ class Grid:
 
 WORLD_GRID = Grid(
     alone=((2**8, 1), (2**8, 4), (2**13, 3), (2**16, 2), (2**19, 1), (2**21, 1)),
-    together=((2**8, 2), (2**8, 12), (2**13, 4), (2**16, 4), (2**19, 2)),
+    together=((2**8, 2), (2**8, 12), (2**13, 4), (2**16, 4), (2**19, 2), (2**21, 2)),
     pipeline=((2**11, 6),),
 )
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
@@ -128,6 +128,7 @@ def repeated(count: int) -> Layout:
 LAYOUTS: tuple[tuple[str, Layout, int, int], ...] = (  # name, layout, elements, how many
     ("repeat-4", repeated(4), 2**12, 8),
     ("repeat-4", repeated(4), 2**18, 2),
+    ("repeat-4", repeated(4), 2**20, 1),
     ("transpose-width-1", transposed(1), 2**12, 8),
     ("transpose-width-1", transposed(1), 2**18, 2),
     ("transpose-width-16", transposed(16), 2**18, 2),
@@ -144,7 +145,7 @@ ARITHMETIC: tuple[tuple[str, Arithmetic], ...] = (
     ("scale", lambda x: nodes.make_scale(x, 3)),
     ("cast", lambda x: nodes.make_cast(x, DType.BFLOAT16)),
 )
-ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1))  # elements, how many
+ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1), (2**22, 1))  # elements, how many
 
 
 def _copies(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
@@ -154,7 +155,7 @@ def _copies(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
         for x in inputs:
             probe.write(nodes.make_view([x], layout(size)))
         yield probe.finish(f"{name}-{times}x{bytes_text(size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
-    for size, times in ((2**10, 16), (2**17, 4)):
+    for size, times in ((2**10, 16), (2**17, 4), (2**21, 1)):
         probe = new()
         inputs = [probe.read(size) for _ in range(2 * times)]
         for pair in zip(inputs[::2], inputs[1::2], strict=True):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from overlayccl_core.costmodel.features import Increment, Term, features
+from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, features
 from overlayccl_core.deployments.deployment import Deployment, Tier
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import ProbeBuilder, Role
@@ -161,6 +161,17 @@ def test_copies_are_told_apart_by_how_they_are_made_and_aliases_are_free() -> No
         "gather.bytes": 4096,
         "gather.runs": 32,
     }
+
+
+def test_only_what_a_local_operation_handles_beyond_the_caches_is_uncached() -> None:
+    probe = ProbeBuilder(2, 2)
+    within, beyond = probe.read(CACHED_BYTES // 4), probe.read(CACHED_BYTES // 4 + 3)
+    probe.write(nodes.make_scale(within, 3))
+    assert "uncached.bytes" not in counted(done(probe))
+    probe.write(nodes.make_scale(beyond, 3))
+    assert counted(done(probe))["uncached.bytes"] == 12
+    probe.write(probe.issue(Kind.ALL_REDUCE, beyond))
+    assert counted(done(probe))["uncached.bytes"] == 12  # a collective's bytes have columns of their own
 
 
 def test_every_column_has_a_term_and_a_unit() -> None:

@@ -15,6 +15,7 @@ rule report:
         of_problems("choice"),
         of_problems_and_searches("sketches"),
         of_problems_and_searches("candidates"),
+        of_problems_and_searches("search_ends"),
         expand(
             "results/{{deployment}}/train/{model}/{table}.parquet",
             model=PIPELINE.settings.models,

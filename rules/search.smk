@@ -2,7 +2,7 @@
 
 
 rule search:
-    """Every proposal, and the Programs that came of them, priced; the cheapest of every family proven."""
+    """Every proposal, the Programs that came of them, priced (the cheapest of every family proven), why it ended."""
     input:
         "results/{deployment}/problems/{problem}/cases.parquet",
         "results/{deployment}/problems/{problem}/seeds.parquet",
@@ -14,6 +14,8 @@ rule search:
         sketches_sidecar="results/{deployment}/problems/{problem}/search/{search}/sketches.sidecar.json",
         candidates="results/{deployment}/problems/{problem}/search/{search}/candidates.parquet",
         candidates_sidecar="results/{deployment}/problems/{problem}/search/{search}/candidates.sidecar.json",
+        search_ends="results/{deployment}/problems/{problem}/search/{search}/search_ends.parquet",
+        search_ends_sidecar="results/{deployment}/problems/{problem}/search/{search}/search_ends.sidecar.json",
     log:
         f"{LOGS}/search-{{problem}}-{{search}}.log",
     benchmark:

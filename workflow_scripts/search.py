@@ -9,6 +9,7 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.theta import THETA
@@ -16,7 +17,7 @@ from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
-    """Tables sketches and candidates of one Problem."""
+    """Tables sketches, candidates and search_ends of one Problem."""
     problem = command.option("problem")
     found = search.run(
         load(command.option("deployment")),
@@ -29,7 +30,7 @@ def main(command: Command) -> None:
         clock=monotonic,
         progress=command.say,
     )
-    command.write({SKETCHES: found["sketches"], CANDIDATES: found["candidates"]})
+    command.write({table: found[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS)})
 
 
 if __name__ == "__main__":

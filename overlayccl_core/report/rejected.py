@@ -1,7 +1,6 @@
 """What was not taken and why: proposals of searches, verdicts that are no pass, strategies that are out."""
 
 import json
-import re
 from collections import Counter
 from typing import Any
 
@@ -11,6 +10,7 @@ import polars as pl
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.verdicts import VERDICTS
@@ -23,8 +23,17 @@ OUTCOMES = {
     "illegal": "waits for itself or breaks a rule",
     "infeasible": "priced, never to be chosen",
 }
+ENDS = {  # those that a guard cut stand first
+    "programs": "cut by the guard `programs`",
+    "rounds": "cut by the guard `rounds`",
+    "seconds": "cut by the guard `seconds`",
+    "no_base": "nothing to search from",
+    "no_new_elite": "by itself: no new elite",
+    "no_exchange": "nothing to search",
+}
+CUT = ("programs", "rounds", "seconds")
 EXAMPLES = 40
-SEARCH_LINES = 80
+SEARCHES = 80
 
 
 def blocks(tree: Tree) -> list[Block]:
@@ -48,13 +57,7 @@ def _searches(tree: Tree) -> list[Block]:
         f"{made} became Programs that nobody had proposed before. A proposal is one rewrite rule applied at "
         "one class of places."
     )
-    parts: list[Block] = [Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches)]
-    lines = _ends(tree)
-    if lines:
-        parts.append(
-            Table(title="Why the searches ended, in their own words", headers=("search", "said"), rows=lines)
-        )
-    return parts
+    return [Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches), *_ends(tree)]
 
 
 def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
@@ -121,15 +124,51 @@ def _rules_table(sketches: pl.DataFrame) -> Table:
     )
 
 
-def _ends(tree: Tree) -> tuple[tuple[str, str], ...]:
-    """The lines of the searches' logs that tell of a Case, without their clock."""
-    found = []
-    for path in sorted((tree.path / "logs").glob("search*.log")):
-        for line in path.read_text().splitlines():
-            said = re.sub(r"^\[[\d:]+\] \S+ ?", "", line)
-            if re.search(r"\b(no new elite|stopped|ended|cut)\b", said):
-                found.append((path.stem, said))
-    return tuple(found[:SEARCH_LINES])
+def _ends(tree: Tree) -> list[Block]:
+    """Why every search ended, those first that could have found more."""
+    ends = tree.of_searches(SEARCH_ENDS)
+    if ends is None:
+        return [missing("Why the searches ended was not recorded.", "Run snakemake again to make the table.")]
+    ranks = {why: rank for rank, why in enumerate(ENDS)}
+    ordered = ends.sort(pl.col("why").replace_strict(ranks, return_dtype=pl.Int64), maintain_order=True)
+    shown = f" (the first {SEARCHES} of {ends.height})" if ends.height > SEARCHES else ""
+    return [
+        _ends_text(ends),
+        Table(
+            title=f"Why the searches ended, in their own words{shown}",
+            headers=("Case and direction", "search", "ended", "proposals", "said"),
+            rows=tuple(
+                (
+                    f"{row['case']}, {row['direction']}",
+                    row["search"],
+                    ENDS[row["why"]],
+                    str(row["proposals"]),
+                    row["message"],
+                )
+                for row in ordered.head(SEARCHES).iter_rows(named=True)
+            ),
+            numeric=frozenset({3}),
+        ),
+    ]
+
+
+def _ends_text(ends: pl.DataFrame) -> Text:
+    counts = Counter(ends["why"])
+    cut = {why: counts[why] for why in CUT if counts[why]}
+    number = sum(cut.values())
+    said = f"Of {count(ends.height, 'search', 'searches')}, {counts['no_new_elite']} ended by themselves"
+    if counts["no_exchange"]:
+        said += f", {counts['no_exchange']} had nothing to exchange"
+    if counts["no_base"]:
+        said += f", {counts['no_base']} had no right strategy to begin with"
+    if not cut:
+        return Text(text=f"{said}; no guard cut one short.", tone="warning" if counts["no_base"] else "good")
+    guards = ", ".join(f"{n} by `{why}`" for why, n in cut.items())
+    return Text(
+        text=f"{said}, {count(number, 'was', 'were')} cut short ({guards}): with a higher guard in config/searches "
+        "a search may find cheaper Programs.",
+        tone="warning",
+    )
 
 
 def _verdicts(tree: Tree) -> list[Block]:

@@ -28,7 +28,7 @@ MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles wit
 class Stop(StrEnum):
     """Why a search ended; all but the first mean that a guard cut it."""
 
-    NO_NEW_ELITE = "no new elite"
+    NO_NEW_ELITE = "no_new_elite"
     ROUNDS = "rounds"
     PROGRAMS = "programs"
     SECONDS = "seconds"

@@ -26,8 +26,9 @@ from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.search.archive import Base, Clock, Stop
+from overlayccl_core.search.archive import Base, Clock
 from overlayccl_core.search.candidate import Candidate, Source
+from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
 from overlayccl_core.search.judge import INFEASIBLE, Judge, Prover, pricing
 from overlayccl_core.search.loop import Found, Seeker
 from overlayccl_core.search.proxy import is_large, pricing_as
@@ -60,14 +61,14 @@ def run(
     clock: Clock,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `sketches` and `candidates`. clock: seconds from any start on."""
+    """The rows of `sketches`, `candidates` and `search_ends`. clock: seconds from any start on."""
     one_fingerprint({"theta": theta, "fidelity": fidelity}, "snakemake --profile local --forcerun fit")
     here = Deployed(
         theta=theta_of(theta, fidelity),
         capabilities=Capabilities.from_rows(capabilities.iter_rows(named=True)),
         memory_budget_bytes=deployment.memory_budget_bytes,
     )
-    tables: dict[str, list[Row]] = {"sketches": [], "candidates": []}
+    tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": []}
     for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
         for problem in catalog.directions(case):
             mine = seeds.filter(
@@ -88,15 +89,23 @@ def searched(
     clock: Clock,
     progress: Callable[[str], None],
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(table, rows) of one Case and direction; none where nothing is exchanged or nothing stands to begin with."""
-    where = f"{problem.case.id} {problem.direction.value}"
+    """(table, rows) of one Case and direction: why the search ended; what it tried and found, if it began.
+
+    It does not begin where nothing is exchanged, or where nothing stands to begin with.
+    """
+    head = {"case": problem.case.id, "direction": problem.direction.value}
+
+    def end(ending: Ending) -> tuple[str, list[Row]]:
+        progress(f"{head['case']} {head['direction']}: {ending.message}")
+        return "search_ends", [head | _end_row(ending, search, here.theta)]
+
     reference = catalog.reference_program(problem)
     if not simplify(reference).collectives:
-        progress(f"{where}: nothing to search: the identity, which needs no exchange")
+        yield end(without_search(Nothing.NO_EXCHANGE))
         return
     rows = [row for row in seeds if _begins(row)]
     if not rows:
-        progress(f"{where}: nothing to search from: no strategy of its library is right")
+        yield end(without_search(Nothing.NO_BASE))
         return
     bases = [_base(row) for row in rows]
     prover = Prover(reference=reference, lossy_bound=_lossy_bound(bases, reference))
@@ -117,8 +126,7 @@ def searched(
         judge_small = Judge(pricing=pricing_as(small, problem.case, here.theta))
         found = seeker.through_proxy(judge_small, _replayed(bases, problem.direction, small), bases)
     named = names(found.candidates, seeds)
-    progress(f"{where}: {_account(found, named, search, small)}")
-    head = {"case": problem.case.id, "direction": problem.direction.value}
+    yield end(ending_of(found, named, search, small))
     yield "sketches", [head | row for row in _sketch_rows(found)]
     yield "candidates", [head | row for row in _candidate_rows(found, named, prover, search, here.theta)]
 
@@ -243,21 +251,13 @@ def _candidate_rows(
         }
 
 
-def _account(found: Found, named: Mapping[str, str], search: Search, small: Case | None) -> str:
-    """What came of a search, in one line."""
-    families = len({c.family for c in found.elites})
-    said = f"{len(found.candidates)} Programs of {families} families in {found.rounds} rounds"
-    if small is not None:
-        said += f" at {small.id}, replayed"
-    said += f"; ended: {found.stop.value}"
-    if found.stop is not Stop.NO_NEW_ELITE:
-        said += f" (cut: raise `{found.stop.value}` in config/searches/{search.name}.yaml)"
-    if found.best is None:
-        return f"{said}; none is proven"
-    said += f"; cheapest: {named[found.best.program.digest]} ({found.best.family})"
-    developer = next((c for c in found.candidates if c.source is Source.DEVELOPER), None)
-    if found.best.price.us is None:
-        return f"{said}, without a price: the probes here do not tell {', '.join(found.best.price.missing)}"
-    if developer is None or developer.price.us is None:
-        return f"{said}, {found.best.price.us:.0f} us"
-    return f"{said}, {found.best.price.us:.0f} us where developer has {developer.price.us:.0f}"
+def _end_row(ending: Ending, search: Search, theta: Theta) -> Row:
+    return {
+        "search": search.name,
+        "why": ending.why.value,
+        "proposals": ending.proposals,
+        "programs": ending.programs,
+        "families": ending.families,
+        "message": ending.message,
+        "fingerprint": theta.fingerprint,
+    }

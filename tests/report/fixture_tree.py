@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,18 +27,17 @@ from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.stamps import STAMPS
 from overlayccl_core.tables.steps import STEPS
-from overlayccl_core.tables.table import Table, write
 from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.verdicts import VERDICTS
 from tests.fake_timings import FINGERPRINT, timing_columns
+from tests.report.fixture_rows import Row, put, row
 from tests.seed_cases import case
 
-Row = dict[str, Any]
 REPOSITORY = Path(__file__).parents[2]
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
 STEP_US = {  # of the arms at 8 microbatches: with, and without communication
@@ -60,26 +57,6 @@ DATA_US = {
     "ddp_1": (90e3, 70e3),
     "ddp_25": (85e3, 70e3),  # faster than what is deployed
 }
-SEARCH_LOG = (
-    "[12:00:01] search: tp_mlp/n4 forward: 214 Programs of 41 families in 7 rounds; ended: no new elite\n"
-)
-
-
-def row(table: Table, **values: Any) -> Row:
-    """A row of a table: what is not given is null where it may be, else an empty value of its type."""
-    unknown = set(values) - {column.name for column in table.columns}
-    assert not unknown, f"table {table.name} has no {unknown}"
-    empty = {pl.String(): "", pl.Int64(): 0, pl.Float64(): 0.0, pl.Boolean(): False}
-    return {
-        c.name: values[c.name]
-        if c.name in values
-        else None
-        if c.nullable
-        else c.values[0]
-        if c.values
-        else empty.get(c.dtype, [])
-        for c in table.columns
-    }
 
 
 def write_tree(
@@ -96,7 +73,7 @@ def write_tree(
     """
     fitted = _fitted()
     for table in (PROBES, THETA, FIDELITY):
-        _put(table, fitted[table.name], folder / f"{table.name}.parquet")
+        put(table, fitted[table.name], folder / f"{table.name}.parquet")
     theta = Theta.from_rows(
         fitted["theta"],
         residual_low=fitted["fidelity"][0]["residual_low"],
@@ -109,12 +86,6 @@ def write_tree(
         _write_training(folder, "nano-dp", (2,), DATA_US, seeds, {"finalist_1": "hand_bundled"})
     _write_files(folder)
     return folder
-
-
-def _put(table: Table, rows: Sequence[Row], path: Path) -> None:
-    write(table, rows, path)
-    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    write_sidecar(path, inputs=(), command=("made", "up"), started=now, ended=now)
 
 
 @cache
@@ -150,16 +121,17 @@ def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> Non
     ]
     keys = sorted({(s["case"], s["direction"]) for s in proven}, reverse=True)
     at = {key: [s for s in proven if (s["case"], s["direction"]) == key] for key in keys}
-    _put(SEEDS, seeds, home / "seeds.parquet")
-    _put(BENCH, bench, home / "bench.parquet")
-    _put(FIDELITY, [_fidelity(key, at[key], bench, theta) for key in keys], home / "fidelity.parquet")
-    _put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
+    put(SEEDS, seeds, home / "seeds.parquet")
+    put(BENCH, bench, home / "bench.parquet")
+    put(FIDELITY, [_fidelity(key, at[key], bench, theta) for key in keys], home / "fidelity.parquet")
+    put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
+    put(SEARCH_ENDS, [_search_end(key) for key in keys], home / "search/offline/search_ends.parquet")
     candidates = [_candidate(s, theta) for s in proven]
-    _put(CANDIDATES, candidates, home / "search/offline/candidates.parquet")
-    _put(PRICES, [_price(s, theta) for s in proven], home / "prices.parquet")
-    _put(FINALISTS, [r for key in keys for r in _finalists(at[key])], home / "finalists.parquet")
-    _put(VERDICTS, [r for key in keys for r in _verdicts(at[key])], home / "verdicts.parquet")
-    _put(CHOICE, [_choice(problem, at[key], chosen) for key in keys], home / "choice.parquet")
+    put(CANDIDATES, candidates, home / "search/offline/candidates.parquet")
+    put(PRICES, [_price(s, theta) for s in proven], home / "prices.parquet")
+    put(FINALISTS, [r for key in keys for r in _finalists(at[key])], home / "finalists.parquet")
+    put(VERDICTS, [r for key in keys for r in _verdicts(at[key])], home / "verdicts.parquet")
+    put(CHOICE, [_choice(problem, at[key], chosen) for key in keys], home / "choice.parquet")
 
 
 def _fidelity(key: tuple[str, str], seeds: Iterable[Row], bench: Iterable[Row], theta: Theta) -> Row:
@@ -192,6 +164,21 @@ def _sketches(key: tuple[str, str]) -> list[Row]:
         )
         for n in range(30)
     ]
+
+
+def _search_end(key: tuple[str, str]) -> Row:
+    return row(
+        SEARCH_ENDS,
+        case=key[0],
+        direction=key[1],
+        search="offline",
+        why="no_new_elite",
+        proposals=30,
+        programs=214,
+        families=41,
+        message="214 Programs of 41 families in 7 rounds; ended: no new elite; cheapest: made_up (made up), 41 us",
+        fingerprint=FINGERPRINT,
+    )
 
 
 def _candidate(seed: Row, theta: Theta) -> Row:
@@ -322,7 +309,7 @@ def _write_training(
                 for seed in range(seeds)
                 if arm != "big_batch"
             ]
-    _put(STEPS, rows, folder / "train" / model / "steps.parquet")
+    put(STEPS, rows, folder / "train" / model / "steps.parquet")
     stamps = [
         row(
             STAMPS,
@@ -341,7 +328,7 @@ def _write_training(
         for microbatches in counts
         for arm in arms
     ]
-    _put(STAMPS, stamps, folder / "train" / model / "stamps.parquet")
+    put(STAMPS, stamps, folder / "train" / model / "stamps.parquet")
 
 
 def _steps(model: str, m: int, arm: str, purpose: str, launch: int, number: int, us: float) -> Row:
@@ -390,7 +377,6 @@ def _write_files(folder: Path) -> None:
     logs.mkdir(parents=True, exist_ok=True)
     for rule, seconds in {"probe": 171.2, "bench-tp_mlp": 52.9, "train-nano": 205.0, "fit": 4.4}.items():
         (logs / f"{rule}.tsv").write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t100\n")
-    (logs / "search-tp_mlp-offline.log").write_text(SEARCH_LOG)
     deploy = folder / "deploy"
     deploy.mkdir(exist_ok=True)
     for problem in PROBLEMS:

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ from overlayccl_core.costmodel.features import Column, Term
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program import json_form
 from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.search.archive import Clock, Stop
+from overlayccl_core.search.ending import Nothing
+from overlayccl_core.searches import Search
 from overlayccl_core.stages.search import Deployed, searched
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from tests.search.costs import OFFLINE, Cost, favouring, plain
@@ -36,6 +41,7 @@ class Searched:
     seeds: list[dict[str, Any]] = field(default_factory=list)
     sketches: list[dict[str, Any]] = field(default_factory=list)
     candidates: list[dict[str, Any]] = field(default_factory=list)
+    search_ends: list[dict[str, Any]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
 
@@ -61,15 +67,20 @@ def theta_of(cost: Cost) -> Theta:
 
 
 def search_of(
-    name: str, cost: Cost = plain, keep: Callable[[dict[str, Any]], bool] = lambda row: True
+    name: str,
+    cost: Cost = plain,
+    keep: Callable[[dict[str, Any]], bool] = lambda row: True,
+    search: Search = OFFLINE,
+    clock: Clock = lambda: 0.0,
+    **fields: int,
 ) -> Searched:
-    """A search from the seeds that `keep` lets through."""
+    """A search from the seeds that `keep` lets through. fields: of the Case, others than SMALL has."""
     found = Searched()
-    for problem in catalog.directions(case(name, SMALL[name])):
+    for problem in catalog.directions(case(name, SMALL[name] | fields)):
         seeds = [row for row in seed_rows(problem, None, None) if keep(row)]
         here = Deployed(theta=theta_of(cost), capabilities=None, memory_budget_bytes=None)
         found.seeds += seeds
-        for table, rows in searched(problem, seeds, OFFLINE, here, lambda: 0.0, found.said.append):
+        for table, rows in searched(problem, seeds, search, here, clock, found.said.append):
             getattr(found, table).extend(rows)
     return found
 
@@ -120,12 +131,80 @@ def test_seeds_keep_their_names_and_finds_have_their_own(run: Searched) -> None:
 def test_an_identity_is_listed_and_not_searched() -> None:
     found = search_of("tp_mlp")
     assert {row["direction"] for row in found.candidates} == {"forward"}
-    assert any("backward: nothing to search: the identity" in line for line in found.said)
+    ends = {row["direction"]: row for row in found.search_ends}
+    assert (ends["forward"]["why"], ends["backward"]["why"]) == ("no_new_elite", "no_exchange")
+    assert ends["backward"]["message"].startswith("nothing to search: the identity")
     assert {row["direction"] for row in search_of("uniform_a2a").candidates} == {"forward", "backward"}
 
 
-def test_it_says_why_it_ended_and_what_is_cheapest(run: Searched) -> None:
-    assert all("ended: no new elite; cheapest: " in line for line in run.said if "nothing to" not in line)
+def test_every_case_and_direction_has_one_end_with_the_counts_of_the_other_tables(
+    run: Searched, tmp_path: Path
+) -> None:
+    ends = write(SEARCH_ENDS, run.search_ends, tmp_path / "e.parquet")
+    directions = [problem.direction.value for problem in catalog.directions(case_of(run))]
+    assert ends["direction"].to_list() == directions
+    for end in ends.iter_rows(named=True):
+        sketches, candidates = (
+            [row for row in rows if row["direction"] == end["direction"]]
+            for rows in (run.sketches, run.candidates)
+        )
+        families = {row["family"] for row in candidates if row["elite"]}
+        counted = (len(sketches), len(candidates), len(families))
+        assert (end["proposals"], end["programs"], end["families"]) == counted
+        assert end["fingerprint"] == "synthetic"
+    lines = [f"{end['case']} {end['direction']}: {end['message']}" for end in run.search_ends]
+    assert lines == run.said  # people are told the same
+
+
+def test_it_says_what_is_cheapest(run: Searched) -> None:
+    searched = [row["message"] for row in run.search_ends if row["why"] != "no_exchange"]
+    assert searched and all("ended: no new elite; cheapest: " in message for message in searched)
+
+
+@pytest.mark.parametrize(
+    ("why", "changed", "clock"),
+    [
+        (Stop.ROUNDS, {"rounds": 1}, lambda: 0.0),
+        (Stop.PROGRAMS, {"programs": 5}, lambda: 0.0),
+        (Stop.SECONDS, {"seconds": 1.0}, count(0, 2).__next__),
+    ],
+)
+def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
+    why: Stop, changed: dict[str, Any], clock: Clock
+) -> None:
+    end = search_of("tp_mlp", search=replace(OFFLINE, **changed), clock=clock).search_ends[0]
+    assert (end["why"], end["search"]) == (why.value, "offline")
+    assert f"(cut: raise `{why.value}` in config/searches/offline.yaml); cheapest: " in end["message"]
+    assert end["proposals"] >= end["programs"] > 0
+
+
+def test_without_a_right_strategy_there_is_nothing_to_search_from() -> None:
+    found = search_of("uniform_a2a", keep=lambda row: False)
+    assert [row["why"] for row in found.search_ends] == ["no_base", "no_base"]
+    assert not found.sketches and not found.candidates
+    assert {(row["proposals"], row["programs"], row["families"]) for row in found.search_ends} == {(0, 0, 0)}
+    assert all("no strategy of its library is right" in row["message"] for row in found.search_ends)
+
+
+def test_a_search_at_a_smaller_case_counts_its_proposals_and_names_it() -> None:
+    found = search_of(
+        "tp_mlp", search=replace(OFFLINE, proxy=replace(OFFLINE.proxy, nodes=1)), microbatches=3
+    )
+    end = found.search_ends[0]
+    assert {row["stage"] for row in found.sketches} == {"proxy", "full"}
+    assert (end["why"], end["proposals"]) == ("no_new_elite", len(found.sketches))
+    assert f" rounds at {case('tp_mlp', SMALL['tp_mlp']).id}, replayed; ended: " in end["message"]
+
+
+def test_the_table_knows_every_way_to_end() -> None:
+    (column,) = (c for c in SEARCH_ENDS.columns if c.name == "why")
+    assert column.values == (*Stop, *Nothing)
+
+
+def test_an_end_does_not_tell_how_long_the_search_took(tmp_path: Path) -> None:
+    for name, clock in (("a", lambda: 0.0), ("b", count(0, 1e-4).__next__)):
+        write(SEARCH_ENDS, search_of("uniform_a2a", clock=clock).search_ends, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize("name", list(SMALL))

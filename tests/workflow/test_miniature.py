@@ -103,7 +103,7 @@ def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
         "verdicts",
         "choice",
     )
-    search, train = ("sketches", "candidates"), ("steps", "stamps")
+    search, train = ("sketches", "candidates", "search_ends"), ("steps", "stamps")
     wanted = {f"{t}.parquet" for t in deployment} | {f"problems/tp_mlp/{t}.parquet" for t in problem}
     wanted |= {f"problems/tp_mlp/search/offline/{t}.parquet" for t in search}
     assert wanted | {f"train/tiny/{t}.parquet" for t in train} <= tables

@@ -1,0 +1,74 @@
+"""How a search ended, as data and as a sentence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from overlayccl_core.program.case import Case
+from overlayccl_core.search.archive import Stop
+from overlayccl_core.search.candidate import Source
+from overlayccl_core.search.loop import Found
+from overlayccl_core.searches import Search
+
+
+class Nothing(StrEnum):
+    """Why nothing was searched."""
+
+    NO_EXCHANGE = "no_exchange"
+    NO_BASE = "no_base"
+
+
+_NOTHING = {
+    Nothing.NO_EXCHANGE: "nothing to search: the identity, which needs no exchange",
+    Nothing.NO_BASE: "nothing to search from: no strategy of its library is right",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a search of one Case and direction ended, what it had come to, and one sentence that says it all.
+
+    programs: that were priced at the Case itself; families: of its elites.
+    """
+
+    why: Stop | Nothing
+    proposals: int = 0
+    programs: int = 0
+    families: int = 0
+    message: str
+
+
+def without_search(why: Nothing) -> Ending:
+    """The ending of what did not begin."""
+    return Ending(why=why, message=_NOTHING[why])
+
+
+def ending_of(found: Found, named: Mapping[str, str], search: Search, small: Case | None) -> Ending:
+    """The ending of a search. named: program -> candidate; small: the Case that was searched in its place."""
+    families = len({c.family for c in found.elites})
+    said = f"{len(found.candidates)} Programs of {families} families in {found.rounds} rounds"
+    if small is not None:
+        said += f" at {small.id}, replayed"
+    said += f"; ended: {found.stop.value.replace('_', ' ')}"
+    if found.stop is not Stop.NO_NEW_ELITE:
+        said += f" (cut: raise `{found.stop.value}` in config/searches/{search.name}.yaml)"
+    return Ending(
+        why=found.stop,
+        proposals=len(found.sketches),
+        programs=len(found.candidates),
+        families=families,
+        message=f"{said}; {_cheapest(found, named)}",
+    )
+
+
+def _cheapest(found: Found, named: Mapping[str, str]) -> str:
+    best = found.best
+    if best is None:
+        return "none is proven"
+    said = f"cheapest: {named[best.program.digest]} ({best.family})"
+    if best.price.us is None:
+        return f"{said}, without a price: the probes here do not tell {', '.join(best.price.missing)}"
+    developer = next((c for c in found.candidates if c.source is Source.DEVELOPER), None)
+    if developer is None or developer.price.us is None:
+        return f"{said}, {best.price.us:.0f} us"
+    return f"{said}, {best.price.us:.0f} us where developer has {developer.price.us:.0f}"

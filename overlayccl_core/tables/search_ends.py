@@ -1,0 +1,28 @@
+"""Why every search ended, also where there was nothing to search."""
+
+import polars as pl
+
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT
+
+SEARCH_ENDS = Table(
+    name="search_ends",
+    version=1,
+    columns=(
+        Column(name="case", dtype=pl.String(), doc="one row for every Case and direction"),
+        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
+        Column(
+            name="why",
+            dtype=pl.String(),
+            values=("no_new_elite", "rounds", "programs", "seconds", "no_exchange", "no_base"),
+            doc="no_new_elite: by itself; rounds, programs, seconds: that guard cut it; no_exchange: nothing to "
+            "search, the reference sends nothing; no_base: nothing to search from, no strategy is right",
+        ),
+        Column(name="proposals", dtype=pl.Int64(), doc="at a smaller Case too; 0: nothing was searched"),
+        Column(name="programs", dtype=pl.Int64(), doc="priced at the Case itself"),
+        Column(name="families", dtype=pl.Int64(), doc="of elites"),
+        Column(name="message", dtype=pl.String(), doc="one sentence for people, with the cheapest"),
+        FINGERPRINT,
+    ),
+)

@@ -74,7 +74,8 @@ class Workload(Protocol):
 
 def load(name: str, folder: Path = FOLDER) -> Model:
     """The model of that name. ValueError: file, field and mend."""
-    path, data = named_files.read("model", name, folder, _schema())
+    path = folder / f"{name}.yaml"
+    data = named_files.read("model", path, _schema())
     try:
         return from_json({"name": name, **data})
     except ValueError as error:

@@ -58,7 +58,7 @@ class Search:
 
 def load(name: str, folder: Path = FOLDER) -> Search:
     """The search of that name. ValueError: file, field and mend."""
-    _, data = named_files.read("search", name, folder, _SCHEMA)
+    data = named_files.read("search", folder / f"{name}.yaml", _SCHEMA)
     return _typed({"name": name, **data})
 
 

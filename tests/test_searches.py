@@ -34,7 +34,12 @@ def test_an_unknown_search_names_those_there_are() -> None:
         ({"elites_a_round": 0}, r"mine\.yaml: elites_a_round: 0 is less than"),
         ({"proposer": "oracle"}, r"mine\.yaml: proposer: 'oracle' is not one of"),
         ({"proxy": {"nodes": 5}}, r"mine\.yaml: proxy: 'ranks' is a required property"),
-        ({"depth": 3}, r"mine\.yaml: Additional properties are not allowed \('depth'"),
+        ({"depth": 3}, r"mine\.yaml: unknown field 'depth': known fields are proposer, "),
+        ({"programms": 3}, r"mine\.yaml: unknown field 'programms': did you mean 'programs'"),
+        (
+            {"proxy": {"nodes": 5, "ranks": 8, "rank": 3}},
+            r"proxy: unknown field 'rank': did you mean 'ranks'",
+        ),
         ({"seed": None}, r"mine\.yaml: 'seed' is a required property"),
     ],
 )

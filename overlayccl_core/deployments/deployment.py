@@ -1,6 +1,5 @@
 """A deployment: a cluster and its collective library, as data."""
 
-import difflib
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -8,10 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import yaml
-
-from overlayccl_core import loader
+from overlayccl_core import loader, named_files
 
 DEFAULT_LIBRARY = "gloo"
 UNITS = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
@@ -67,15 +63,7 @@ class Deployment:
 def load(path: str | Path) -> Deployment:
     """The deployment that a YAML file describes; its name is the file's. ValueError: file, field and mend."""
     file = Path(path)
-    try:
-        data = yaml.safe_load(file.read_text())
-    except FileNotFoundError:
-        others = sorted(other.stem for other in file.parent.glob("*.yaml"))
-        known = ", ".join(others) or "none"
-        raise ValueError(f"no deployment {file.stem!r}: {file} does not exist; there are: {known}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"{file}: not readable as YAML: {' '.join(str(error).split())}") from None
-    _validate(file, data)
+    data = named_files.read("deployment", file, _schema())
     ranks = data["ranks"]
     per_node = data.get("ranks_per_node", ranks)
     tiers = tuple(Tier(name=t["name"], ranks=t["ranks"]) for t in data.get("tiers", ())) or _tiers(
@@ -114,23 +102,3 @@ def _tiers(ranks: int, ranks_per_node: int) -> tuple[Tier, ...]:
 @cache
 def _schema() -> dict[str, Any]:
     return json.loads(loader.data("deployments/deployment.schema.json"))  # type: ignore[no-any-return]
-
-
-def _validate(file: Path, data: object) -> None:
-    errors = sorted(
-        jsonschema.Draft202012Validator(_schema()).iter_errors(data), key=lambda e: list(map(str, e.path))
-    )
-    if not errors:
-        return
-    error = errors[0]
-    where = ".".join(str(part) for part in error.absolute_path) or "the file"
-    message = f"{file}: {where}: {error.message}"
-    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
-        allowed = list(error.schema["properties"])
-        unknown = next(key for key in error.instance if key not in allowed)
-        close = difflib.get_close_matches(str(unknown), allowed, n=1)
-        mend = f"did you mean {close[0]!r}?" if close else f"known fields are {', '.join(allowed)}"
-        message = f"{file}: unknown field {unknown!r}: {mend}"
-    elif error.validator == "pattern" or error.validator == "oneOf":
-        message += f" ({error.schema.get('description', 'see deployment.schema.json')})"
-    raise ValueError(message)

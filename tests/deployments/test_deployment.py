@@ -47,7 +47,7 @@ def test_the_deployment_of_this_machine_is_valid() -> None:
         (("ranks: 8", "ranks: eight"), "ranks: 'eight' is not of type 'integer'"),
         (("ranks: 8", "ranks: 1"), "ranks: 1 is less than the minimum of 2"),
         (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node must divide ranks (got 3 and 8)"),
-        (("1.5GiB", "plenty"), "memory_budget: 'plenty'"),
+        (("1.5GiB", "plenty"), "(bytes that the values of one Program may hold"),
         (("1.5GiB", "0"), "memory_budget: 0"),
         (("backend: torchdist\n", ""), "'backend' is a required property"),
         (("ranks: 8", "ranks: [8"), "not readable as YAML"),

@@ -1,20 +1,20 @@
 """What an all_reduce of one bucket costs: the price of real Programs, as a function of its bytes.
 
-Every feature of a Program that packs k tensors, reduces them and takes the mean is a count or proportional
-to the bytes, so its price is `fixed + bytes * slope`, once for a bucket of one tensor (nothing is packed) and
-once for more. Both lines are drawn through priced Programs; `check` compares them with the price of the
-Program of any bucket.
+Every feature of a Program that packs k tensors, reduces them and takes the mean is a count, proportional to the
+bytes, or proportional to those beyond what caches hold. So its price is a line with one bend, once for a bucket
+of one tensor (nothing is packed) and once for more. Both are drawn through priced Programs; `check` compares
+them with the price of the Program of any bucket.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import catalog
-from overlayccl_core.costmodel.features import Term, features
+from overlayccl_core.costmodel.features import CACHED_BYTES, Term, features
 from overlayccl_core.costmodel.price import price_features
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program.kinds import DType
@@ -23,17 +23,24 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, replay
 
 PROBLEM = "grad_ar"
-FIRST_ELEMENTS, SECOND_ELEMENTS = 2**10, 2**20  # where the lines are drawn through; any two would do
+SMALL, MEDIUM, LARGE = 2**10, 2**18, 2**22  # elements: two before the bend and one behind it, in every dtype
 EQUAL = 1e-9  # relative: rounding of sums
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """us = fixed_us + bytes * us_per_byte."""
+    """What a bucket of some bytes costs; each beyond CACHED_BYTES costs `uncached_us_per_byte` more."""
 
     fixed_us: float
     us_per_byte: float
+    uncached_us_per_byte: float = 0.0
+
+    def us(self, size: Floats | float) -> Floats:
+        """Of a bucket, or of many."""
+        uncached = np.maximum(np.asarray(size) - CACHED_BYTES, 0.0)
+        found: Floats = self.fixed_us + size * self.us_per_byte + uncached * self.uncached_us_per_byte
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +58,16 @@ class BucketCosts:
 
     def __post_init__(self) -> None:
         for line in (self.alone, self.packed):
-            if not (line.fixed_us >= 0 and line.us_per_byte >= 0):
+            if not (line.fixed_us >= 0 and line.us_per_byte >= 0 and line.uncached_us_per_byte >= 0):
                 raise ValueError(f"a bucket costs at least nothing (got {line}): fit theta again")
 
     def us(self, size: int, tensors: int) -> float:
         """One bucket of `size` bytes."""
-        line = self.alone if tensors == 1 else self.packed
-        return line.fixed_us + size * line.us_per_byte
+        return float((self.alone if tensors == 1 else self.packed).us(size))
 
     def ending_at(self, before: Floats, last: int) -> Floats:
         """[last]: costs of the buckets of tensors i..last-1 for every i; before[i]: bytes before tensor i."""
-        costs: Floats = self.packed.fixed_us + (before[last] - before[:last]) * self.packed.us_per_byte
+        costs = self.packed.us(before[last] - before[:last])
         costs[-1] = self.us(int(before[last] - before[last - 1]), 1)
         return costs
 
@@ -69,17 +75,18 @@ class BucketCosts:
 def bucket_costs(theta: Theta, *, ranks: int, ranks_per_node: int, dtype: DType) -> BucketCosts:
     """The costs that theta gives. ValueError naming what the probes of the deployment did not tell."""
 
-    def line(tensors: int) -> Line:
-        points = []
-        for elements in (FIRST_ELEMENTS, SECOND_ELEMENTS):
-            sizes = [elements // tensors] * tensors
-            us, launch = _priced(_program(sizes, ranks, ranks_per_node, dtype), theta)
-            points.append((elements * dtype.bytes, us, launch))
-        (first, first_us, _), (second, second_us, _) = points
-        slope = (second_us - first_us) / (second - first)
-        return Line(fixed_us=max(first_us - first * slope, 0.0), us_per_byte=slope)
+    def price(elements: int, tensors: int) -> tuple[float, float]:
+        return _priced(_program([elements // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
 
-    _, launch_us = _priced(_program([FIRST_ELEMENTS], ranks, ranks_per_node, dtype), theta)
+    def line(tensors: int) -> Line:
+        small, medium, large = (n * dtype.bytes for n in (SMALL, MEDIUM, LARGE))
+        small_us, medium_us, large_us = (price(n, tensors)[0] for n in (SMALL, MEDIUM, LARGE))
+        slope = (medium_us - small_us) / (medium - small)
+        straight = Line(fixed_us=max(small_us - small * slope, 0.0), us_per_byte=slope)
+        bend = max(large_us - float(straight.us(large)), 0.0)
+        return replace(straight, uncached_us_per_byte=bend / (large - CACHED_BYTES))
+
+    _, launch_us = price(SMALL, 1)
     return BucketCosts(
         alone=line(1), packed=line(2), launch_us=launch_us, low=theta.residual_low, high=theta.residual_high
     )
@@ -102,7 +109,7 @@ def check(
         if abs(found - us) > EQUAL * max(us, 1.0):
             raise ValueError(
                 f"a bucket of {sum(sizes)} bytes in {len(sizes)} tensors has the price {us:g} us and not "
-                f"{found:g}: the cost model is no longer linear in bytes, so buckets cannot be chosen by it"
+                f"{found:g}: the cost model is no longer a line with one bend, so buckets cannot be chosen by it"
             )
 
 

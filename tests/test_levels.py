@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "training": {"program", "models", "workloads", "emit", "backends", "deployments", "statistics", "tables"},
     "evidence": {
         *("program", "models", "deployments", "statistics", "measurements", "gates", "tables"),
-        *("emit", "backends", "costmodel"),
+        *("emit", "backends", "costmodel", "settings"),
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "deployments", "statistics"),

@@ -9,7 +9,9 @@ from rich.console import Console
 from overlayccl_core.cli.context import context
 from overlayccl_core.cli.deployed_table import deployed_parts
 from overlayccl_core.cli.render import case_parts, console, machine_parts
-from overlayccl_core.evidence.rounds import too_few_rounds
+from overlayccl_core.cli.spent_text import spent_text
+from overlayccl_core.report.shortfall import shortfalls
+from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
@@ -40,15 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all:
         for part in case_parts(summary):
             console().print(part, highlight=False, soft_wrap=isinstance(part, str))
-    settings = where.settings
-    few = too_few_rounds(
-        fidelity, of_probe=settings.probe.minimum_rounds, of_bench=settings.bench.minimum_rounds
-    )
+    tree = Tree(path=where.results)
     screen = Console(width=min(console().width, WIDEST))
     for part in (
         *machine_parts(summary, fidelity, where.table(PROBES, "probes")),
-        *([few] if few else []),
+        *shortfalls(tree),
         *deployed_parts(choices, summary),
+        *spent_text(tree),
     ):
         screen.print(part, highlight=False)
     return 0

@@ -1,31 +1,69 @@
-"""Whether what was timed got as many rounds as the configuration asks for."""
+"""Whether what was timed got as many rounds, and as many training steps, as the configuration asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
+from overlayccl_core.settings import Bench, Probe, Train
 
-def too_few_rounds(fidelity: pl.DataFrame, *, of_probe: int, of_bench: int) -> str:
-    """A sentence on the measurements with fewer rounds than their floor; empty: there are none.
 
-    fidelity: rows of the held-out Programs and of the Problems. of_probe, of_bench: the floors.
-    """
-    held_out = pl.col("problem").is_null()
-    fewest = (
-        fidelity.select(
-            of=pl.when(held_out).then(pl.lit("probe")).otherwise("bench of " + pl.col("problem")),
-            seconds=pl.when(held_out).then(pl.lit("probe.seconds")).otherwise(pl.lit("bench.seconds")),
-            floor=pl.when(held_out).then(of_probe).otherwise(of_bench),
-            rounds="rounds",
-        )
-        .group_by("of", "seconds", "floor", maintain_order=True)
-        .min()
-        .filter(pl.col("rounds") < pl.col("floor"))
-    )
-    if fewest.is_empty():
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooFew:
+    """A measurement whose Programs have fewer rounds than their floor. setting: what to give more of."""
+
+    of: str
+    rounds: int
+    floor: int
+    setting: str
+
+
+def of_probes(probes: pl.DataFrame, asked: Probe) -> list[TooFew]:
+    """Of the held-out Programs, and of the fitted ones, which get no more than rounds_of_fitted."""
+    held_out = pl.col("role") == "heldout"
+    fitted_floor = min(asked.minimum_rounds, asked.rounds_of_fitted)
+    return [
+        *_too_few("probe", probes.filter(held_out), asked.minimum_rounds, "probe.seconds"),
+        *_too_few("probes of the fit", probes.filter(~held_out), fitted_floor, "probe.seconds"),
+    ]
+
+
+def of_bench(problem: str, bench: pl.DataFrame, asked: Bench) -> list[TooFew]:
+    """Of a Problem's shortlist."""
+    return _too_few(f"bench of {problem}", bench, asked.minimum_rounds, "bench.seconds")
+
+
+def _too_few(of: str, timed: pl.DataFrame, floor: int, setting: str) -> list[TooFew]:
+    """Figures are of all launches of a Program together."""
+    key = [name for name in ("case", "direction") if name in timed.columns]
+    fewest = timed.group_by("program", *key).agg(pl.col("rounds").sum())["rounds"].to_list()
+    rounds = min(fewest, default=floor)
+    return [TooFew(of=of, rounds=rounds, floor=floor, setting=setting)] if rounds < floor else []
+
+
+def too_few_rounds(found: Sequence[TooFew]) -> str:
+    """A sentence on measurements with fewer rounds than their floor; empty: there are none."""
+    if not found:
         return ""
-    found = ", ".join(
-        f"{row['of']} {row['rounds']} of {row['floor']}" for row in fewest.iter_rows(named=True)
-    )
-    settings = " and ".join(fewest["seconds"].unique(maintain_order=True))
+    told = ", ".join(f"{one.of} {one.rounds} of {one.floor}" for one in found)
+    settings = " and ".join(dict.fromkeys(one.setting for one in found))
     return (
-        f"Fewer rounds than there should be: {found}. Give more {settings} before you rely on these figures."
+        f"Fewer rounds than there should be: {told}. Give more {settings} before you rely on these figures."
+    )
+
+
+def too_few_steps(steps: pl.DataFrame, asked: Train) -> str:
+    """A sentence on a model's launches that timed the fewest steps allowed, because time was short for more.
+
+    steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.
+    """
+    timed = steps.filter(pl.col("purpose") == "timed")
+    by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().min())["steps_us"].to_list()
+    short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
+    if not short:
+        return ""
+    return (
+        f"{timed['model'][0]} trained {min(short)} steps of each arm in {len(short)} of {len(by_launch)} launches, "
+        f"the fewest allowed, where up to {asked.maximum_steps} were wanted: train.seconds ({asked.seconds:g} a "
+        "launch) left no time for more. More seconds make narrower intervals."
     )

@@ -19,6 +19,7 @@ Launches = Mapping[tuple[int, int], tuple[float, ...]]
 class Arm:
     """One arm's timed steps at one count of microbatches. quiet: the same without communication.
 
+    cold: the steps before those, which are in no other figure.
     programs: digest at each (site, direction), as the modules tell; empty where none told.
     """
 
@@ -27,6 +28,7 @@ class Arm:
     quiet: Launches
     collectives: int | None
     peak_activation_bytes: int | None
+    cold: Launches = field(default_factory=dict)
     programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
@@ -38,6 +40,12 @@ class Arm:
     def us(self) -> Ratio | None:
         """A step: median over launches of the launch's median, with its interval over launches and steps."""
         return over_launches(self.timed)
+
+    @cached_property
+    def cold_us(self) -> float | None:
+        """us of the first step after a start of the ranks: the median over launches."""
+        first = [us[0] for us in self.cold.values() if us]
+        return float(np.median(first)) if first else None
 
     @cached_property
     def quiet_us(self) -> float | None:
@@ -171,6 +179,7 @@ def _arm(name: str, rows: pl.DataFrame, programs: Mapping[tuple[str, str], str])
         name=name,
         timed=_launches(timed.iter_rows(named=True)),
         quiet=_launches(mine.filter(pl.col("purpose") == "quiet").iter_rows(named=True)),
+        cold=_launches(timed.iter_rows(named=True), "cold_us"),
         collectives=_first_known(timed["collectives"]),
         peak_activation_bytes=_first_known(timed["peak_activation_bytes"]),
         programs=programs,
@@ -189,8 +198,8 @@ def _first_known(values: pl.Series) -> int | None:
     return next(iter(values.drop_nulls()), None)
 
 
-def _launches(rows: Iterable[Mapping[str, Any]]) -> Launches:
-    return {(row["seed"], row["launch"]): tuple(row["steps_us"]) for row in rows}
+def _launches(rows: Iterable[Mapping[str, Any]], column: str = "steps_us") -> Launches:
+    return {(row["seed"], row["launch"]): tuple(row[column]) for row in rows}
 
 
 def _deployed(model: str, microbatches: int, choice: pl.DataFrame | None) -> tuple[str, ...]:

@@ -135,4 +135,5 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def duration(seconds: float) -> str:
     """`48 s`, `2 min 05 s`."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{int(seconds // 60)} min {seconds % 60:02.0f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 90 else f"{whole // 60:,} min {whole % 60:02d} s"

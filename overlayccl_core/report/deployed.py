@@ -1,10 +1,8 @@
 """What is deployed, what its modules said they ran, and under which conditions everything was measured."""
 
 import json
-import re
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from overlayccl_core import statistics
@@ -16,13 +14,12 @@ from overlayccl_core.report.blocks import (
     Text,
     columns_ratio,
     count,
-    duration,
     missing,
     ms,
     percent,
     times,
 )
-from overlayccl_core.report.charts import Figure, Ink, figure, named
+from overlayccl_core.report.shortfall import shortfalls
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES
@@ -60,7 +57,7 @@ def notes(tree: Tree) -> tuple[Text, ...]:
 
 
 def conditions(tree: Tree) -> list[Block]:
-    """Host, oversubscription, disturbed launches, repeat errors, how long phases took."""
+    """Host, oversubscription, disturbed launches, repeat errors, what got less than was asked for."""
     found: list[Block] = [
         Text(text=f"{_ranks(tree)} {NOT_EMULATED}", tone="warning" if _over(tree) else "plain")
     ]
@@ -81,14 +78,13 @@ def conditions(tree: Tree) -> list[Block]:
                 numeric=frozenset(range(1, 6)),
             )
         )
-    found += [Text(text=said, tone="warning") for said in _too_few(tree)]
+    found += [Text(text=said, tone="warning") for said in shortfalls(tree)]
     fingerprints = _fingerprints(tree)
     if fingerprints:
         found.append(Text(text="Measured on: " + "; ".join(fingerprints)))
     versions = tree.versions("probes")
     if versions:
         found.append(Text(text=f"Made with: {versions}"))
-    found.append(_phases(tree) if tree.phases else missing("No job of this run has left its duration.", ""))
     return found
 
 
@@ -252,17 +248,6 @@ def _between_launches(timed: pl.DataFrame, column: str) -> float | None:
     return statistics.repeat_error_between(first, second) if first else None
 
 
-def _too_few(tree: Tree) -> list[str]:
-    """What the jobs said of fewer rounds than configured, in their logs."""
-    found = []
-    for path in sorted((tree.path / "logs").glob("*.log")):
-        for line in path.read_text().splitlines():
-            said = re.sub(r"^\[[\d:]+\] \S+ ?", "", line)
-            if "below the floor of" in said:
-                found.append(f"{path.stem}: {said}.")
-    return list(dict.fromkeys(found))
-
-
 def _over(tree: Tree) -> bool:
     return any(frame["oversubscribed"].any() for frame in _frames(tree).values())
 
@@ -276,34 +261,3 @@ def _ranks(tree: Tree) -> str:
 def _fingerprints(tree: Tree) -> list[str]:
     found = {f for frame in _frames(tree).values() for f in frame["fingerprint"].unique()}
     return sorted(found)
-
-
-def _phases(tree: Tree) -> Figure:
-    rows: list[dict[str, Any]] = [
-        {
-            "phase": phase.name,
-            "s": phase.seconds,
-            "label": duration(phase.seconds),
-            "text": f"{phase.name}: {duration(phase.seconds)}",
-        }
-        for phase in tree.phases
-    ]
-    most = max(row["s"] for row in rows)
-
-    def build(width: int) -> Any:
-        bars = alt.Chart(named("rows")).encode(
-            y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150)),
-        )
-        drawn = bars.mark_bar(color=Ink.BLUE.value, height=13).encode(
-            x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * 1.3])), description="text:N"
-        )
-        labels = bars.mark_text(align="left", dx=5, color=Ink.TEXT.value).encode(x="s:Q", text="label:N")
-        return alt.layer(drawn, labels).properties(height=alt.Step(21))
-
-    total = duration(sum(phase.seconds for phase in tree.phases))
-    return figure(
-        f"{tree.name}: how long each rule ran",
-        f"Wall-clock seconds of the last run of each rule; together {total}, though some ran side by side.",
-        build,
-        {"rows": rows},
-    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, training
+from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report.blocks import Cards, Section, Text
 from overlayccl_core.report.tree import Tree
 
@@ -20,6 +20,7 @@ TITLES = {
     "price": ("What the price is made of", costs.blocks),
     "training": ("Training as it went", training.blocks),
     "rejected": ("What was not taken, and why", rejected.blocks),
+    "cost": ("What it cost, and when it pays", spent.blocks),
     "conditions": ("How it was measured", deployed.conditions),
 }
 
@@ -54,7 +55,7 @@ def page(trees: Sequence[Tree]) -> str:
 
 def breakable(text: str) -> Markup:
     """Text whose long names may be broken where they are joined: after `_`, `/`, `:` and `,`."""
-    return Markup(re.sub(r"([_/:,])(?=\S)", r"\1<wbr>", str(escape(text))))
+    return Markup(re.sub(r"([_/:]|,(?!\d{3}))(?=\S)", r"\1<wbr>", str(escape(text))))
 
 
 def _part(tree: Tree, *, first: bool) -> Part:

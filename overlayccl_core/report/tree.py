@@ -9,7 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core.evidence.asked import settings_of
 from overlayccl_core.report.arms import Run, runs_of
+from overlayccl_core.settings import Settings
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
 from overlayccl_core.tables.stamps import STAMPS
@@ -23,6 +25,11 @@ class Phase:
 
     name: str
     seconds: float
+
+    @property
+    def rule(self) -> str:
+        """`bench` of `bench-tp_mlp`."""
+        return self.name.partition("-")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +78,20 @@ class Tree:
         """The rows of a table of all models."""
         return _together(self.table(table, f"train/{m}/{table.name}") for m in self.models)
 
+    def settings(self, name: str) -> Settings | None:
+        """The settings that a table was made with, by its path without the suffix; None where nothing tells."""
+        return settings_of(self.path / f"{name}.parquet")
+
+    def searches(self, problem: str) -> tuple[str, ...]:
+        """The searches of a Problem with any table."""
+        return _folders(self.path / "problems" / problem / "search")
+
     def of_searches(self, table: Table) -> pl.DataFrame | None:
         """The rows of a table of all searches of all Problems."""
         return _together(
             self.table(table, f"problems/{problem}/search/{search}/{table.name}")
             for problem in self.problems
-            for search in _folders(self.path / "problems" / problem / "search")
+            for search in self.searches(problem)
         )
 
     @cached_property

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +18,7 @@ from overlayccl_core.settings import read
 from overlayccl_core.stages import fit
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import write
 from overlayccl_core.tables.theta import THETA
@@ -81,6 +83,9 @@ def fitted(root: Path) -> None:
     tables = fit.run(read(root / "config/config.yaml"), frame, progress=lambda _: None)
     write(THETA, tables["theta"], folder / "theta.parquet")
     write(FIDELITY, tables["fidelity"], folder / "fidelity.parquet")
+    command = ("--settings", read(root / "config/config.yaml").part("probe"))
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    write_sidecar(folder / "probes.parquet", inputs=(), command=command, started=now, ended=now)
 
 
 def test_prove_says_yes_with_exit_code_0(root: Path) -> None:
@@ -203,7 +208,8 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
         assert part in done.stdout
     words = " ".join(done.stdout.split())
     assert "Oversubscribed: there are more ranks than cores" in words
-    assert "Fewer rounds than there should be: probe 4 of 25. Give more probe.seconds" in words
+    assert "Fewer rounds than there should be: probe 4 of 25, probes of the fit 4 of" in words
+    assert "Give more probe.seconds before" in words
 
 
 def test_try_prices_by_term_beside_the_seeds(root: Path) -> None:

@@ -24,7 +24,7 @@ from overlayccl_core.tables.table import read, write
 from overlayccl_core.tables.theta import THETA
 from tests.cli.test_commands import REPOSITORY, STRATEGIES, fitted, one_message, overlayccl
 from tests.fake_timings import timing_columns
-from tests.report.fixture_tree import row
+from tests.report.fixture_rows import row
 from tests.seed_cases import case
 
 COLUMNS = 80

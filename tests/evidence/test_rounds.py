@@ -1,32 +1,77 @@
-"""What is said of measurements that got fewer rounds than they should."""
+"""What is said of measurements that got fewer rounds, or training steps, than they should."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
-import pytest
 
-from overlayccl_core.evidence.rounds import too_few_rounds
+from overlayccl_core.evidence.rounds import of_bench, of_probes, too_few_rounds, too_few_steps
+from overlayccl_core.settings import read
 
-FLOORS = {"of_probe": 25, "of_bench": 12}
+SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")
+PROBE = replace(SETTINGS.probe, minimum_rounds=25, rounds_of_fitted=10)
+BENCH = replace(SETTINGS.bench, minimum_rounds=12)
+TRAIN = replace(SETTINGS.train, minimum_steps=4, maximum_steps=8, seconds=20)
 
 
-def said(*rows: tuple[str | None, int]) -> str:
-    """rows: (Problem, None for held-out Programs; rounds)."""
-    return too_few_rounds(
-        pl.DataFrame(rows, {"problem": pl.String(), "rounds": pl.Int64()}, orient="row"), **FLOORS
+def probes(*rows: tuple[str, int]) -> pl.DataFrame:
+    """rows: (role, rounds)."""
+    return pl.DataFrame(
+        [{"role": role, "program": f"{n}", "rounds": rounds} for n, (role, rounds) in enumerate(rows)]
+    )
+
+
+def bench(*rows: tuple[str, int]) -> pl.DataFrame:
+    """rows: (Program, rounds)."""
+    return pl.DataFrame(
+        [{"case": "c", "direction": "forward", "program": program, "rounds": n} for program, n in rows]
+    )
+
+
+def steps(*launches: int) -> pl.DataFrame:
+    """launches: the steps of two arms in each."""
+    return pl.DataFrame(
+        [
+            {"model": "nano", "arm": arm, "purpose": purpose, "launch": n, "steps_us": [1.0] * (count - less)}
+            for n, count in enumerate(launches)
+            for arm in ("developer", "finalist_1")
+            for purpose, less in (("timed", 0), ("quiet", 1))
+        ]
     )
 
 
 def test_nothing_is_said_where_all_have_their_rounds() -> None:
-    assert said((None, 25), ("tp_mlp", 12), ("tp_mlp", 40)) == ""
+    assert too_few_rounds(of_probes(probes(("heldout", 25), ("mixed", 10)), PROBE)) == ""
+    assert too_few_rounds(of_bench("tp_mlp", bench(("a", 12), ("b", 40)), BENCH)) == ""
 
 
-def test_the_fewest_of_each_is_told_beside_its_own_floor() -> None:
-    text = said((None, 18), ("tp_mlp", 9), ("tp_mlp", 7), ("grad_ar", 12))
+def test_the_fewest_of_each_is_told_beside_its_own_floor_and_what_to_give_more_of() -> None:
+    text = too_few_rounds(
+        [
+            *of_probes(probes(("heldout", 24), ("heldout", 18), ("mixed", 10)), PROBE),
+            *of_bench("tp_mlp", bench(("a", 9), ("b", 7)), BENCH),
+            *of_bench("grad_ar", bench(("a", 12)), BENCH),
+        ]
+    )
     assert "probe 18 of 25, bench of tp_mlp 7 of 12." in text and "grad_ar" not in text
     assert "Give more probe.seconds and bench.seconds before" in text
 
 
-@pytest.mark.parametrize(("row", "setting"), [((None, 24), "probe"), (("tp_mlp", 11), "bench")])
-def test_the_setting_to_change_is_the_one_that_was_too_small(
-    row: tuple[str | None, int], setting: str
-) -> None:
-    assert f"Give more {setting}.seconds before" in said((None, 25), ("uniform_a2a", 12), row)
+def test_the_probes_of_the_fit_are_held_to_what_they_were_to_get() -> None:
+    (found,) = of_probes(probes(("heldout", 30), ("structured", 10), ("mixed", 8)), PROBE)
+    assert (found.of, found.rounds, found.floor) == ("probes of the fit", 8, 10)
+
+
+def test_rounds_of_a_run_that_went_on_in_a_second_launch_are_counted_together() -> None:
+    assert of_bench("tp_mlp", bench(("a", 7), ("a", 5), ("b", 12)), BENCH) == []
+
+
+def test_training_at_the_fewest_steps_is_said_with_the_launches_and_the_configured_maximum() -> None:
+    text = too_few_steps(steps(4, 4, 6), TRAIN)
+    assert text.startswith("nano trained 4 steps of each arm in 2 of 3 launches")
+    assert "up to 8 were wanted: train.seconds (20 a launch)" in text
+
+
+def test_nothing_is_said_of_launches_with_time_for_more_or_where_no_more_was_wanted() -> None:
+    assert too_few_steps(steps(5, 8), TRAIN) == ""
+    assert too_few_steps(steps(4, 4), replace(TRAIN, maximum_steps=4)) == ""

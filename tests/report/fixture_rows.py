@@ -1,16 +1,33 @@
 """Rows of any table from the few values that matter, and a table with its sidecar."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from overlayccl_core.settings import Settings, read
 from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.table import Table, write
 
 Row = dict[str, Any]
+REPOSITORY = Path(__file__).parents[2]
+ROUNDS = 6  # of the probes
+
+
+@cache
+def settings() -> Settings:
+    """Settings that ask for no more than the tree's tables hold."""
+    found = read(REPOSITORY / "config/config.yaml")
+    return replace(
+        found,
+        probe=replace(found.probe, minimum_rounds=ROUNDS),
+        bench=replace(found.bench, minimum_rounds=12),
+        train=replace(found.train, minimum_steps=4, maximum_steps=8),
+    )
 
 
 def row(table: Table, **values: Any) -> Row:
@@ -30,8 +47,9 @@ def row(table: Table, **values: Any) -> Row:
     }
 
 
-def put(table: Table, rows: Sequence[Row], path: Path) -> None:
-    """Write a table with its sidecar."""
+def put(table: Table, rows: Sequence[Row], path: Path, settings: str = "{}") -> None:
+    """Write a table with its sidecar. settings: the part of them that its rule declares."""
     write(table, rows, path)
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    write_sidecar(path, inputs=(), command=("made", "up"), started=now, ended=now)
+    command = ("made", "up", "--settings", settings)
+    write_sidecar(path, inputs=(), command=command, started=now, ended=now)

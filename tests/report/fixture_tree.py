@@ -17,7 +17,6 @@ from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.settings import read
 from overlayccl_core.stages import fit
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.bench import BENCH
@@ -35,10 +34,9 @@ from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.verdicts import VERDICTS
 from tests.fake_timings import FINGERPRINT, timing_columns
-from tests.report.fixture_rows import Row, put, row
+from tests.report.fixture_rows import REPOSITORY, ROUNDS, Row, put, row, settings
 from tests.seed_cases import case
 
-REPOSITORY = Path(__file__).parents[2]
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
 STEP_US = {  # of the arms at 8 microbatches: with, and without communication
     "developer": (860e3, 105e3),
@@ -73,7 +71,7 @@ def write_tree(
     """
     fitted = _fitted()
     for table in (PROBES, THETA, FIDELITY):
-        put(table, fitted[table.name], folder / f"{table.name}.parquet")
+        put(table, fitted[table.name], folder / f"{table.name}.parquet", settings().part("probe"))
     theta = Theta.from_rows(
         fitted["theta"],
         residual_low=fitted["fidelity"][0]["residual_low"],
@@ -84,7 +82,7 @@ def write_tree(
     _write_training(folder, "nano", (2, 8), STEP_US, seeds, {})
     if data:
         _write_training(folder, "nano-dp", (2,), DATA_US, seeds, {"finalist_1": "hand_bundled"})
-    _write_files(folder)
+    _write_files(folder, problems, ("nano", "nano-dp") if data else ("nano",))
     return folder
 
 
@@ -93,9 +91,10 @@ def _fitted() -> dict[str, list[Row]]:
     deployment = load(REPOSITORY / "config/deployments/local.yaml")
     probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
     probes += mixed_probes(deployment, seed=2, count=30, role=Role.HELD_OUT)
-    rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=6)} for p in probes]
-    settings = read(REPOSITORY / "config/config.yaml")
-    found = fit.run(settings, pl.DataFrame(rows), progress=lambda _: None)
+    rows = [
+        {"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=ROUNDS)} for p in probes
+    ]
+    found = fit.run(settings(), pl.DataFrame(rows), progress=lambda _: None)
     return {"probes": rows, **found}
 
 
@@ -122,7 +121,7 @@ def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> Non
     keys = sorted({(s["case"], s["direction"]) for s in proven}, reverse=True)
     at = {key: [s for s in proven if (s["case"], s["direction"]) == key] for key in keys}
     put(SEEDS, seeds, home / "seeds.parquet")
-    put(BENCH, bench, home / "bench.parquet")
+    put(BENCH, bench, home / "bench.parquet", settings().part("bench"))
     put(FIDELITY, [_fidelity(key, at[key], bench, theta) for key in keys], home / "fidelity.parquet")
     put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
     put(SEARCH_ENDS, [_search_end(key) for key in keys], home / "search/offline/search_ends.parquet")
@@ -309,7 +308,7 @@ def _write_training(
                 for seed in range(seeds)
                 if arm != "big_batch"
             ]
-    put(STEPS, rows, folder / "train" / model / "steps.parquet")
+    put(STEPS, rows, folder / "train" / model / "steps.parquet", settings().part("train"))
     stamps = [
         row(
             STAMPS,
@@ -372,11 +371,17 @@ def _losses(model: str, m: int, arm: str, number: int, seed: int) -> Row:
     )
 
 
-def _write_files(folder: Path) -> None:
+def _write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -> None:
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    for rule, seconds in {"probe": 171.2, "bench-tp_mlp": 52.9, "train-nano": 205.0, "fit": 4.4}.items():
-        (logs / f"{rule}.tsv").write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t100\n")
+    seconds = {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}
+    for problem in problems:
+        rules = ("cases", "seed", "price", "shortlist", "finalists", "choose")
+        seconds |= {f"{rule}-{problem}": 1.1 for rule in rules}
+        seconds |= {f"bench-{problem}": 52.9, f"search-{problem}-offline": 13.0}
+    seconds |= {f"train-{model}": 205.0 for model in models}
+    for job, s in seconds.items():
+        (logs / f"{job}.tsv").write_text(f"s\th:m:s\tmax_rss\n{s}\t0:00:00\t100\n")
     deploy = folder / "deploy"
     deploy.mkdir(exist_ok=True)
     for problem in PROBLEMS:

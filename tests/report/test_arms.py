@@ -7,7 +7,7 @@ from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.stamps import STAMPS
 from overlayccl_core.tables.steps import STEPS
-from tests.report.fixture_tree import row
+from tests.report.fixture_rows import row
 
 
 def steps(arm: str, launches: list[list[float]], purpose: str = "timed") -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ from tests.report.fixture_tree import write_tree
 
 WIDTHS = (390, 1280)
 SCHEMES = ("light", "dark")
-PARTS = ("worth", "gain", "deployed", "model", "price", "training", "rejected", "conditions")
+PARTS = ("worth", "gain", "deployed", "model", "price", "training", "rejected", "cost", "conditions")
 # Of each visible figure: how wide it is, and how many marks with a size it holds.
 FIGURES = """() => [...document.querySelectorAll("figure svg")]
     .filter(svg => svg.getBoundingClientRect().width > 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, training
+from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report.arms import Arm
 from overlayccl_core.report.blocks import Block, Cards, Table, Text
 from overlayccl_core.report.page import page
@@ -95,12 +95,6 @@ def test_within_noise_is_said_where_the_interval_holds_1_alone() -> None:
     )
 
 
-def test_what_ran_too_few_rounds_is_told_with_its_floor(run: Path) -> None:
-    line = "only 7 rounds fit into 65 s, below the floor of 12: give more seconds"
-    (run / "logs" / "bench-tp_mlp.log").write_text(f"[12:00:01] bench: {line}\n")
-    assert f"bench-tp_mlp: {line}." in words(deployed.conditions(Tree(path=run)))
-
-
 def test_a_quicker_big_batch_is_said_with_why_it_is_no_rival(tmp_path: Path) -> None:
     said = words(
         headline.blocks(Tree(path=write_tree(tmp_path / "local", chosen="hand_bundled", data=False)))
@@ -138,7 +132,8 @@ def test_where_nothing_beats_the_baseline_it_is_said(tmp_path: Path) -> None:
         (["problems/tp_mlp/search"], rejected.blocks, "No search has run"),
         (["problems/tp_mlp/verdicts.parquet"], rejected.blocks, "No gate has said anything"),
         (["theta.parquet", "problems"], prediction.blocks, "No Program was both priced and measured"),
-        (["logs"], deployed.conditions, "has left its duration"),
+        (["logs"], spent.blocks, "has left its duration"),
+        (["train"], spent.blocks, "No trained arm is deployed"),
     ],
 )
 def test_a_part_that_was_not_made_is_shown_as_missing(

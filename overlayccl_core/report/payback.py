@@ -1,0 +1,106 @@
+"""What a run cost, and after how many training steps that time is saved again. Durations and tables only."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from overlayccl_core.arms import ArmName
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.report.arms import Arm, Run
+from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.tables.probes import PROBES
+
+MEASURED = ("selftest", "probe", "bench", "train")  # rules that have every node to themselves
+SHOWING = ("summary", "report")  # rules that only tell what was found
+OF_RUN = ("selftest", "probe", "fit")
+OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a run took, from its first job to its choice.
+
+    jobs: every rule's job, as Snakemake timed its last run. nodes: on which ranks ran; None without probes.
+    unknown: jobs that left no duration.
+    """
+
+    jobs: tuple[Phase, ...]
+    nodes: int | None
+    unknown: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of all jobs, one after the other."""
+        return sum(job.seconds for job in self.jobs)
+
+    def node_seconds(self, job: Phase) -> float | None:
+        """A job that measures holds every node, any other one of them."""
+        if job.rule not in MEASURED:
+            return job.seconds
+        return None if self.nodes is None else job.seconds * self.nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payback:
+    """What is deployed at a model's Cases beside another arm. saved_us: of a step, None: it is not faster.
+
+    steps: of training, until what a run cost is saved again; None also where its cost is not known.
+    """
+
+    saved_us: float | None
+    steps: int | None
+
+
+def cost_of(tree: Tree) -> Cost | None:
+    """None where no job left a duration."""
+    jobs = tuple(phase for phase in tree.phases if phase.rule not in SHOWING)
+    if not jobs:
+        return None
+    known = {job.name for job in jobs}
+    return Cost(jobs=jobs, nodes=_nodes(tree), unknown=tuple(n for n in _expected(tree) if n not in known))
+
+
+def payback(chosen: Arm, other: Arm, cost: Cost | None) -> Payback:
+    """Break-even step: the seconds of a run over the other's step less the chosen one's (medians over launches).
+
+    Nothing where the interval of their ratio holds 1: what may be noise pays for nothing.
+    """
+    ratio = chosen.speedup_over(other)
+    if ratio is None or ratio.low <= 1 or chosen.us is None or other.us is None:
+        return Payback(saved_us=None, steps=None)
+    saved_us = other.us.value - chosen.us.value
+    if saved_us <= 0:
+        return Payback(saved_us=None, steps=None)
+    if cost is None or cost.unknown:
+        return Payback(saved_us=saved_us, steps=None)
+    return Payback(saved_us=saved_us, steps=ceil(cost.seconds * 1e6 / saved_us))
+
+
+def deployed_and_developer(tree: Tree) -> Iterator[tuple[Run, Arm, Arm]]:
+    """(run, chosen arm, developer's) of the models whose Cases deploy one arm, also where it is developer's."""
+    for run in tree.runs:
+        chosen, developer = run.arms.get(run.chosen or ""), run.arms.get(ArmName.DEVELOPER)
+        if chosen is not None and developer is not None:
+            yield run, chosen, developer
+
+
+def rounded(steps: int) -> str:
+    """`5,000` of 5002: three figures."""
+    return f"{float(f'{steps:.3g}'):,.0f}"
+
+
+def _expected(tree: Tree) -> Iterator[str]:
+    yield from OF_RUN
+    for problem in tree.problems:
+        yield from (f"{rule}-{problem}" for rule in OF_PROBLEM)
+        yield from (f"search-{problem}-{search}" for search in tree.searches(problem))
+    yield from (f"train-{model}" for model in tree.models)
+
+
+def _nodes(tree: Tree) -> int | None:
+    """Every probe is of all ranks of the deployment."""
+    probes = tree.table(PROBES, "probes")
+    if probes is None or probes.is_empty():
+        return None
+    case = loads(probes["program_json"][0]).problem.case
+    return case.ranks // case.ranks_per_node

@@ -1,0 +1,145 @@
+"""What a run cost, when that is paid back, and where it got less than was asked for."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.cli.spent_text import spent_text
+from overlayccl_core.deployments.deployment import Tier, load
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import Role
+from overlayccl_core.report import deployed, spent
+from overlayccl_core.report.arms import Arm
+from overlayccl_core.report.blocks import Block, Table, Text, duration
+from overlayccl_core.report.payback import Cost, cost_of, payback
+from overlayccl_core.report.shortfall import shortfalls
+from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.steps import STEPS
+from tests.fake_timings import timing_columns
+from tests.report.fixture_rows import REPOSITORY, put, settings
+from tests.report.fixture_tree import write_tree
+
+COST = Cost(jobs=(Phase(name="probe", seconds=30.0), Phase(name="fit", seconds=6.0)), nodes=3, unknown=())
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy to take something from."""
+    return Path(shutil.copytree(whole, tmp_path / "local"))
+
+
+def arm(name: str, *us: float) -> Arm:
+    """us: of every step of a launch."""
+    timed = {(n, n): (t, t, t) for n, t in enumerate(us)}
+    return Arm(name=name, timed=timed, quiet={}, collectives=None, peak_activation_bytes=None)
+
+
+def table(blocks: Sequence[Block], title: str) -> dict[str, tuple[str, ...]]:
+    """The rows of the table whose title begins so, by their first cell."""
+    (found,) = (b for b in blocks if isinstance(b, Table) and b.title.startswith(title))
+    return {row[0]: row[1:] for row in found.rows}
+
+
+def texts(blocks: Sequence[Block]) -> str:
+    return " ".join(b.text for b in blocks if isinstance(b, Text))
+
+
+# ---------------------------------------------------------------------------------------------- what it took
+def test_break_even_is_the_runs_seconds_over_what_a_step_saves() -> None:
+    found = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("developer", 7e5, 7e5, 7e5), COST)
+    assert (found.saved_us, found.steps) == (6e5, 60)
+
+
+@pytest.mark.parametrize("us", [(9e4, 9e4, 9e4), (1e5, 1e5, 1e5), (9e4, 1.2e5, 1.3e5)])
+def test_what_is_not_faster_beyond_noise_pays_nothing_back(us: tuple[float, ...]) -> None:
+    found = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("hand_bundled", *us), COST)
+    assert (found.saved_us, found.steps) == (None, None)
+
+
+def test_a_job_that_measures_holds_every_node() -> None:
+    assert [COST.node_seconds(job) for job in COST.jobs] == [90.0, 6.0]
+
+
+def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
+    assert (found := cost_of(Tree(path=run))) is not None and found.nodes == 1
+    here = load(REPOSITORY / "config/deployments/local.yaml")
+    two = replace(here, ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)))
+    (probe,) = mixed_probes(two, seed=1, count=1, role=Role.HELD_OUT)
+    put(PROBES, [{"probe": "p", "role": "heldout", **timing_columns(probe.program)}], run / "probes.parquet")
+    assert (found := cost_of(Tree(path=run))) is not None and found.nodes == 2
+    rows = table(spent.blocks(Tree(path=run)), "What was spent")
+    assert rows["probe"] == ("171", "342") and rows["search, 1 job"] == ("13", "13")
+
+
+def test_a_whole_run_tells_cold_and_steady_steps_and_its_break_even(whole: Path) -> None:
+    rows = table(spent.blocks(Tree(path=whole)), "After how many")
+    developer, chosen, over_developer, over_other = rows["nano, 8 microbatches: finalist 1"]
+    assert developer.startswith("1,720 ms, then 8") and chosen.startswith("276 ms, then 1")
+    # 9 + 171.2 + 4.4 + 6 x 1.1 + 52.9 + 13 + 205 s, without summary and report, over about 0.7 s a step
+    assert 500 < int(over_developer.split()[0]) < 800
+    assert over_other.endswith("(hand bundled)") and "steps" in over_other
+    assert table(spent.blocks(Tree(path=whole)), "What was spent")["together"] == ("462", "462")
+
+
+def test_where_developers_calls_stay_nothing_is_paid_back(tmp_path: Path) -> None:
+    tree = Tree(path=write_tree(tmp_path / "local", chosen="developer", problems=("tp_mlp",), data=False))
+    for _, _, over_developer, over_other in table(spent.blocks(tree), "After how many").values():
+        assert over_developer == "it is developer's" and over_other.startswith("not faster")
+    (said,) = spent_text(tree)
+    assert "took 7.7 minutes in all." in said and "saved again" not in said
+
+
+def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
+    (run / "logs/bench-tp_mlp.tsv").unlink()
+    blocks = spent.blocks(Tree(path=run))
+    assert "No break-even is told: bench-tp_mlp left no duration." in texts(blocks)
+    assert "saves 6" in table(blocks, "After how many")["nano, 8 microbatches: finalist 1"][2]
+    assert list(spent_text(Tree(path=run))) == []
+
+
+def test_the_summary_tells_the_break_even_of_each_model(whole: Path) -> None:
+    (said,) = spent_text(Tree(path=whole))
+    assert "took 7.7 minutes in all" in said
+    few, many = (int(part.split()[-1].replace(",", "")) for part in said.split(": ")[1][:-1].split(", "))
+    assert "nano m2 " in said and 4 * many > few > many
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(89.4, "89 s"), (179.9, "3 min 00 s"), (125, "2 min 05 s")])
+def test_durations_are_rounded_before_they_are_split(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+# -------------------------------------------------------------------------------- less than was asked for
+def test_a_run_that_got_what_it_asked_for_is_silent(whole: Path) -> None:
+    assert shortfalls(Tree(path=whole)) == []
+
+
+def test_fewer_rounds_and_steps_than_asked_for_are_told_from_tables_and_sidecars(run: Path) -> None:
+    bench, steps = run / "problems/tp_mlp/bench.parquet", run / "train/nano/steps.parquet"
+    mine = settings()
+    asked = replace(
+        mine,
+        bench=replace(mine.bench, minimum_rounds=15),
+        train=replace(mine.train, minimum_steps=8, maximum_steps=20),
+    )
+    put(BENCH, pl.read_parquet(bench).to_dicts(), bench, asked.part("bench"))
+    put(STEPS, pl.read_parquet(steps).to_dicts(), steps, asked.part("train"))
+    said = texts(deployed.conditions(Tree(path=run)))
+    assert "bench of tp_mlp 12 of 15. Give more bench.seconds" in said
+    assert "nano trained 8 steps of each arm in 5 of 5 launches" in said and "up to 20 were wanted" in said
+
+
+def test_where_no_sidecar_tells_what_was_asked_for_that_is_said(run: Path) -> None:
+    (run / "probes.sidecar.json").unlink()
+    beside = run / "train/nano/steps.sidecar.json"
+    record = json.loads(beside.read_text())
+    beside.write_text(json.dumps(record | {"command": ["made", "up"]}))
+    (said,) = shortfalls(Tree(path=run))
+    assert said.startswith("Whether the probes, the training of nano got as many rounds and steps")

@@ -55,6 +55,23 @@ def test_interval_of_several_launches_spans_what_differs_between_launches() -> N
     assert ratio.low == 4.0 and ratio.high == 5.0
 
 
+def test_the_interval_is_that_of_a_bootstrap_written_as_two_loops() -> None:
+    random = np.random.default_rng(3)
+    launches = [(random.lognormal(0.7, 0.3, 8), random.lognormal(0.0, 0.3, 8)) for _ in range(5)]
+
+    def drawn() -> float:
+        ratios = []
+        for a, b in (launches[i] for i in random.integers(0, 5, 5)):
+            rounds = random.integers(0, 8, 8)  # anew each time that a launch is drawn
+            ratios.append(np.median(a[rounds]) / np.median(b[rounds]))
+        return float(np.median(ratios))
+
+    low, high = np.quantile([drawn() for _ in range(4000)], [0.025, 0.975])
+    found = statistics.paired_ratio(launches, resamples=4000)
+    assert abs(found.low - low) < 0.05 * (high - low)
+    assert abs(found.high - high) < 0.05 * (high - low)
+
+
 def test_only_launches_with_the_same_rounds_are_paired() -> None:
     slow = {0: [4.0, 4.0], 2: [9.0], 1: [6.0, 6.0], 3: []}
     fast = {1: [2.0, 2.0], 0: [2.0, 2.0], 2: [1.0, 1.0], 3: [], 4: [1.0]}

@@ -158,8 +158,8 @@ def paired_ratio(
     by_launch = np.stack([_ratios(a, b, resamples, random) for a, b in sides])
     if len(sides) > 1:
         chosen = random.integers(0, len(sides), (resamples, len(sides)))
-        rounds = random.integers(0, resamples, chosen.shape)  # of its own for every launch that is drawn
-        ratios = np.median(by_launch[chosen, rounds], axis=1)
+        steps = random.integers(0, resamples, chosen.shape)  # of their own for every launch that is drawn
+        ratios = np.median(by_launch[chosen, steps], axis=1)
     else:
         ratios = by_launch[0]
     low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])

@@ -18,6 +18,7 @@ from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
 
 WIDTH = 110
+TAG_BITS = 20  # of a digest; the other 11 count
 _NAMES = {
     Kind.VIEW: "view",
     Kind.SUM: "added",
@@ -137,7 +138,7 @@ class ModuleStore(TableStore):
 
 
 def _function(program: Program, store: ModuleStore) -> str:
-    printer = StepPrinter(store)
+    printer = StepPrinter(store, tags_of(program))
     for step in lower(program):
         printer.step(step)
     return generator_text(program.problem.direction.value, printer.lines)
@@ -164,11 +165,19 @@ def _folded(line: str) -> list[str]:
     return [*lines, current]
 
 
-class StepPrinter:
-    """Statements of one function."""
+def tags_of(program: Program) -> range:
+    """Tags of its permutes: a place of its own for every Program, so that no other's send meets them."""
+    place = 1 + int(program.digest[: TAG_BITS // 4], 16) % (2**TAG_BITS - 1)  # 0 is where users' own tags are
+    first = place << (31 - TAG_BITS)  # tags are positive and have 31 bits
+    return range(first, first + (1 << (31 - TAG_BITS)))
 
-    def __init__(self, store: ModuleStore) -> None:
+
+class StepPrinter:
+    """Statements of one function. tags: what its permutes carry, in turn."""
+
+    def __init__(self, store: ModuleStore, tags: range) -> None:
         self.store = store
+        self.tags = tags
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.works: dict[Node, str] = {}
@@ -228,7 +237,8 @@ class StepPrinter:
 
     def collective_arguments(self, x: Node, operand: str, step: Step) -> str:
         if x.kind is Kind.COLLECTIVE_PERMUTE:
-            return f"{operand}, {self.store.peers(x.sources)}, {len(self.works)}"
+            tag = self.tags[len(self.works) % len(self.tags)]
+            return f"{operand}, {self.store.peers(x.sources)}, {tag}"
         group = self.store.group(x.groups)
         reduction = ", dist.ReduceOp.MAX" if x.attr.reduction is Reduction.MAX else ""
         if x.kind is Kind.ALL_REDUCE:

@@ -96,7 +96,10 @@ class Works:
 
 
 def collective_permute(x, peers, tag):
-    """Starts. peers: the global ranks to send to and to receive from (None: nobody, -1: this rank itself)."""
+    """Starts. peers: the global ranks to send to and to receive from (None: nobody, -1: this rank itself).
+
+    tag: of this module alone; a send of somebody else's between the same ranks does not meet it.
+    """
     to, source = peers
     if source == -1:
         return x.clone(), Works(())

@@ -10,7 +10,7 @@ another Program is deployed.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter
+from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter, tags_of
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port, topological
@@ -82,7 +82,7 @@ def printed_parts(
     Where a part would have ports of two groups, the Program does not fall into groups: it is one part, and the
     message names two such ports.
     """
-    printer = StepPrinter(store)
+    printer = StepPrinter(store, tags_of(program))
     found: list[Part] = []
     message = ""
     for steps in _pieces(program):

@@ -5,6 +5,7 @@ step k of one arm is to be compared with step k of another, and with nothing els
 """
 
 import gc
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -137,7 +138,7 @@ class _Trainer:
         for name, parameter in state.pieces.parameters.items():
             want = shard(name, expected[name], place, parts)
             got = torch.zeros_like(want) if parameter.grad is None else parameter.grad
-            errors.append(float((got - want).norm() / want.norm()))
+            errors.append(relative_error(got, want))
         [worst] = self.rank.largest(max(errors))
         return Inspection(
             matmuls=counts.matmuls,
@@ -250,6 +251,12 @@ class _Trainer:
                 inspection=inspection,
             )
         )
+
+
+def relative_error(got: Tensor, want: Tensor) -> float:
+    """|got - want| / |want|; infinite where it is not a number, which a maximum over ranks would hide."""
+    error = float((got - want).norm() / want.norm())
+    return math.inf if math.isnan(error) else error
 
 
 def main(folder: Path) -> None:

@@ -1,7 +1,9 @@
 """The text of emitted modules: what it imports, offers and looks like. No ranks."""
 
 import ast
+import re
 import time
+from itertools import combinations
 from types import ModuleType
 
 import pytest
@@ -88,3 +90,16 @@ def test_224_ranks_are_emitted_quickly() -> None:
     for source in sources:
         compile(source, "emitted", "exec")
         assert len(source) < 2_000_000
+
+
+def test_permutes_of_two_programs_never_share_a_tag() -> None:
+    """Small tags are a user's own; the library has 31 bits for them."""
+    program = seed("permute_ring")
+    back = simplify(transpose(program, catalog.backward(program.problem.case)))
+    found = [
+        [int(tag) for tag in re.findall(r"collective_permute\(\w+, \w+, (\d+)\)", emit(one))]
+        for one in (program, back, seed("permute_ring", ranks=6))
+    ]
+    for tags, other in combinations(found, 2):
+        assert tags and not set(tags) & set(other)
+    assert all(len(set(tags)) == len(tags) and min(tags) > 1000 and max(tags) < 2**31 for tags in found)

@@ -1,0 +1,15 @@
+"""What a training worker makes of what it saw; its steps run in test_launches.py."""
+
+import math
+
+import pytest
+import torch
+
+from overlayccl_core.training.worker import relative_error
+
+
+def test_an_error_that_is_not_a_number_is_the_largest_there_is() -> None:
+    want = torch.tensor([3.0, 4.0])
+    assert relative_error(want + 1, want) == pytest.approx(2**0.5 / 5)
+    assert relative_error(torch.tensor([math.nan, 4.0]), want) == math.inf
+    assert max(relative_error(torch.full((2,), math.nan), want), 1e-9) == math.inf

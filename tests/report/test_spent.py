@@ -1,6 +1,7 @@
 """What a run cost, when that is paid back, and where it got less than was asked for."""
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -104,11 +105,17 @@ def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
     assert list(spent_text(Tree(path=run))) == []
 
 
-def test_the_summary_tells_the_break_even_of_each_model(whole: Path) -> None:
+def test_the_summary_tells_the_break_even_of_each_model_over_both(whole: Path, tmp_path: Path) -> None:
     (said,) = spent_text(Tree(path=whole))
     assert "took 7.7 minutes in all" in said
-    few, many = (int(part.split()[-1].replace(",", "")) for part in said.split(": ")[1][:-1].split(", "))
-    assert "nano m2 " in said and 4 * many > few > many
+    found = re.findall(r"(nano m\d) ([\d,]+) \(([\d,]+) hand_bundled\)", said)
+    (few, over_few), (many, over_many) = (
+        [int(steps.replace(",", "")) for steps in model[1:]] for model in found
+    )
+    assert [model[0] for model in found] == ["nano m2", "nano m8"]
+    assert 3 * many < few < 5 * many and over_few > 10 * few and over_many > 10 * many
+    slower = write_tree(tmp_path / "local", problems=("grad_ar",))
+    assert "(- ddp_25)" in next(spent_text(Tree(path=slower)))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(89.4, "89 s"), (179.9, "3 min 00 s"), (125, "2 min 05 s")])

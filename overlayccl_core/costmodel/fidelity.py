@@ -28,7 +28,7 @@ class Fidelity:
 
     pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
     predicted in the right order. top1_regret: the measured time of the model's first choice over that of the
-    fastest, less 1; within_noise: the two cannot be told apart. repeat_*: even against odd rounds.
+    fastest, less 1; within_noise: their paired ratio cannot be told from 1. repeat_*: even against odd rounds.
     residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
@@ -67,7 +67,7 @@ def fidelity(scored: Sequence[Scored], *, first: int | None = None) -> Fidelity:
     errors = np.array([e.standard_error for e in estimates])
     predicted = np.array([s.predicted_us for s in scored])
     accuracy, pairs = pair_accuracy(measured, errors, predicted)
-    regret, within = top1(measured, errors, int(np.argmin(predicted)) if first is None else first)
+    regret, within = top1(scored, measured, int(np.argmin(predicted)) if first is None else first)
     even, odd = np.array([statistics.halves(s.samples_us) for s in scored]).T
     low, high = np.quantile(measured / predicted, [0.10, 0.90])
     return Fidelity(
@@ -98,11 +98,16 @@ def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[
     return float(right[apart].mean()), int(apart.sum())
 
 
-def top1(measured: Floats, errors: Floats, chosen: int) -> tuple[float, bool]:
-    """(regret of the chosen Program, whether it is within noise of the fastest)."""
+def top1(scored: Sequence[Scored], measured: Floats, chosen: int) -> tuple[float, bool]:
+    """(regret of the chosen Program, whether the 95% interval of its paired ratio to the fastest holds 1).
+
+    scored: timed in the same rounds; measured: their times, us.
+    """
     best = int(np.argmin(measured))
-    noise = STANDARD_ERRORS * float(np.hypot(errors[chosen], errors[best]))
-    return float(measured[chosen] / measured[best] - 1), bool(measured[chosen] - measured[best] <= noise)
+    mine, fastest = scored[chosen].samples_us, scored[best].samples_us
+    both = min(len(mine), len(fastest))  # rounds that a cut-off batch has of both
+    ratio = statistics.paired_ratio([(mine[:both], fastest[:both])])
+    return float(measured[chosen] / measured[best] - 1), ratio.low <= 1
 
 
 def _order(correlation: Any, a: Floats, b: Floats) -> float | None:

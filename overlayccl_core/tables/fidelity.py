@@ -28,7 +28,12 @@ FIDELITY = Table(
         ),
         Column(name="pairs", dtype=pl.Int64(), doc="pairs further apart than two standard errors"),
         Column(name="top1_regret", dtype=pl.Float64(), nullable=True, doc="first choice over best, minus 1"),
-        Column(name="top1_within_noise", dtype=pl.Boolean(), nullable=True, doc="within two standard errors"),
+        Column(
+            name="top1_within_noise",
+            dtype=pl.Boolean(),
+            nullable=True,
+            doc="the interval of the paired ratio holds 1",
+        ),
         Column(name="repeat_spearman", dtype=pl.Float64(), nullable=True, doc="even against odd rounds"),
         Column(name="repeat_rel_error", dtype=pl.Float64(), doc="even against odd rounds"),
         Column(name="residual_low", dtype=pl.Float64(), doc="lower factor of the prediction interval"),

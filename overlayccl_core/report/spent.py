@@ -7,7 +7,7 @@ import altair as alt
 from overlayccl_core.arms import ArmName
 from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
-from overlayccl_core.report.charts import Figure, Ink, figure, named
+from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
 from overlayccl_core.report.payback import MEASURED, Cost, cost_of, deployed_and_developer, payback, rounded
 from overlayccl_core.report.tree import Tree
 
@@ -128,11 +128,12 @@ def _jobs(tree: Tree) -> Figure:
     most = max(row["s"] for row in rows)
 
     def build(width: int) -> Any:
+        room = 1.5 if is_narrow(width) else 1.3  # for the longest bar's label
         bars = alt.Chart(named("rows")).encode(
             y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150)),
         )
         drawn = bars.mark_bar(color=Ink.BLUE.value, height=13).encode(
-            x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * 1.3])), description="text:N"
+            x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * room])), description="text:N"
         )
         labels = bars.mark_text(align="left", dx=5, color=Ink.TEXT.value).encode(x="s:Q", text="label:N")
         return alt.layer(drawn, labels).properties(height=alt.Step(21))

@@ -30,8 +30,10 @@ class StepSegment:
 
 
 def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> None:
-    """`torch.autograd.backward`, without its checks of shapes: a step calls it for every segment, and they cost
-    a tenth of a small segment's time. Megatron-LM's pipeline schedules call the engine in the same way.
+    """`torch.autograd.backward` without its checks, which cost a tenth of a small segment's time.
+
+    Cotangents must have the outputs' shapes (the driver gives every value its port's) and dtypes. Megatron-LM's
+    pipeline schedules call the engine in the same way.
     """
     Variable._execution_engine.run_backward(
         outputs, cotangents, False, False, (), allow_unreachable=True, accumulate_grad=True

@@ -38,8 +38,9 @@ class _Stretch:
         The sum over ranks takes the partial sum's place in autograd's graph: its gradient is that of the partial
         sum (Megatron's g). No tensor is overwritten: the module may still hold the partial sum.
         """
-        self._partial.data = total
-        return self.x + self._partial
+        summed, self._partial = self._partial, None  # the graph needs no values of it: let the total go
+        summed.data = total
+        return self.x + summed
 
     def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Tensor]:
         """(of the residual stream, this rank's part of that of the sublayer's input); once only."""
@@ -55,9 +56,8 @@ class TensorParallelStep:
         self.tokens = microbatches
         self.losses: dict[int, float] = {}
         self._stretches: dict[tuple[int, int], _Stretch] = {}
-        self._entered: dict[
-            tuple[int, int], Outputs
-        ] = {}  # (residual stream, its norm) in front of a sublayer
+        # residual stream and its norm in front of a sublayer
+        self._entered: dict[tuple[int, int], Outputs] = {}
         self._residual: dict[int, Tensor] = {}  # cotangent of the residual stream
 
     def segments(self) -> Iterator[StepSegment]:

@@ -47,6 +47,14 @@ def test_paired_ratio_sees_through_noise_that_both_sides_share() -> None:
     assert ratio.beyond_noise and ratio.not_slower
 
 
+def test_within_a_launch_a_ratio_is_of_medians() -> None:
+    stalled = np.full(20, 2.0)
+    stalled[3] = 500.0
+    for launches in (1, 3):
+        ratio = statistics.paired_ratio([(stalled, np.ones(20))] * launches)
+        assert (ratio.value, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
+
+
 def test_interval_of_several_launches_spans_what_differs_between_launches() -> None:
     one = (np.full(20, 4.0), np.full(20, 1.0))
     two = (np.full(20, 5.0), np.full(20, 1.0))

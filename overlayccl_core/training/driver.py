@@ -88,10 +88,9 @@ class _Step:
         """Answer a module's Read and take its Writes until its next Read or its end."""
         module = waiting.module
         generator = module.generator
-        answer = None if waiting.wants is None else self.values.pop(waiting.wants).reshape(-1)
-        waiting.wants = None
-        try:
-            event = generator.send(answer)
+        wanted, waiting.wants = waiting.wants, None
+        try:  # no name for the answer here: it would be held while segments run
+            event = generator.send(None if wanted is None else self.values.pop(wanted).reshape(-1))
             while event.__class__ is not module.read:
                 self.write((module.site, event.port), event.value.reshape(module.shapes[event.port]))
                 event = next(generator)

@@ -103,19 +103,21 @@ def make_quiet(module: ModuleType) -> None:
 
 
 class _Activations(torch.autograd.graph.saved_tensors_hooks):  # type: ignore[misc]
-    """Bytes of storage that autograd holds for the backward pass, and the most at a time; views count once."""
+    """Bytes of storage that autograd holds for the backward pass, and the most at a time; views count once.
+
+    Parameters that a backward pass needs are among them, the same bytes in every arm.
+    """
 
     def __init__(self) -> None:
         self.peak = self._now = 0
         self._holders: Counter[int] = Counter()
-        self._parameters: set[int] = set()
         super().__init__(self._pack, lambda held: held.tensor)
 
     def _pack(self, tensor: Tensor) -> "_Held":
         return _Held(self, tensor)
 
     def hold(self, tensor: Tensor) -> None:
-        """One more saved tensor; parameters are no activations."""
+        """One more saved tensor."""
         storage = tensor.untyped_storage()
         if not self._holders[storage.data_ptr()]:
             self._now += storage.nbytes()

@@ -1,8 +1,10 @@
 """The step driver's rule, seen without ranks: generators and segments that only note what they do."""
 
+import weakref
 from collections.abc import Generator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -112,6 +114,49 @@ def test_a_segment_that_needs_what_nobody_writes_is_named() -> None:
     segments = [Model().segment("late", needs=(port("s", "out", 7),))]
     with pytest.raises(StuckStep, match=r"late could run: s out\[7\]"):
         run_step([module("s")], segments)
+
+
+class Watched:
+    """Tensors of which is known whether anybody holds them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+
+    def new(self, name: str) -> torch.Tensor:
+        array = np.ones(1, np.float32)
+        self.arrays[name] = weakref.ref(array)
+        return torch.from_numpy(array)  # its storage holds the array
+
+    def alive(self) -> set[str]:
+        return {name for name, array in self.arrays.items() if array() is not None}
+
+
+def test_a_value_is_dropped_once_its_last_segment_has_run_or_its_module_has_it() -> None:
+    watched = Watched()
+    seen: dict[str, set[str]] = {}
+
+    def generator() -> Generator[Any, Any, None]:
+        yield Read("in", 0)  # and lets it go
+        yield Write("out", 0, watched.new("out"))
+        yield Write("out", 1, watched.new("nobody needs it"))
+        yield Read("in", 1)
+
+    def segment(name: str, **fields: Any) -> StepSegment:
+        def work(_values: Any) -> dict[Value, torch.Tensor]:
+            seen[name] = watched.alive()
+            return {value: watched.new("in") for value in fields.get("gives", ())}
+
+        return StepSegment(name=(name,), work=work, **fields)
+
+    out, later = port("s", "out", 0), port("s", "in", 1)
+    first = segment("first", needs=(out,))
+    last = segment("last", needs=(out,), after=(("first",),))
+    shapes = {("out", 0): (1,), ("out", 1): (1,)}
+    run_step(
+        [SiteModule(site="s", generator=generator(), read=Read, shapes=shapes)],
+        [segment("gives", gives=(port("s", "in", 0),)), last, first, segment("gives more", gives=(later,))],
+    )
+    assert seen == {"gives": set(), "first": {"out"}, "last": {"out"}, "gives more": set()}
 
 
 def test_recorded_runs_backward_piece_by_piece() -> None:

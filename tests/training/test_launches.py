@@ -19,6 +19,7 @@ from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.models import Model
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, Purpose, StepSettings
 
@@ -62,11 +63,19 @@ class Arms:
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
 
-    def add(self, name: str, purposes: tuple[Purpose, ...] = (Purpose.TIMED,), **strategies: str) -> None:
-        """strategies: site -> a seed's name, or one of CHEATS."""
+    def add(
+        self,
+        name: str,
+        purposes: tuple[Purpose, ...] = (Purpose.TIMED,),
+        *,
+        rewrite: Step | None = None,
+        **strategies: str,
+    ) -> None:
+        """strategies: site -> a seed's name, or one of CHEATS; rewrite: applied to all of them."""
         sites = []
         for site, case in cases_of_model(self.model, self.deployment, M).items():
             program = self._program(case.problem, strategies[site], catalog.build(case))
+            program = apply(program, rewrite) if rewrite else program
             self.sources[module_name(program.digest)] = emit(program)
             sites.append(arm_site(site, program, case.members()))
         self.arms.append(Arm(name=name, microbatches=M, sites=tuple(sites), purposes=purposes))
@@ -94,8 +103,11 @@ class Arms:
 def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     arms = Arms(replace(models.load("nano"), layers=LAYERS))
     everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
-    for name in ("developer", "merged_over_microbatches", "all_to_all_of_copies"):
+    for name in ("developer", "merged_over_microbatches"):
         arms.add(name, everything, entry=name, exit=name)
+    copies = "all_to_all_of_copies"
+    arms.add("permutes", everything, rewrite=("ring", "all_to_all:world:1", ""), entry=copies, exit=copies)
+    assert all("collective_permute(" in arms.sources[site.module] for site in arms.arms[-1].sites)
     arms.add("drops", exit="drops_a_microbatch", entry="developer")
     arms.add("scales", exit="scales_by_nine_tenths", entry="developer")
     arms.add("skips", exit="developer", entry="skips_a_layer")
@@ -122,7 +134,7 @@ def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
     error = {arm: found[0]["gradient_rel_error"] for arm, found in rows(tensor_parallel, "timed").items()}
-    for honest in ("developer", "merged_over_microbatches", "all_to_all_of_copies"):
+    for honest in ("developer", "merged_over_microbatches", "permutes"):
         assert error[honest] < 1e-5
     for cheat in ("drops", "scales", "skips"):
         assert error[cheat] > 1e-2, cheat
@@ -157,6 +169,8 @@ def test_the_developers_calls_are_counted_and_all_arms_multiply_the_same_matrice
     assert all(stamp["library_version"].startswith("torch 2.") for stamp in stamps.values())
     assert stamps["exit"]["program"] != timed["merged_over_microbatches"]["stamps"]["exit"]["program"]
     assert timed["merged_over_microbatches"]["collectives"] == 4 * LAYERS
+    # a sum of all microbatches goes once round the ring
+    assert timed["permutes"]["collectives"] == 4 * LAYERS * (RANKS - 1)
     assert len({row["matmul_digest"] for row in timed.values()}) == 1
     # four matrices and attention a block, the head; twice as many in the backward pass, attention once
     assert timed["developer"]["matmuls"] == M * (3 * (4 * LAYERS + 1) + 2 * LAYERS)
@@ -193,7 +207,7 @@ def test_losses_of_honest_arms_agree_step_by_step_and_seeds_differ(
     losses = rows(tensor_parallel, "loss")
     developer = {row["seed"]: row["losses"] for row in losses["developer"]}
     assert set(developer) == {0, 1} and developer[0] != developer[1]
-    for arm in ("merged_over_microbatches", "all_to_all_of_copies"):
+    for arm in ("merged_over_microbatches", "permutes"):
         for row in losses[arm]:
             assert np.allclose(row["losses"], developer[row["seed"]], rtol=1e-4)
     assert not losses["scales"]

@@ -1,0 +1,48 @@
+"""What the training gate is asked about an arm: the numerics of all its sites, also of those of other Problems."""
+
+import polars as pl
+
+from overlayccl_core.evidence.trained import Ran, outcomes
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from tests.gates.training_evidence import arm
+from tests.small_problems import exchange, strategy
+
+MODEL = "tiny m2"
+
+
+def gathered() -> Program:
+    """A Program that sums nothing."""
+    body = 'io.write("y", all_gather(io.read("x")))'
+    return trace_source(strategy(body, "all_gather"), "tried", exchange(2, {"x": (4,)}, {"y": (8,)}))
+
+
+def stamps(*sites: tuple[str, str]) -> pl.DataFrame:
+    """(case, digest) of each site of finalist_1."""
+    row = {"model": "tiny", "microbatches": 2, "arm": "finalist_1", "direction": "forward"}
+    return pl.DataFrame([{**row, "case": case, "program": digest} for case, digest in sites])
+
+
+def failures(sites: pl.DataFrame, numerics: NumericsClass) -> set[str]:
+    """Reasons why finalist_1, whose losses differ from the developer's by rounding, fails."""
+    arms = {"developer": arm("developer", 2000.0), "finalist_1": arm("finalist_1", 1000.0, change=1e-6)}
+    ran = Ran(case="here", direction="forward", program=gathered(), numerics=numerics)
+    found = outcomes(MODEL, "finalist_1", arms, sites, lambda _arm: [ran])
+    return {verdict.reason.value for verdict in found.verdicts if verdict.outcome is not Outcome.PASS}
+
+
+def test_equal_losses_are_asked_only_where_all_sites_are_exact() -> None:
+    program = gathered()
+    assert {x.kind for x in program.collectives} == {Kind.ALL_GATHER}
+    here, elsewhere = ("here", program.digest), ("another Problem's", "0123")
+    assert failures(stamps(here), NumericsClass.EXACT) == {"other_losses"}
+    assert failures(stamps(here), NumericsClass.REORDERED) == set()
+    assert failures(stamps(here, elsewhere), NumericsClass.EXACT) == set()
+
+
+def test_another_program_or_none_at_all_is_unproven() -> None:
+    for sites in (stamps(("here", "another")), stamps(("another Problem's", "0123"))):
+        assert failures(sites, NumericsClass.REORDERED) == {"not_measured"}

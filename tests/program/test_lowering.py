@@ -2,6 +2,7 @@
 
 import pytest
 
+from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.tracing import trace_source
@@ -63,6 +64,27 @@ def test_an_input_and_an_alias_are_never_overwritten() -> None:
     body = 'x = all_reduce(io.read("a"))\nu, v = split(x, 2)\nio.write("y", scale(u, 2))\nio.write("z", v)'
     steps = lower(trace_source(strategy(body, WORDS), "tried", problem))
     assert [s.in_place for s in steps if s.action in (Action.START, Action.SCALE)] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "in_place"),
+    [
+        ("", True),
+        ('io.write("z", y)', False),  # written: it is the model's
+        ('io.write("z", slice_axis(y, 0, 0, 4))', False),  # the slice, written, is a part of it
+        ("g = all_gather(y)", False),  # still being read
+        ('g = all_gather(y)\nio.write("z", slice_axis(g, 0, 0, 4))', True),  # read, and waited for
+        ("g = all_gather(y)\nboundary()", True),
+    ],
+)
+def test_what_others_look_at_is_not_reduced_in_place(before: str, in_place: bool) -> None:
+    size = 8 if "slice_axis(y" in before else 4
+    more = {"z": (4,)} if "z" in before else {}
+    problem = exchange(4, {"a": (size,), "b": (size,)}, {"y": (size,), **more})
+    body = f'y = add(io.read("a"), io.read("b"))\n{before}\nio.write("y", all_reduce(y))'
+    steps = lower(trace_source(strategy(body, WORDS), "tried", problem))
+    (start,) = (s for s in steps if s.action is Action.START and s.node and s.node.kind is Kind.ALL_REDUCE)
+    assert start.in_place is in_place
 
 
 def test_each_value_is_freed_once_after_its_last_use() -> None:

@@ -126,7 +126,7 @@ def deployed_module(problem: str, entries: Sequence[Deployed], stamp: Stamp) -> 
         prelude.CONNECT_HELPERS,
         *(text for name, text in prelude.HELPERS.items() if name in helpers),
         deployed_prelude.LIBRARY.format(
-            calls="\n".join(f"        self.{kind} = self._counted({kind})" for kind in counted)
+            calls="\n".join(f"        self.{kind} = self._counted({_with_group(kind)})" for kind in counted)
         ),
         deployed_runtime.ENTRY,
         deployed_runtime.CONNECTED,
@@ -137,6 +137,10 @@ def deployed_module(problem: str, entries: Sequence[Deployed], stamp: Stamp) -> 
         "}\n",
     ]
     return "\n".join([_head(problem, entries, stamp), *body])
+
+
+def _with_group(kind: str) -> str:
+    return f"{kind}, permutes" if kind == Kind.COLLECTIVE_PERMUTE else kind
 
 
 def _head(problem: str, entries: Sequence[Deployed], stamp: Stamp) -> str:
@@ -256,12 +260,19 @@ def _entry(
         "outputs": _port_tables({d: p.outputs for d, p in problems.items()}),
         "groups": _literal(tuple((g.inputs, g.outputs) for g in groups)),
         "tolerance": _literal(tolerance),
+        "permutes": repr(_permutes(entry)),
         "said": _literal(said),
         "ungrouped": _literal(dict(ungrouped)),
         **names,
     }
     lines = "\n".join(f"    {name}={text}," for name, text in fields.items())
     return f'"{entry.case_id}": Entry(\n{lines}\n),'
+
+
+def _permutes(entry: Deployed) -> bool:
+    """True if one of its Programs has a permute."""
+    programs = [p for side in _SIDES for p in entry.programs(side).values()]
+    return any(x.kind is Kind.COLLECTIVE_PERMUTE for p in programs for x in p.nodes)
 
 
 def _chosen(entry: Deployed) -> Iterable[tuple[str, Program]]:

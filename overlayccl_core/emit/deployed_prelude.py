@@ -60,7 +60,8 @@ def _connect(case, members=None, new_group=None, device="cpu", strict=False):
     versions = found(device)
     _agree({"the Case": case, "the module": DIGEST, "OVERLAYCCL_PLAIN": plain, "members": members, **versions})
     _check_versions(versions, strict)
-    return Connected(case, entry, members, new_group or kept_group, device, plain)
+    permutes = own_world() if entry.permutes and versions["library"] == "nccl" else None
+    return Connected(case, entry, members, new_group or kept_group, device, plain, permutes)
 
 
 def stamp():
@@ -101,6 +102,14 @@ def kept_group(ranks):
     return _groups[key]
 
 
+def own_world():
+    """A group of all ranks for this module's permutes, made once: NCCL has no tags to tell them from others."""
+    key = (dist.group.WORLD, "permutes")
+    if key not in _groups:
+        _groups[key] = dist.new_group()
+    return _groups[key]
+
+
 def _what_there_is():
     lines = [f"{case}: {entry.what()}" for case, entry in ENTRIES.items()]
     return "It has these Cases, no other shape, type or number of ranks is proven:\\n  " + "\\n  ".join(lines)
@@ -110,12 +119,16 @@ def _checked_members(case, entry, members):
     ranks = dist.get_world_size()
     if members is None and ranks != sum(map(len, entry.members)):
         raise ValueError(f"{case} is not of {ranks} ranks, which run here. {_what_there_is()}")
-    members = entry.members if members is None else tuple(tuple(group) for group in members)
+    given = entry.members if members is None else members
+    try:
+        members = tuple(tuple(group) for group in given)
+    except TypeError:  # ranks, not groups of them
+        members = ()
     placed = [rank for group in members for rank in group]
     if {len(group) for group in members} != {entry.ranks} or sorted(placed) != list(range(ranks)):
         raise ValueError(
             f"members of {case} must be groups of {entry.ranks} ranks that hold each of the {ranks} ranks"
-            f" once (got {members}). {_what_there_is()}"
+            f" once (got {given}). {_what_there_is()}"
         )
     return members
 
@@ -168,18 +181,18 @@ def port_text(port):
 
 LIBRARY = '''
 class Library:
-    """The library's calls, each counted by its name."""
+    """The library's calls, each counted by its name. permutes: the process group of permutes, or None: all."""
 
-    def __init__(self):
+    def __init__(self, permutes):
         self.calls = {{}}
 {calls}
 
-    def _counted(self, call):
+    def _counted(self, call, *more):
         name = call.__name__
 
         def counted(*arguments):
             self.calls[name] = self.calls.get(name, 0) + 1
-            return call(*arguments)
+            return call(*arguments, *more)
 
         return counted
 '''

@@ -17,7 +17,7 @@ class Entry:
 
     gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs
     in the backward pass), `none`. tolerance: rms error over rms against the plain calls, by direction.
-    ungrouped: why a way of running it does not fall into groups, by name.
+    permutes: it has some, chosen or plain. ungrouped: why a way of running it does not fall into groups, by name.
     """
 
     ranks: int
@@ -27,6 +27,7 @@ class Entry:
     outputs: dict
     groups: tuple
     tolerance: dict
+    permutes: bool
     said: dict
     ungrouped: dict
     chosen: object
@@ -50,9 +51,9 @@ CONNECTED = '''
 class Connected:
     """A Case with its process groups on this rank: generators for a driver, groups for your own script."""
 
-    def __init__(self, case, entry, members, new_group, device, plain):
+    def __init__(self, case, entry, members, new_group, device, plain, permutes):
         self.case, self.entry, self.device, self.plain = case, entry, device, plain
-        self._library, self._tested = Library(), Library()
+        self._library, self._tested = Library(permutes), Library(permutes)
         self._members, self._new_group = members, new_group
         self._parts = self._build("plain" if plain else "chosen", self._library)
         self._groups = tuple(Group(self, number) for number in range(len(entry.groups)))
@@ -89,9 +90,9 @@ class Connected:
 
     def group(self, number):
         """The group of that number (the layer, where there are layers): call it with a list of tensors."""
-        if not 0 <= number < len(self.groups):
-            raise IndexError(f"{self.case} has groups 0 to {len(self.groups) - 1} (got {number})")
-        return self.groups[number]
+        if number not in range(len(self.groups)):
+            raise IndexError(f"{self.case} has groups 0 to {len(self.groups) - 1} (got {number!r})")
+        return self.groups[int(number)]
 
     def stamp(self):
         """What runs, what it was proven with, what is here now, and the calls so far, by collective."""
@@ -232,7 +233,7 @@ class Group:
                 " tensors (`parameter.grad`, not `parameter`)"
             )
         with torch.no_grad():
-            return self.run("forward", tensors, self.shapes(tensors))
+            return _apart(self.run("forward", tensors, self.shapes(tensors)), tensors)
 
     def shapes(self, tensors):
         """Of the outputs, given the inputs."""
@@ -240,7 +241,10 @@ class Group:
         return [spec.shape if like is None else tensors[like].shape for like, spec in pairs]
 
     def run(self, direction, tensors, shapes):
-        """The calls themselves, without autograd; backward: from cotangents of the outputs to those of inputs."""
+        """The calls themselves, without autograd; backward: from cotangents of the outputs to those of inputs.
+
+        Results may be parts of one buffer, or have the memory of an input.
+        """
         reads, writes = self.inputs, self.outputs
         if direction == "backward":
             reads, writes = ([(f"d_{port[0]}", *port[1:]) for port in x] for x in (writes, reads))
@@ -248,8 +252,7 @@ class Group:
         results = {}
         with torch.autocast(self._connected.device.type, enabled=False):
             _answer(self._parts[direction], given, results)
-        # Detached last: autograd forbids changing what it takes for one of several views in place.
-        return [results[port].reshape(shape).detach() for port, shape in zip(writes, shapes, strict=True)]
+        return [results[port].reshape(shape) for port, shape in zip(writes, shapes, strict=True)]
 
     def _checked(self, tensors):
         """A list that fits; a port of one axis takes any shape of as many elements."""
@@ -278,12 +281,12 @@ class _Through(torch.autograd.Function):
     @staticmethod
     def forward(ctx, group, *tensors):
         ctx.group, ctx.shapes = group, [x.shape for x in tensors]
-        return tuple(group.run("forward", tensors, group.shapes(tensors)))
+        return tuple(_apart(group.run("forward", tensors, group.shapes(tensors)), tensors))
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *cotangents):
-        return (None, *ctx.group.run("backward", cotangents, ctx.shapes))
+        return (None, *_gradients(ctx.group.run("backward", cotangents, ctx.shapes), cotangents))
 
 
 class _InBackward(torch.autograd.Function):
@@ -297,7 +300,31 @@ class _InBackward(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, *cotangents):
-        return (None, *ctx.group.run("forward", cotangents, [x.shape for x in cotangents]))
+        shapes = [x.shape for x in cotangents]
+        return (None, *_gradients(ctx.group.run("forward", cotangents, shapes), cotangents))
+
+
+def _apart(values, inputs):
+    """Values of which each can be changed in place: no memory of an input's or another's, a version of its own."""
+    taken = {x.untyped_storage().data_ptr() for x in inputs}
+    apart, end = list(values), 0
+    for i in sorted(range(len(values)), key=lambda i: values[i].data_ptr()):
+        x = values[i]
+        if x.data_ptr() < end or x.untyped_storage().data_ptr() in taken:
+            apart[i] = x.clone()
+        else:
+            end = x.data_ptr() + x.nbytes
+    # `.data` and not `.detach()`: parts of one buffer would count changes together, and autograd would take a
+    # change of one for a change of what it keeps of another.
+    return [x.data for x in apart]
+
+
+def _gradients(values, cotangents):
+    """`_apart`, but a cotangent that comes back is itself: autograd copies it where two leaves would share it."""
+    back = {(x.data_ptr(), x.shape): x for x in cotangents if x.is_contiguous()}
+    same = [back.get((x.data_ptr(), x.shape)) for x in values]
+    others = iter(_apart([x for x, y in zip(values, same, strict=True) if y is None], cotangents))
+    return [next(others) if y is None else y for y in same]
 
 
 def _some(texts):

@@ -95,10 +95,11 @@ class Works:
             work.wait()
 
 
-def collective_permute(x, peers, tag):
+def collective_permute(x, peers, tag, group=None):
     """Starts. peers: the global ranks to send to and to receive from (None: nobody, -1: this rank itself).
 
-    tag: of this module alone; a send of somebody else's between the same ranks does not meet it.
+    tag: of this module alone; a send of somebody else's between the same ranks does not meet it. group: of
+    all ranks, where the library knows no tags.
     """
     to, source = peers
     if source == -1:
@@ -108,9 +109,9 @@ def collective_permute(x, peers, tag):
     if source is not None:
         calls.append((dist.irecv, y, source))
     if not x.is_cuda:
-        return y, Works([call(t, peer, tag=tag) for call, t, peer in calls])
+        return y, Works([call(t, peer, group=group, tag=tag) for call, t, peer in calls])
     # on a GPU one kernel does both: one behind the other, ranks could wait for each other
-    operations = [dist.P2POp(call, t, peer, tag=tag) for call, t, peer in calls]
+    operations = [dist.P2POp(call, t, peer, group, tag) for call, t, peer in calls]
     return y, Works(dist.batch_isend_irecv(operations) if calls else ())
 
 

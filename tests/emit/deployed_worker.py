@@ -103,6 +103,62 @@ def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Found:
     }
 
 
+def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -> Found:
+    """A call while a receive of the script's own is in flight: rank 0 posts it before, rank 1 sends after."""
+    module = load_module(path, path.stem)
+    module.found = lambda device: {"library": library, "torch": torch.__version__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        connected = module.connect(case)
+    mine = torch.zeros(count)
+    pending = dist.irecv(mine, src=1, tag=tag) if rank.index == 0 else None
+    x = torch.arange(rank.ranks).repeat_interleave(count) + 10.0 * rank.index
+    (y,) = connected.group(0)([x.view(connected.entry.inputs["forward"]["send",].shape)])
+    if rank.index == 1:
+        dist.send(torch.full((count,), 777.0), dst=0, tag=tag)
+    if pending is not None:
+        pending.wait()
+    wanted = (10.0 * torch.arange(rank.ranks) + rank.index).repeat_interleave(count)
+    return {
+        "values": torch.equal(y.view(-1), wanted),
+        "own": rank.index != 0 or bool((mine == 777).all()),
+        "groups": sum(of == "permutes" for _, of in module._groups),
+        "calls": connected.stamp()["calls"],
+    }
+
+
+def changed(rank: Rank, path: Path, leave: str, enter: str) -> Found:
+    """Outputs and gradients that the script changes in place."""
+    module = load_module(path, path.stem)
+    out, into = module.connect(leave).group(0), module.connect(enter).group(0)
+    shape = module.connect(leave).entry.inputs["forward"]["partial", 0, 0].shape
+
+    def leaves() -> list[torch.Tensor]:
+        return [torch.full(shape, float(i + 1), requires_grad=True) for i in range(len(out.inputs))]
+
+    xs = leaves()
+    ys = out(xs)
+    kept = (ys[1] * ys[1]).sum()
+    ys[0].add_(1)
+    (kept + (ys[0] * ys[0]).sum()).backward()
+    shared = leaves()
+    a, b = out(shared)[:2]
+    (a + b).square().sum().backward()
+    before = shared[0].grad.clone()
+    shared[1].grad.zero_()
+    entered = leaves()
+    (2 * sum(into(entered))).sum().backward()
+    entered[0].grad.zero_()
+    return {
+        "changed": float(ys[0].mean()),
+        "inputs": [float(x.mean()) for x in xs[:2]],
+        "gradients": [float(x.grad.mean()) for x in xs[:2]],
+        "apart": torch.equal(shared[0].grad, before),
+        "entered": float(entered[1].grad.mean()),
+        "identity": said(lambda: into(leaves())[0].add_(1)),
+    }
+
+
 def strided(rank: Rank, path: Path, case: str, size: int) -> Found:
     """A gradient that is every other element of a longer one."""
     connected = load_module(path, path.stem).connect(case)
@@ -134,6 +190,8 @@ def refusals(rank: Rank, path: Path, case: str, foreign: str, small: str) -> Fou
         "shape": said(lambda: group([x, x.view(-1)])),
         "dtype": said(lambda: group([x, x.double()])),
         "group": said(lambda: connected.group(2)),
+        "text": said(lambda: connected.group("0")),
+        "flat": said(lambda: module.connect(case, members=(0, 1, 2, 3))),
         "plain": said(lambda: with_plain("yes", lambda: module.connect(case))),
     }
     mixed = "1" if rank.index == 1 else "0"
@@ -195,7 +253,7 @@ def ungrouped(rank: Rank, path: Path, case: str) -> Found:
 SCENARIOS = {
     f.__name__: f
     for f in (
-        gradients, driven, exchanged, averaged, strided, refusals, plain, versions, tested, ungrouped,
+        gradients, driven, exchanged, averaged, met, changed, strided, refusals, plain, versions, tested, ungrouped,
     )
 }  # fmt: skip
 

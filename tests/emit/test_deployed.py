@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.bench_driver import load_module
 from overlayccl_core.emit.deployed import (
     LOSSY_TOLERANCE,
     REORDERED_TOLERANCE,
@@ -163,6 +165,25 @@ def test_tolerances_are_those_of_the_numerics_gate() -> None:
     for text, entries in wanted.items():
         for one in entries:
             assert f"tolerance={{{text}}}" in deployed_module("tp_mlp", [one], HERE)
+
+
+def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(tmp_path: Path) -> None:
+    path = write(tmp_path, "tp_mlp", [entry(tp(), "developer")])
+    apart, gradients = (getattr(load_module(path, "apart"), name) for name in ("_apart", "_gradients"))
+    given, buffer = torch.arange(4.0), torch.arange(8.0)
+    values = [buffer[4:], given.view(2, 2), buffer[:4], buffer[2:6], buffer[:4]]
+    wanted = [x.clone() for x in values]
+    found = apart(values, [given])
+    for i, x in enumerate(found):
+        x.add_(1)
+        wanted[i] += 1
+        assert all(torch.equal(y, want) for y, want in zip(found, wanted, strict=True))
+    assert torch.equal(given, torch.arange(4.0)) and max(x._version for x in found) == 1
+    merged = apart([buffer[:4], buffer[4:]], [given])
+    assert [x.data_ptr() - buffer.data_ptr() for x in merged] == [0, 16]  # nothing is copied in vain
+    back = gradients([given.view(4), buffer[:4], given[:2], given.view(4)], [given])
+    assert back[0] is given and back[3] is given and back[1].data_ptr() == buffer.data_ptr()
+    assert back[2].data_ptr() != given.data_ptr() and torch.equal(back[2], given[:2])
 
 
 def test_programs_that_do_not_belong_together_are_refused() -> None:

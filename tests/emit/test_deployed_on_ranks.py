@@ -1,6 +1,7 @@
 """Deployed modules on real ranks: gradients, counters, the way back to plain calls, refusals, the selftest."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,13 @@ def play(folder: Path, scenarios: Mapping[str, Scenario], ranks: int = RANKS) ->
     return {name: [one[i] for one in found] for i, name in enumerate(scenarios)}
 
 
+def first_tag(path: Path) -> int:
+    """The tag of a module's first permute."""
+    found = re.search(r"= collective_permute\(\w+, \w+, (\d+)\)", path.read_text())
+    assert found
+    return int(found[1])
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """All scenarios of 4 ranks in one group."""
@@ -57,7 +65,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     one = grad_ar.case({"sizes": [6]}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "gathered", [entry(one, forward=tried(one, GATHERED))])
     chunks = uniform_a2a.case({"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
-    write(folder, "ring", [entry(chunks, "permute_ring", backward="native")])
+    ring = write(folder, "ring", [entry(chunks, "permute_ring", backward="native")])
     small = tp("exit", ranks=2)
     two = tp("exit", microbatches=2)
     write(folder, "refusing", [entry(two, "developer"), entry(small, "developer")])
@@ -86,6 +94,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         "means": ("averaged", "flat.py", {"case": means.id, "sizes": sizes}),
         "strided": ("strided", "gathered.py", {"case": one.id, "size": 6}),
         "exchange": ("exchanged", "ring.py", {"case": chunks.id, "chunk": 3, "width": 4}),
+        "met": ("met", "ring.py", {"case": chunks.id, "count": 12, "tag": 0, "library": "gloo"}),
+        "met without tags": (
+            "met", "ring.py", {"case": chunks.id, "count": 12, "tag": first_tag(ring), "library": "nccl"},
+        ),
+        "changed": ("changed", merged, {"leave": tp("exit").id, "enter": tp("entry").id}),
         "refusals": (
             "refusals", "refusing.py", {"case": two.id, "foreign": tp("entry").id, "small": small.id},
         ),
@@ -139,6 +152,26 @@ def test_inputs_need_not_be_contiguous(seen: dict[str, list[Any]]) -> None:
     assert all(rank["values"] for rank in seen["strided"])
 
 
+@pytest.mark.parametrize(("name", "groups"), [("met", 0), ("met without tags", 1)])
+def test_sends_of_the_script_do_not_meet_permutes(seen: dict[str, list[Any]], name: str, groups: int) -> None:
+    """By tags of the module's own; where the library knows none (the same tag here), by a group of its own."""
+    for rank in seen[name]:
+        assert rank["values"] and rank["own"]
+        assert rank["calls"] == {"collective_permute": RANKS - 1} and rank["groups"] == groups
+
+
+def test_outputs_and_gradients_are_changed_in_place_one_by_one(seen: dict[str, list[Any]]) -> None:
+    for rank in seen["changed"]:
+        assert rank["changed"] == RANKS + 1 and rank["inputs"] == [1, 2]
+        assert rank["gradients"] == [2 * (RANKS + 1), 2 * 2 * RANKS]
+        assert rank["apart"] and rank["entered"] == 2 * RANKS
+
+
+def test_what_an_identity_gives_is_the_input_and_not_changed_in_silence(seen: dict[str, list[Any]]) -> None:
+    for rank in seen["changed"]:
+        assert "is a view and is being modified inplace" in rank["identity"]
+
+
 def test_a_backward_of_its_own_is_chosen_apart_from_the_forward(seen: dict[str, list[Any]]) -> None:
     for rank in seen["exchange"]:
         assert rank["values"] and rank["gradients"]
@@ -148,14 +181,15 @@ def test_a_backward_of_its_own_is_chosen_apart_from_the_forward(seen: dict[str, 
 def test_other_cases_worlds_shapes_types_and_numbers_are_refused(seen: dict[str, list[Any]]) -> None:
     here = tp("exit", microbatches=2).id
     for found in seen["refusals"]:
-        for what in ("case", "world", "members", "number", "shape", "dtype"):
+        for what in ("case", "world", "members", "flat", "number", "shape", "dtype"):
             assert found[what].startswith("ValueError") and here in found[what], what
             assert f"{RANKS} ranks, {2 * L} inputs of {SHAPE} torch.float32" in found[what], what
         assert tp("entry").id in found["case"]
         assert f"is not of {RANKS} ranks" in found["world"]
         assert "takes a list of 2 tensors" in found["number"] and "got 1" in found["number"]
         assert "float64" in found["dtype"]
-        assert "groups 0 to 1 (got 2)" in found["group"]
+        assert "groups 0 to 1 (got 2)" in found["group"] and "(got '0')" in found["text"]
+        assert "must be groups of 4 ranks" in found["flat"] and "(got (0, 1, 2, 3))" in found["flat"]
         assert "OVERLAYCCL_PLAIN must be 1" in found["plain"]
         assert "ranks differ in OVERLAYCCL_PLAIN: False on rank 0, True on rank 1" in found["mixed"]
 

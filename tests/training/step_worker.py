@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,71 +11,88 @@ import torch
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.models import Model, Parallelism
+from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.driver import SiteModule, run_step
-from overlayccl_core.training.segments import StepSegment, Tensor
-from tests.training.tiny_model import TinyStep, data, shard, unsharded_gradients
+from overlayccl_core.training.inspection import inspect
+from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
+from overlayccl_core.training.segments import Name, StepSegment, Tensor
+from overlayccl_core.training.tensor_parallel import TensorParallelStep
+from overlayccl_core.training.worker import relative_error
+
+MODEL = Model(
+    name="tiny", workload="llama", parallelism=Parallelism.TENSOR, width=8, hidden=16, layers=1, heads=4,
+    sequence=4, batch=1, vocabulary=16, microbatches=(3,), loss_microbatches=3,
+)  # fmt: skip
 
 
-def gradient_segments(
-    step: TinyStep, order: list[tuple[int, str]], averaged: dict[int, Tensor]
-) -> list[StepSegment]:
-    """Site `gradients`: gradient i is there after the backward of its layer in all microbatches."""
-    found = [
-        StepSegment(
+def tokens(microbatches: int, replicas: int) -> list[list[Tensor]]:
+    """[replica][microbatch]: int64[1, sequence + 1]."""
+    random = torch.Generator().manual_seed(2)
+    shape = (1, MODEL.sequence + 1)
+    return [
+        [torch.randint(MODEL.vocabulary, shape, generator=random) for _ in range(microbatches)]
+        for _ in range(replicas)
+    ]
+
+
+def gradient_segments(step: TensorParallelStep) -> Iterator[StepSegment]:
+    """Site `gradients`: gradient i is there after all microbatches' backward of what uses it."""
+    held_by = {name: k for k in range(step.pieces.sublayers) for name in step.pieces.names_of(k)}
+    names = list(step.pieces.parameters)
+
+    def after(name: str, m: int) -> Name:
+        return ("loss", m) if name in ("norm", "head") else ("backward", m, held_by.get(name, 0))
+
+    for i, name in enumerate(names):
+        yield StepSegment(
             name=("gradient", i),
             gives=(("gradients", ("gradient", i)),),
-            after=tuple(("backward", m, layer) for m in range(step.microbatches)),
-            work=lambda _v, i=i, layer=layer, name=name: {
-                ("gradients", ("gradient", i)): step.blocks[layer].parameters[name].grad
+            after=tuple(after(name, m) for m in range(len(step.tokens))),
+            work=lambda _v, i=i, name=name: {
+                ("gradients", ("gradient", i)): step.pieces.parameters[name].grad.clone()
             },
         )
-        for i, (layer, name) in enumerate(order)
-    ]
-    needs = tuple(("gradients", ("mean", i)) for i in range(len(order)))
+    needs = tuple(("gradients", ("mean", i)) for i in range(len(names)))
 
     def optimizer(values: Any) -> dict[Any, Tensor]:
-        averaged.update({i: values[value] for i, value in enumerate(needs)})
+        for value, parameter in zip(needs, step.pieces.parameters.values(), strict=True):
+            parameter.grad = values[value].view_as(parameter)
         return {}
 
-    return [*found, StepSegment(name=("optimizer",), needs=needs, work=optimizer)]
+    yield StepSegment(name=("optimizer",), needs=needs, work=optimizer)
 
 
 def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
-    """One step: the largest relative error of a gradient, and the most blocks alive."""
-    layers, microbatches, replicas = arm["layers"], arm["microbatches"], arm["replicas"]
-    ranks = rank.ranks // replicas
+    """One step: the largest relative error of a gradient, and the most bytes held for the backward pass."""
+    ranks = rank.ranks // arm["replicas"]
     replica, place = divmod(rank.index, ranks)
     modules = {}
     for number, site in enumerate(arm["sites"]):
         path = rank.folder / site["module"]
         members = tuple(tuple(m) for m in site["members"])
         modules[site["site"]] = Emitted.load(path, f"arm_{index}_{number}", "forward", members, rank.device)
-    xs, ys = data(microbatches, replicas)
-    step = TinyStep(layers, xs[replica], ys[replica], place, ranks)
+    data = tokens(arm["microbatches"], arm["replicas"])
+    step = TensorParallelStep(Pieces(MODEL, full_parameters(MODEL, seed=1), place, ranks), data[replica])
     segments = list(step.segments())
-    averaged: dict[int, Tensor] = {}
-    order = [(layer, name) for layer in range(layers) for name in ("norm", "up", "down")]
     if "gradients" in modules:
-        segments += gradient_segments(step, order, averaged)
-    run_step(
-        [
-            SiteModule(
-                site=site["site"],
-                generator=modules[site["site"]].function(),
-                read=modules[site["site"]].read,
-                shapes={tuple(port): tuple(shape) for port, shape in site["shapes"]},
-            )
-            for site in arm["sites"]
-        ],
-        segments,
-    )
-    errors = []
-    for i, (layer, name) in enumerate(order):
-        got = step.blocks[layer].parameters[name].grad
-        got = averaged[i].view(got.shape) if averaged else got
-        want = shard(name, unsharded_gradients(layers, microbatches, replicas)[layer][name], place, ranks)
-        errors.append(((got - want).norm() / want.norm()).item())
-    return {"error": max(errors), "peak_alive": step.peak_alive, "left": len(step.sharded)}
+        segments += gradient_segments(step)
+    sites = [
+        SiteModule(
+            site=site["site"],
+            generator=modules[site["site"]].function(),
+            read=modules[site["site"]].read,
+            shapes={tuple(port): tuple(shape) for port, shape in site["shapes"]},
+        )
+        for site in arm["sites"]
+    ]
+    counts = inspect(lambda: run_step(sites, segments))
+    expected = unsharded_gradients(MODEL, [one for each in data for one in each], seed=1)
+    errors = [
+        relative_error(parameter.grad, shard(name, expected[name], place, ranks))
+        for name, parameter in step.pieces.parameters.items()
+    ]
+    return {"error": max(errors), "peak_bytes": counts.peak_activation_bytes}
 
 
 def main(folder: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,13 @@ from torch.nn import functional
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torchdist.bench_driver import load_module
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.training import arm
 from overlayccl_core.training.driver import SiteModule, run_step
-from tests.training.tiny_model import WIDTH, TinyStep, data, full_parameters, shard, unsharded_gradients
+from overlayccl_core.training.models import llama
+from overlayccl_core.training.tensor_parallel import TensorParallelStep
+from overlayccl_core.training.worker import relative_error
+from tests.emit.tiny_model import WIDTH, data, full_parameters, shard, unsharded_gradients
+from tests.training.step_worker import MODEL, tokens
 
 Found = dict[str, Any]
 
@@ -47,22 +53,24 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
 
 
 def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Found:
-    """The same model through forward() of both sites and the step driver."""
+    """A step of the project's own training through forward() of both sites and the step driver."""
     module = load_module(path, path.stem)
-    inputs, targets = data(microbatches, 1)
-    step = TinyStep(layers, inputs[0], targets[0], rank.index, rank.ranks)
+    model = replace(MODEL, layers=layers // 2)  # a block is two sublayers
+    [data] = tokens(microbatches, 1)
+    step = TensorParallelStep(
+        llama.Pieces(model, llama.full_parameters(model, seed=1), rank.index, rank.ranks), data
+    )
     sites = []
     for site, case in (("entry", enter), ("exit", leave)):
         connected = module.connect(case)
         shapes = {port: spec.shape for port, spec in connected.entry.outputs["forward"].items()}
         sites.append(SiteModule(site=site, generator=connected.forward(), read=module.Read, shapes=shapes))
     run_step(sites, list(step.segments()))
-    wanted = unsharded_gradients(layers, microbatches, 1)
-    errors = []
-    for layer, block in enumerate(step.blocks):
-        for name, x in block.parameters.items():
-            want = shard(name, wanted[layer][name], rank.index, rank.ranks)
-            errors.append(((x.grad - want).norm() / want.norm()).item())
+    wanted = arm.unsharded_gradients(model, data, seed=1)
+    errors = [
+        relative_error(x.grad, llama.shard(name, wanted[name], rank.index, rank.ranks))
+        for name, x in step.pieces.parameters.items()
+    ]
     return {"error": max(errors)}
 
 
@@ -104,17 +112,18 @@ def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Found:
 
 
 def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -> Found:
-    """A call while a receive of the script's own is in flight: rank 0 posts it before, rank 1 sends after."""
+    """A call while a receive of the script's own is in flight: rank 0 posts it before, the last sends after."""
     module = load_module(path, path.stem)
     module.found = lambda device: {"library": library, "torch": torch.__version__}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         connected = module.connect(case)
     mine = torch.zeros(count)
-    pending = dist.irecv(mine, src=1, tag=tag) if rank.index == 0 else None
+    last = rank.ranks - 1  # who sends rank 0 the ring's first part
+    pending = dist.irecv(mine, src=last, tag=tag) if rank.index == 0 else None
     x = torch.arange(rank.ranks).repeat_interleave(count) + 10.0 * rank.index
     (y,) = connected.group(0)([x.view(connected.entry.inputs["forward"]["send",].shape)])
-    if rank.index == 1:
+    if rank.index == last:
         dist.send(torch.full((count,), 777.0), dst=0, tag=tag)
     if pending is not None:
         pending.wait()

@@ -14,7 +14,7 @@ from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from tests.emit.deployed_modules import entry, tried, write
 from tests.emit.test_deployed import WAVEFRONT
-from tests.training.tiny_model import SHAPE
+from tests.emit.tiny_model import SHAPE
 
 pytestmark = pytest.mark.ranks
 RANKS = 4

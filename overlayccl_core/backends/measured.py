@@ -6,6 +6,8 @@ from typing import Any
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.program import Program
 
+FOREIGN_CPU_LIMIT = 0.10  # of a launch: more of the CPU than that, taken by others, disturbs it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSettings:
@@ -29,7 +31,7 @@ class TimingSettings:
     cold_rounds: int = 1
     program_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
-    foreign_cpu_limit: float = 0.10
+    foreign_cpu_limit: float = FOREIGN_CPU_LIMIT
     repeat_disturbed: bool = True
     seed: int = 0
 

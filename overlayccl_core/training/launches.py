@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.backends.machine_lock import machine_lock
+from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.partial import KEY_DIGITS
 from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.models import Model
@@ -32,7 +33,6 @@ from overlayccl_core.training.plan import (
 )
 
 WORKER = "overlayccl_core.training.worker"
-FOREIGN_CPU_LIMIT = 0.10
 STEP_TIMEOUT_S = 120.0
 COUNTS = ("matmuls", "matmul_digest", "collectives", "stamps", "peak_activation_bytes")
 Row = dict[str, Any]
@@ -147,7 +147,10 @@ def _launch(training: Training, folder: Path, number: int, progress: Progress) -
 def rows_of(
     plan: TrainingPlan, found: Sequence[Sequence[Found]], foreign_cpu_share: float, fingerprint: str
 ) -> list[Row]:
-    """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end."""
+    """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end.
+
+    The ranks' clocks are one: a launch is on one host (`backends.torchdist.launch`).
+    """
     rows = []
     for entries in zip(*found, strict=True):
         first = entries[0]

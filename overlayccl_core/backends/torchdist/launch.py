@@ -3,6 +3,9 @@
 A launch is a folder: the worker module finds its work there and writes its results there. Status of the ranks
 is shared memory (status.bin), their output goes to launch.log, the traceback of a rank that raises to
 rank-<r>.error. torchrun chooses a free port by itself.
+
+All ranks are on this host, whatever nodes a deployment names: status is shared memory, and the ranks' monotonic
+clocks are compared with each other.
 """
 
 import os

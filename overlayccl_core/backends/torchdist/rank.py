@@ -37,7 +37,10 @@ class Rank:
         return [float(x) for x in tensor.tolist()]
 
     def meet(self) -> None:
-        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
+        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins.
+
+        The ranks' clocks are one: a launch is on one host.
+        """
         instant = torch.tensor([time.monotonic_ns() + LEAD_NS], device=self.device)
         dist.all_reduce(instant, op=dist.ReduceOp.MAX)
         left_ns = int(instant.item()) - time.monotonic_ns()

@@ -1,6 +1,6 @@
 """What a run deploys and what it is worth, in at most 100 columns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -9,6 +9,10 @@ from rich.table import Table
 
 from overlayccl_core.arms import BASELINES, ArmName
 from overlayccl_core.cli.render import plain_table, times
+from overlayccl_core.models import label
+from overlayccl_core.report.arms import Run
+from overlayccl_core.report.blocks import columns_ratio
+from overlayccl_core.statistics import Ratio
 
 Row = Mapping[str, Any]
 Roles = Mapping[tuple[str, str, str], str]
@@ -17,24 +21,25 @@ CASE_WIDTH, NAME_WIDTH = 28, 22
 LEGEND = (
     "x developer, x best other arm: how many times as fast, with 95% intervals (below 1: slower); in a training "
     "step where a model has the Case (of several the least; a step is of all of its sites together, so their rows "
-    "share one ratio), else in the bench. The best other arm is the fastest "
-    "that needs no search: single_graph, hand_bundled, or the framework's own. = ARM: this is that arm's own "
-    "Program, so what differs between the two is noise."
+    "share one ratio), else in the bench. The best other arm is that which needs no search (single_graph, "
+    "hand_bundled, or the framework's own) and over which least is gained; one that is faster beyond noise stands "
+    "before any that only may be. = ARM: this is that arm's own Program, so what differs between the two is noise."
 )
 
 
-def deployed_parts(choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame) -> Iterator[RenderableType]:
-    """A table for each Problem; where torch's own arm is faster; why, where it is not the first finalist.
+def deployed_parts(
+    choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame, runs: Sequence[Run] = ()
+) -> Iterator[RenderableType]:
+    """A table for each Problem; which other arms are faster; why, where it is not the first finalist.
 
-    summary: says which candidates are what people write.
+    summary: says which candidates are what people write. runs: of the models that were trained.
     """
     known = summary.filter(pl.col("chosen") & pl.col("role").is_in(BASELINES))
     roles = {(r["case"], r["direction"], r["candidate"]): r["role"] for r in known.iter_rows(named=True)}
     for problem, choice in choices.items():
         yield _table(problem, choice, roles)
         for row in choice.iter_rows(named=True):
-            if row["step_gain"] is not None and row["step_gain"] < 1 and not _itself(row, roles):
-                yield f"{_place(row)}: {_slower(row)}"
+            yield from (f"{_place(row)}: {said}" for said in _slower(row, roles, runs))
         for row in choice.iter_rows(named=True):
             if row["arm"] != ArmName.FINALIST_1:
                 yield f"{_place(row)}: {row['reason']}"
@@ -53,9 +58,29 @@ def _itself(row: Row, roles: Roles) -> bool:
     return role is not None and role == str(row["best_other"])
 
 
-def _slower(row: Row) -> str:
-    said = f"{row['best_other']} was faster: what is deployed is {_ratio(row, 'step_gain')} as fast"
-    return said if row["step_gain_high"] < 1 else f"{said}, an interval that holds 1"
+def _slower(row: Row, roles: Roles, runs: Sequence[Run]) -> Iterator[str]:
+    """Over which arms what is deployed loses: the best other, and all of the framework's that are beyond noise."""
+    models = (row["trained_in"] or "").split(", ")
+    faster = [
+        (f"{name} was faster in {label(run.model, run.microbatches)}", ratio)
+        for run in runs
+        if label(run.model, run.microbatches) in models
+        for name, ratio in run.faster_frameworks(row["arm"])
+    ]
+    gain = columns_ratio(row["step_gain"], row["step_gain_low"], row["step_gain_high"])
+    said = f"{row['best_other']} was faster"
+    known = any(other.startswith(f"{said} in ") for other, _ in faster) or _itself(row, roles)
+    if gain is not None and gain.value < 1 and not known:
+        faster.insert(0, (said, gain))
+    for other, ratio in faster:
+        yield f"{other}: what is deployed is {_times(ratio)} as fast, {_noise(ratio)}"
+
+
+def _noise(slower: Ratio) -> str:
+    """What the interval of a ratio below 1 says."""
+    if not slower.not_slower:
+        return "slower beyond noise"
+    return "an interval that holds 1" if slower.high >= 1 else "an interval that ends within 2% of 1"
 
 
 def _table(problem: str, choice: pl.DataFrame, roles: Roles) -> Table:
@@ -83,3 +108,7 @@ def _table(problem: str, choice: pl.DataFrame, roles: Roles) -> Table:
 
 def _ratio(row: Row, name: str) -> str:
     return times(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
+def _times(ratio: Ratio) -> str:
+    return times(ratio.value, ratio.low, ratio.high)

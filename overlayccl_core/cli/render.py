@@ -21,8 +21,9 @@ NOTHING = "-"
 LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
 CASES_LEGEND = (
     "Times are of one pass: all exchanges of the Case once. predicted: with the range of 8 true times of 10 "
-    "(10-90%). measured, x developer: with their 95% intervals. repeat error: how far two measurements of the same "
-    "thing differ. *: hand_bundled, the obvious change."
+    "(10-90%). measured, x developer: with their 95% intervals; the first is a trimmed mean over rounds, the "
+    "second the ratio of the medians of paired rounds, so not quite the quotient of two times. repeat error: how "
+    "far two measurements of the same thing differ. *: hand_bundled, the obvious change."
 )
 
 
@@ -98,7 +99,8 @@ def disturbed_text(what: str) -> str:
 FIDELITY_LEGEND = (
     "error: median of |predicted - measured| / measured; repeat: the same of even against odd rounds. order: rank "
     "correlation (Spearman). pairs: of those whose times can be told apart, predicted in the right order. regret: "
-    "the model's first choice above the fastest measured; ~: not to be told apart from it."
+    "the model's first choice above the fastest measured, both of what is not lossy; ~: not to be told apart from "
+    "it."
 )
 
 

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     for part in (
         *machine_parts(summary, fidelity, where.table(PROBES, "probes")),
         *shortfalls(tree),
-        *deployed_parts(choices, summary),
+        *deployed_parts(choices, summary, tree.runs),
         *spent_text(tree),
     ):
         screen.print(part, highlight=False)

@@ -28,7 +28,8 @@ class Fidelity:
 
     pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
     predicted in the right order. top1_regret: the measured time of the model's first choice over that of the
-    fastest, less 1; within_noise: their paired ratio cannot be told from 1. repeat_*: even against odd rounds.
+    fastest it could have chosen, less 1; within_noise: their paired ratio cannot be told from 1. repeat_*: even
+    against odd rounds.
     residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
@@ -39,8 +40,8 @@ class Fidelity:
     median_rel_error: float
     pair_accuracy: float | None
     pairs: int
-    top1_regret: float
-    top1_within_noise: bool
+    top1_regret: float | None
+    top1_within_noise: bool | None
     repeat_spearman: float | None
     repeat_rel_error: float
     residual_low: float
@@ -51,10 +52,12 @@ class Fidelity:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-def fidelity(scored: Sequence[Scored], *, first: int | None = None) -> Fidelity:
+def fidelity(
+    scored: Sequence[Scored], *, first: tuple[Sequence[float], Sequence[float]] | None = None
+) -> Fidelity:
     """The figures of some Programs timed in one batch. ValueError without any, or for fewer than 2 rounds.
 
-    first: the model's first choice among them; None: the one with the lowest price.
+    first: samples of the model's first choice, of the fastest that it could have chosen; None: it has none.
     """
     if not scored:
         raise ValueError("fidelity needs at least one measured Program that has a price (got none)")
@@ -67,7 +70,7 @@ def fidelity(scored: Sequence[Scored], *, first: int | None = None) -> Fidelity:
     errors = np.array([e.standard_error for e in estimates])
     predicted = np.array([s.predicted_us for s in scored])
     accuracy, pairs = pair_accuracy(measured, errors, predicted)
-    regret, within = top1(scored, measured, int(np.argmin(predicted)) if first is None else first)
+    regret, within = top1(*first) if first else (None, None)
     even, odd = np.array([statistics.halves(s.samples_us) for s in scored]).T
     low, high = np.quantile(measured / predicted, [0.10, 0.90])
     return Fidelity(
@@ -98,16 +101,14 @@ def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[
     return float(right[apart].mean()), int(apart.sum())
 
 
-def top1(scored: Sequence[Scored], measured: Floats, chosen: int) -> tuple[float, bool]:
-    """(regret of the chosen Program, whether the 95% interval of its paired ratio to the fastest holds 1).
+def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool]:
+    """(regret of a Program, whether the 95% interval of its paired ratio to the fastest holds 1).
 
-    scored: timed in the same rounds; measured: their times, us.
+    mine, fastest: samples of the same rounds.
     """
-    best = int(np.argmin(measured))
-    mine, fastest = scored[chosen].samples_us, scored[best].samples_us
     both = min(len(mine), len(fastest))  # rounds that a cut-off batch has of both
     ratio = statistics.paired_ratio([(mine[:both], fastest[:both])])
-    return float(measured[chosen] / measured[best] - 1), ratio.low <= 1
+    return statistics.estimate(mine).value / statistics.estimate(fastest).value - 1, ratio.low <= 1
 
 
 def _order(correlation: Any, a: Floats, b: Floats) -> float | None:

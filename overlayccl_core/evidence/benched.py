@@ -1,13 +1,13 @@
 """What the bench says of every candidate of a shortlist: time, floor, verdict, speed-up, regret."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from overlayccl_core.arms import ArmName
 from overlayccl_core.deployments.floor import Floor, floor_from_probes
-from overlayccl_core.evidence.predictions import Place, at, places
+from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.verdict import Verdict
@@ -89,6 +89,20 @@ def ranked(found: Iterable[Benched], *, lossy: bool) -> list[Benched]:
     """Those that pass the bench gate, fastest first; `lossy` ones, if wanted at all, behind all others."""
     passed = [one for one in found if one.verdict.passed and (lossy or not one.lossy)]
     return sorted(passed, key=lambda one: (one.lossy, one.us, one.candidate))
+
+
+def model_choice(
+    place: Place, found: Iterable[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
+) -> Benched | None:
+    """What the model alone would deploy of those that pass the gate and are not lossy; None without a price."""
+    priced = [
+        (predicted[key], one)
+        for one in ranked(found, lossy=False)
+        if (key := (*place, one.program.digest)) in predicted
+    ]
+    if not priced:
+        return None
+    return priced[first_choice([(prediction, one.program) for prediction, one in priced])][1]
 
 
 def regret(one: Benched, found: Sequence[Benched]) -> float | None:

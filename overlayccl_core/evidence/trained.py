@@ -8,7 +8,7 @@ import polars as pl
 
 from overlayccl_core.arms import FINALISTS, ArmName, is_framework
 from overlayccl_core.gates.numerics import NumericsClass
-from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, judge, passes
+from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, faster_frameworks, judge, passes
 from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.models import label
 from overlayccl_core.program.kinds import Kind
@@ -34,12 +34,16 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """An arm in one model. speedup: over the developer's arm; gain: over best_other, which needs no search."""
+    """An arm in one model. speedup: over the developer's arm; gain: over best_other, which needs no search.
+
+    faster_frameworks: (arm, its step over this one's) of the framework's own that are faster beyond noise.
+    """
 
     verdicts: tuple[Verdict, ...]
     speedup: Ratio | None = None
     gain: Ratio | None = None
     best_other: str | None = None
+    faster_frameworks: tuple[tuple[str, Ratio], ...] = ()
 
 
 def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
@@ -86,6 +90,7 @@ def outcomes(
         return Outcomes(verdicts=(trial,))
     others = [one for name, one in arms.items() if name != arm and name not in FINALISTS]
     best = best_other(trial.arm, others)
+    faster = faster_frameworks((one.arm, trial.arm.speedup_over(one)) for one in others)
     others = [one for one in others if not is_framework(one.arm)]
     for name in FINALISTS:
         if name != arm and name in arms:
@@ -97,6 +102,7 @@ def outcomes(
         speedup=trial.arm.speedup_over(trial.developer),
         gain=best[1] if best else None,
         best_other=best[0] if best else None,
+        faster_frameworks=faster,
     )
 
 

@@ -4,11 +4,12 @@ The proof says that Programs are right; this gate does not rely on it. A strateg
 its sums or skips a layer's backward gives wrong gradients and other losses, whatever a proof said.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from overlayccl_core.arms import is_framework
 from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
@@ -76,14 +77,31 @@ def passes(verdicts: Sequence[Verdict]) -> bool:
 
 
 def best_other(arm: ArmEvidence, others: Sequence[ArmEvidence]) -> tuple[str, Ratio] | None:
-    """(name of the fastest other arm, its step over this arm's); None if none was timed beside it."""
+    """(name, its step over this arm's) of the other arm that is first by `gained`; None if none was timed."""
     timed = [(one.arm, ratio) for one in others if (ratio := arm.speedup_over(one))]
-    return min(timed, key=lambda found: found[1].value, default=None)
+    return min(timed, key=lambda found: gained(found[1]), default=None)
 
 
-def band(developer: ArmEvidence) -> float | None:
-    """Interquartile range of the developer's final loss over seeds; None for fewer than 2 seeds."""
-    final = [losses[-1] for losses in developer.losses.values() if losses]
+def gained(ratio: Ratio) -> tuple[bool, float]:
+    """Orders other arms by what an arm gains over them, the least first.
+
+    One that is faster beyond noise stands before all that only may be, though their medians be lower.
+    """
+    return ratio.not_slower, ratio.value
+
+
+def faster_frameworks(beside: Iterable[tuple[str, Ratio | None]]) -> tuple[tuple[str, Ratio], ...]:
+    """Of (name of an arm, its step over the one in question), the framework's own that are faster beyond noise.
+
+    Those come first over which least is gained.
+    """
+    faster = ((name, r) for name, r in beside if r is not None and is_framework(name) and not r.not_slower)
+    return tuple(sorted(faster, key=lambda found: gained(found[1])))
+
+
+def band(developer: Mapping[int, Losses]) -> float | None:
+    """Interquartile range of the developer's final loss over seeds (seed -> losses); None for fewer than 2."""
+    final = [losses[-1] for losses in developer.values() if losses]
     if len(final) < 2:
         return None
     low, high = np.percentile(final, BAND_QUARTILES)
@@ -135,7 +153,7 @@ def _losses(trained: Trained) -> Verdict:
     if trained.numerics is not NumericsClass.LOSSY and not early <= EARLY_BOUND:
         message = f"by step {EARLY_STEP} its loss is {early:.2g} (relative) away from the developer's"
         return _fails(Reason.OTHER_LOSSES, f"{message}, {EARLY_BOUND:.0e} is allowed", **found)
-    width = band(trained.developer) if long else None
+    width = band(trained.developer.losses) if long else None
     if width is None:
         return _without_band(trained, found, long=bool(long))
     final = float(np.max([abs(mine[-1] - theirs[-1]) for mine, theirs in pairs]))

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.arms import BASELINES, FINALISTS, ArmName, framework_bucket, is_framework
+from overlayccl_core.gates.training import faster_frameworks, gained
 from overlayccl_core.statistics import Ratio, common_launches, paired_ratio, ratio_over_launches
 
 Launches = Mapping[tuple[int, int], tuple[float, ...]]
@@ -94,14 +95,20 @@ class Run:
     def best_other(self) -> Arm | None:
         """The arm over which the chosen one gains least: no finalist, nor what runs the chosen one's Programs.
 
-        As in `choice`; the fastest one where nothing was chosen.
+        In the order of the training gate; the fastest one where nothing was chosen.
         """
         mine = {self.chosen, self.twin_of(self.chosen)}
         found = [a for a in self.rivals if a.name not in mine and a.name not in FINALISTS]
         chosen = self.arms.get(self.chosen) if self.chosen else None
         if chosen is None:
             return min(found, key=lambda arm: _value(arm.us), default=None)
-        return min(found, key=lambda arm: _value(chosen.speedup_over(arm)), default=None)
+        beside = [(gained(ratio), arm) for arm in found if (ratio := chosen.speedup_over(arm))]
+        return min(beside, key=lambda one: one[0], default=(None, None))[1]
+
+    def faster_frameworks(self, name: str) -> tuple[tuple[str, Ratio], ...]:
+        """(arm, its step over the named arm's) of the framework's own that are faster than it beyond noise."""
+        mine = self.arms.get(name)
+        return faster_frameworks((a.name, mine.speedup_over(a)) for a in self.rivals) if mine else ()
 
     def twin_of(self, name: str | None) -> str | None:
         """The plainest arm that people write whose Programs are this finalist's at all sites; None without one."""

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.arms import ArmName, is_framework
+from overlayccl_core.gates import training as gate
 from overlayccl_core.report.arms import Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named
@@ -38,9 +39,8 @@ class Losses:
 
     @property
     def band(self) -> float | None:
-        """Interquartile range of developer's last loss over seeds; None with fewer than 2."""
-        last = [losses[-1] for losses in self.arms.get(ArmName.DEVELOPER, {}).values()]
-        return float(np.subtract(*np.quantile(last, [0.75, 0.25]))) if len(last) > 1 else None
+        """Spread of developer's last loss over seeds, as the training gate takes it."""
+        return gate.band(self.arms.get(ArmName.DEVELOPER, {}))
 
     def differences(self, arm: str) -> list[tuple[int, list[float]]]:
         """(seed, relative difference to developer's loss at each step) of the seeds that both ran."""

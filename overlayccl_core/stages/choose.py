@@ -12,10 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.arms import ORDER_OF_CHOICE, ArmName, at_case, is_framework
-from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked, regret
+from overlayccl_core.arms import ORDER_OF_CHOICE, ArmName, at_case
+from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, regret
 from overlayccl_core.evidence.deployment_files import module_and_record
-from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, predictions
+from overlayccl_core.evidence.predictions import Place, at, predictions
 from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, outcomes
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
@@ -149,10 +149,13 @@ class _Trial:
         chosen = decided.chosen
         listed = at(self.shortlist, place).filter(pl.col("candidate") == chosen.candidate).row(0, named=True)
         one = next(b for b in found if b.candidate == chosen.candidate)
-        price = self.predicted.get((*place, listed["program"]))
+        price, first = (
+            self.predicted.get((*place, listed["program"])),
+            model_choice(place, found, self.predicted),
+        )
         models = self.trained.get(place[0], ())
-        trained = [self.outcomes(model, chosen.arm) for model in models]
-        least = min((o for o in trained if o.speedup), key=_speed, default=Outcomes(verdicts=()))
+        trained = {model: self.outcomes(model, chosen.arm) for model in models}
+        least = min((o for o in trained.values() if o.speedup), key=_speed, default=Outcomes(verdicts=()))
         return {
             "case": place[0],
             "direction": place[1],
@@ -167,8 +170,8 @@ class _Trial:
             **ratio_columns("step_gain", least.gain),
             "best_other": least.best_other,
             "regret": regret(one, found),
-            "model_regret": _model_regret(place, found, self.predicted),
-            "reason": decided.reason + _framework_is_faster(least),
+            "model_regret": regret(first, found) if first else None,
+            "reason": decided.reason + "".join(_faster(*one) for one in trained.items()),
             "fingerprint": one.timed.fingerprint if one.timed else None,
         }
 
@@ -179,31 +182,19 @@ def ratio_columns(name: str, ratio: Any) -> Row:
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def _framework_is_faster(found: Outcomes) -> str:
-    """A clause where the framework's own arm beats what is deployed beyond noise: no module can be that."""
-    gain, other = found.gain, found.best_other or ""
-    if gain is None or gain.not_slower or not is_framework(other):
+def _faster(model: str, found: Outcomes) -> str:
+    """A clause where arms of the framework's own beat what is deployed beyond noise: no module can be them."""
+    if not found.faster_frameworks:
         return ""
-    return f"; {other} is faster still, {1 / gain.value:.2f} times as fast, and no module of ours can be that"
+    arms = ", ".join(
+        f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f}) times as fast as {arm}"
+        for arm, ratio in found.faster_frameworks
+    )
+    return f"; in {model} the framework is faster beyond noise, and no module of ours can be that: this is {arms}"
 
 
 def _speed(found: Outcomes) -> float:
     return found.speedup.value if found.speedup else 0.0
-
-
-def _model_regret(
-    place: Place, found: Sequence[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
-) -> float | None:
-    """The regret of the model's first choice among those that could be chosen."""
-    priced = [
-        (predicted[key], one)
-        for one in ranked(found, lossy=False)
-        if (key := (*place, one.program.digest)) in predicted
-    ]
-    if not priced:
-        return None
-    first = first_choice([(prediction, one.program) for prediction, one in priced])
-    return regret(priced[first][1], found)
 
 
 def _add_pairs(choices: Sequence[Row]) -> None:

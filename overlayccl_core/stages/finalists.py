@@ -13,8 +13,8 @@ import polars as pl
 
 from overlayccl_core.arms import BASELINES, FINALISTS
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
-from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked
-from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, predictions
+from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
+from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
@@ -91,7 +91,10 @@ def _row(
 def _fidelity(
     place: Place, found: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
 ) -> Fidelity | None:
-    """Over everything that was priced and measured and whose time can be true."""
+    """Over everything that was priced and measured and whose time can be true.
+
+    The first choice is among what is not lossy, as is what it is compared with.
+    """
     priced = [
         (predicted[key], one)
         for one in found
@@ -104,7 +107,10 @@ def _fidelity(
         for prediction, one in priced
         if one.timed
     ]
-    return fidelity(scored, first=first_choice([(prediction, one.program) for prediction, one in priced]))
+    first, best = model_choice(place, found, predicted), ranked(found, lossy=False)
+    if first is None or first.timed is None or best[0].timed is None:
+        return fidelity(scored)
+    return fidelity(scored, first=(first.timed.samples_us, best[0].timed.samples_us))
 
 
 def _said(place: Place, found: Sequence[Benched], best: Sequence[Benched]) -> str:
@@ -125,7 +131,10 @@ def _sentences(found: Sequence[Benched], best: Sequence[Benched]) -> Iterator[st
 
 def _fidelity_text(figures: Fidelity) -> str:
     noise = ", within noise" if figures.top1_within_noise else ""
-    return (
+    said = (
         f"{figures.n} Programs, median error {figures.median_rel_error:.1%} (repeat "
-        f"{figures.repeat_rel_error:.1%}), first choice {figures.top1_regret:.1%} above the best{noise}"
+        f"{figures.repeat_rel_error:.1%})"
     )
+    if figures.top1_regret is None:
+        return said
+    return f"{said}, first choice {figures.top1_regret:.1%} above the best{noise}"

@@ -66,8 +66,6 @@ def _heldout_row(result: Fit, heldout: list[tuple[Any, Measurement]], progress: 
         "problem": None,
         "case": None,
         "direction": None,
-        "top1_regret": None,
-        "top1_within_noise": None,
         "residual_low": result.theta.residual_low,
         "residual_high": result.theta.residual_high,
     }

@@ -44,7 +44,7 @@ CHOICE = Table(
             name="model_regret",
             dtype=pl.Float64(),
             nullable=True,
-            doc="the same of the one with the lowest price",
+            doc="the same of the model's first choice among those",
         ),
         Column(name="reason", dtype=pl.String(), doc="why this one, in a sentence"),
         FINGERPRINT_OR_NULL,

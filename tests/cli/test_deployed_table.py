@@ -7,6 +7,7 @@ import polars as pl
 from rich.console import Console
 
 from overlayccl_core.cli.deployed_table import deployed_parts
+from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.tables.choice import CHOICE
 
 STEP = {
@@ -16,14 +17,14 @@ STEP = {
 BENCH = {"speedup": 10.5, "speedup_low": 9.25, "speedup_high": 11.75}
 
 
-def shown(*rows: dict[str, Any], role: str = "found") -> str:
+def shown(*rows: dict[str, Any], role: str = "found", runs: tuple[Run, ...] = ()) -> str:
     fixed = {"case": "tp_mlp/n4-m8-l8-256KiB-f32", "direction": "forward", "arm": "finalist_1"}
     fixed |= {"candidate": "all_to_all_of_copies", "reason": "passes"}
     whole = [{**{c.name: None for c in CHOICE.columns}, **fixed, **row} for row in rows]
     console = Console(width=100, file=io.StringIO())
     roles = [{**{n: row[n] for n in ("case", "direction", "candidate")}, "role": role} for row in whole]
     summary = pl.DataFrame(roles).with_columns(chosen=True)
-    for part in deployed_parts({"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}, summary):
+    for part in deployed_parts({"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}, summary, runs):
         console.print(part, highlight=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -67,5 +68,35 @@ def test_a_faster_arm_of_the_framework_is_said_with_what_its_interval_says() -> 
         "ddp_25 was faster: what is deployed is 0.88 (0.80..1.05) as fast, an interval that holds 1" in text
     )
     text = " ".join(shown({**slower, "step_gain_high": 0.95}).split())
-    assert "was faster" in text and "holds 1" not in text
+    assert "ddp_25 was faster: what is deployed is 0.88 (0.80..0.95) as fast, slower beyond noise" in text
+    text = " ".join(shown({**slower, "step_gain_high": 0.99}).split())
+    assert "0.88 (0.80..0.99) as fast, an interval that ends within 2% of 1" in text
     assert "was faster" not in shown(STEP)
+
+
+def run_of(microbatches: int, **us: float) -> Run:
+    arms = {
+        name: Arm(name=name, timed={(0, 0): (t, t)}, quiet={}, collectives=None, peak_activation_bytes=None)
+        for name, t in us.items()
+    }
+    return Run(
+        model="nano", microbatches=microbatches, arms=arms, deployed=("finalist_1",), launches=1, disturbed=0
+    )
+
+
+def test_every_size_of_the_framework_that_is_faster_beyond_noise_is_told_once_with_its_model() -> None:
+    runs = (run_of(2, finalist_1=100, ddp_1=50, ddp_4=200, ddp_25=80), run_of(8, finalist_1=100, ddp_4=90))
+    row = {**STEP, "best_other": "ddp_25", "step_gain": 0.8, "step_gain_low": 0.8, "step_gain_high": 0.8}
+    text = " ".join(shown({**row, "trained_in": "nano m2, nano m8"}, runs=runs).split())
+    for said in (
+        "ddp_1 was faster in nano m2",
+        "ddp_25 was faster in nano m2",
+        "ddp_4 was faster in nano m8",
+    ):
+        assert text.count(said) == 1
+    assert text.count("was faster") == text.count("slower beyond noise") == 3
+    assert "is 0.50 (0.50..0.50) as fast" in text
+    assert (
+        shown({**row, "trained_in": "nano m8"}, runs=runs).count("was faster") == 2
+    )  # the best other, ddp_4
+    assert "was faster" not in shown({**STEP, "trained_in": "nano-dp m2"}, runs=runs)

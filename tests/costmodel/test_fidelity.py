@@ -14,7 +14,7 @@ def test_a_perfect_prediction_of_steady_times() -> None:
     found = fidelity(scored((10, [10.0] * 8), (20, [20.0] * 8), (40, [40.0] * 8)))
     assert (found.n, found.rounds, found.pairs) == (3, 8, 3)
     assert found.spearman == found.kendall == found.pair_accuracy == found.repeat_spearman == 1
-    assert found.median_rel_error == found.top1_regret == found.repeat_rel_error == 0
+    assert found.median_rel_error == found.repeat_rel_error == 0
     assert (found.residual_low, found.residual_high) == (1, 1)
 
 
@@ -38,19 +38,20 @@ def test_only_pairs_further_apart_than_two_standard_errors_count() -> None:
     assert pair_accuracy(measured, np.array([50.0, 50.0, 50.0]), predicted) == (None, 0)
 
 
-def test_regret_is_of_the_program_that_the_model_ranks_first() -> None:
-    two = scored((1, [12.0] * 4), (2, [10.0] * 4))
-    assert fidelity(two).top1_regret == pytest.approx(0.2)
-    assert fidelity(two, first=1).top1_regret == 0
+def test_regret_is_of_the_first_choice_over_the_fastest_and_nothing_without_a_choice() -> None:
+    slow, quick = [12.0] * 4, [10.0] * 4
+    two = scored((1, slow), (2, quick))
+    assert fidelity(two, first=(slow, quick)).top1_regret == pytest.approx(0.2)
+    found = fidelity(two, first=(quick, quick))
+    assert (found.top1_regret, found.top1_within_noise) == (0, True)
+    assert fidelity(two).top1_regret is fidelity(two).top1_within_noise is None
 
 
 def test_regret_is_within_noise_where_the_paired_ratio_holds_1_however_loud_the_rounds_are() -> None:
     loud = np.random.default_rng(0).lognormal(2.0, 0.5, 20)  # of both alike, as a busy machine is
-    always_slower = scored((1, list(1.1 * loud)), (2, list(loud)))
-    at_times = scored((1, list(loud[::-1] * 1.02)), (2, list(loud)))
-    for programs, within in ((always_slower, False), (at_times, True)):
-        measured = np.array([np.mean(one.samples_us) for one in programs])
-        regret, found = top1(programs, measured, 0)
+    always_slower, at_times = list(1.1 * loud), list(loud[::-1] * 1.02)
+    for mine, within in ((always_slower, False), (at_times, True)):
+        regret, found = top1(mine, list(loud))
         assert regret > 0 and found is within
 
 

@@ -5,8 +5,17 @@ from dataclasses import replace
 import pytest
 
 from overlayccl_core.gates.numerics import NumericsClass
-from overlayccl_core.gates.training import ArmEvidence, Trained, band, best_other, judge, passes
+from overlayccl_core.gates.training import (
+    ArmEvidence,
+    Trained,
+    band,
+    best_other,
+    faster_frameworks,
+    judge,
+    passes,
+)
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from overlayccl_core.statistics import Ratio
 from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
 
 CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES, Check.FASTER, Check.NOT_SLOWER)
@@ -107,7 +116,7 @@ class TestLosses:
         assert verdict.reason is Reason.OTHER_LOSSES and "by step 5" in verdict.message
 
     def test_reordered_must_end_inside_half_the_band_and_lossy_inside_the_band(self) -> None:
-        width = band(arm("developer", 1.0))
+        width = band(arm("developer", 1.0).losses)
         assert width == pytest.approx(0.03)  # seeds end 0.02 apart: quartiles of 0, 0.02, 0.04, 0.06
         final = {seed: (*curve(seed)[:-1], curve(seed)[-1] + 0.7 * width) for seed in SEEDS}
         assert verdict_of(Check.LOSSES, trial(NumericsClass.LOSSY, losses=final)).passed
@@ -151,6 +160,23 @@ class TestSpeed:
         assert verdict_of(Check.NOT_SLOWER, trial(steps_us=steps(1105.0))).passed
         verdict = verdict_of(Check.NOT_SLOWER, trial(steps_us=steps(1200.0)))
         assert verdict.reason is Reason.SLOWER and "hand_bundled" in verdict.message
+
+    def test_what_is_faster_beyond_noise_does_not_hide_behind_a_lower_median(self) -> None:
+        mine = steps(1000.0, noise=0)
+        loud = {k: tuple(0.9 * us for us in v) if k < 3 else v for k, v in mine.items()}  # 0.9 (0.9..1)
+        sure = {k: tuple(0.92 * us for us in v) for k, v in mine.items()}
+        others = [replace(arm(n, 1.0), steps_us=s) for n, s in (("ddp_4", loud), ("ddp_25", sure))]
+        me = replace(trial().arm, steps_us=mine)
+        for listed in (others, others[::-1]):
+            found = best_other(me, listed)
+            assert found is not None and found[0] == "ddp_25" and found[1].value == pytest.approx(0.92)
+        verdict = verdict_of(Check.NOT_SLOWER, replace(trial(steps_us=mine), others=tuple(others)))
+        assert verdict.reason is Reason.SLOWER and "ddp_25" in verdict.message
+
+    def test_all_faster_arms_of_the_framework_are_named_and_no_others(self) -> None:
+        far, near, noisy = (Ratio(value=v, low=v - 0.03, high=v + 0.03) for v in (0.7, 0.9, 0.96))
+        beside = [("ddp_1", noisy), ("ddp_4", near), ("hand_bundled", far), ("ddp_9", None), ("ddp_25", far)]
+        assert faster_frameworks(beside) == (("ddp_25", far), ("ddp_4", near))
 
     def test_ratios_hold_within_a_launch_only(self) -> None:
         slow_first = {k: us for k, us in steps(1000.0).items() if k == 4}

@@ -94,6 +94,18 @@ def test_an_arm_that_runs_the_chosen_programs_is_no_other_arm() -> None:
     assert other is not None and other.name == "developer"
 
 
+def test_the_best_other_arm_is_surely_faster_before_it_may_be_faster() -> None:
+    rows = [
+        *steps("finalist_1", [[100.0] * 4] * 5),
+        *steps("ddp_4", [[90.0] * 4] * 3 + [[104.0] * 4] * 2),
+        *steps("ddp_25", [[92.0] * 4] * 5),
+    ]
+    (run,) = runs_of(pl.DataFrame(rows, schema=STEPS.schema), chosen("finalist_1"))
+    assert run.best_other is run.arms["ddp_25"]
+    assert [name for name, _ in run.faster_frameworks("finalist_1")] == ["ddp_25"]
+    assert run.faster_frameworks("ddp_25") == run.faster_frameworks("developer") == ()
+
+
 def test_launches_in_which_an_arm_was_slower_are_counted() -> None:
     rows = [
         *steps("a", [[100.0, 110.0], [50.0, 60.0], [9.0]]),

@@ -119,7 +119,18 @@ def test_a_framework_that_is_faster_still_is_told_and_stops_no_module(flow: Simp
     assert arms(found) == {"finalist_1"}
     for row in found.choice:
         assert row["best_other"] == "ddp_25" and row["step_gain"] == pytest.approx(0.5, rel=0.02)
-        assert "; ddp_25 is faster still, 2.0" in row["reason"]
+        assert f"; in {MODEL} the framework is faster beyond noise" in row["reason"]
+        assert row["reason"].index("0.50 (0.") < row["reason"].index("times as fast as ddp_25")
+
+
+def test_every_faster_size_of_the_framework_is_told_in_every_model(flow: SimpleNamespace) -> None:
+    few = train_tables(flow.ready, flow.folder, speeds=SPEEDS | {"ddp_4": 800.0, "ddp_25": 500.0})
+    many = train_tables(flow.ready, flow.folder, microbatches=8, speeds=SPEEDS | {"ddp_1": 700.0})
+    steps, stamps = (pl.concat(pair) for pair in zip(few, many, strict=True))
+    for row in decide(flow, steps, stamps, models=("tiny m2", "tiny m8")).choice:
+        first, second = row["reason"].split("; in ")[1:]
+        assert first.startswith("tiny m2") and first.index("as ddp_25") < first.index("as ddp_4")
+        assert second.startswith("tiny m8") and "as ddp_1" in second and "ddp_4" not in second
 
 
 @pytest.mark.parametrize("framework_us", [1010.0, 1300.0], ids=["within noise", "slower"])
@@ -128,7 +139,7 @@ def test_a_framework_that_is_not_faster_beyond_noise_is_no_reason(
 ) -> None:
     found = chosen(flow, speeds=SPEEDS | {"ddp_25": framework_us})
     for row in found.choice:
-        assert row["best_other"] == "ddp_25" and "faster still" not in row["reason"]
+        assert row["best_other"] == "ddp_25" and "framework" not in row["reason"]
 
 
 def test_of_several_models_the_least_gain_is_told(flow: SimpleNamespace) -> None:

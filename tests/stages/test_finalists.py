@@ -76,6 +76,23 @@ def test_a_lossy_candidate_stands_behind_all_others_and_only_where_a_model_can_j
     assert "finalist_2" not in arms(flow, impossible)
 
 
+def test_the_models_first_choice_is_none_that_is_lossy_however_cheap(flow: SimpleNamespace) -> None:
+    lossy = pl.col("candidate" if "candidate" in flow.prices.columns else "strategy") == "bf16_on_the_wire"
+    cheap = flow.prices.with_columns(
+        pl.when(lossy).then(pl.col(name) / 100).otherwise(name).alias(name)
+        for name in ("predicted_us", "low_us", "high_us")
+    )
+    assert not cheap.equals(flow.prices)
+    quick = faster(flow.bench, {"bf16_on_the_wire": 0.3})
+    regrets = [
+        finalists.run(flow.shortlisted, bench, prices, flow.candidates, flow.probes, (), progress=quiet)[
+            "fidelity"
+        ][0]["top1_regret"]
+        for bench, prices in ((flow.bench, flow.prices), (quick, flow.prices), (quick, cheap))
+    ]
+    assert regrets[0] == regrets[1] == regrets[2]
+
+
 def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
     said: list[str] = []
     bench = faster(flow.bench, {"bf16_on_the_wire": 0.3})

@@ -35,15 +35,15 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
         {k: shard(k, x, rank.index, rank.ranks).clone().requires_grad_() for k, x in full.items()}
         for full in full_parameters(layers)
     ]
-    inputs, targets = data(microbatches, 1)
-    xs = list(inputs[0])
+    inputs, targets = data(microbatches)
+    xs = list(inputs)
     for layer, p in enumerate(blocks):
         hs = into.group(layer)([functional.rms_norm(x, (WIDTH,), p["norm"]) for x in xs])
         parts = [functional.linear(functional.silu(functional.linear(h, p["up"])), p["down"]) for h in hs]
         xs = [total.add_(x) for x, total in zip(xs, out.group(layer)(parts), strict=True)]  # in place is fine
-    losses = [(x - y).square().mean() / microbatches for x, y in zip(xs, targets[0], strict=True)]
+    losses = [(x - y).square().mean() / microbatches for x, y in zip(xs, targets, strict=True)]
     torch.stack(losses).sum().backward()
-    wanted = unsharded_gradients(layers, microbatches, 1)
+    wanted = unsharded_gradients(layers, microbatches)
     errors = []
     for layer, p in enumerate(blocks):
         for name, x in p.items():

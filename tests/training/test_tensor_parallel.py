@@ -1,5 +1,7 @@
 """A tensor-parallel step cut at its sums: two ranks' segments run side by side, without a library between them."""
 
+import gc
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -43,3 +45,27 @@ def test_the_shares_of_two_ranks_have_the_gradients_of_the_whole_and_no_partial_
         for name, parameter in step.pieces.parameters.items():
             torch.testing.assert_close(parameter.grad, shard(name, expected[name], rank, RANKS))
     assert all(part.equal(as_given) for part, as_given in seen)
+
+
+def test_a_step_holds_no_activation_of_a_microbatch_whose_backward_has_run() -> None:
+    model = replace(MODEL, layers=1)
+    tokens = [torch.zeros(1, 9, dtype=torch.int64) for _ in range(2)]
+    step = TensorParallelStep(Pieces(model, full_parameters(model, seed=0)), tokens)
+    segments = {segment.name: segment for segment in step.segments()}
+
+    def held() -> int:
+        shape = (1, 8, model.width)
+        return sum(type(one) is torch.Tensor and one.shape == shape for one in gc.get_objects())
+
+    def run(names: list[Name], total: Any = None) -> Any:
+        for name in names:  # over one rank the sum is what it gave
+            total = next(iter(segments[name].work(dict.fromkeys(segments[name].needs, total)).values()), None)
+        return total
+
+    before = held()
+    for m in range(len(tokens)):
+        total = run([("forward", m, 0), ("forward", m, 1), ("loss", m)])
+        assert held() > before
+        assert run([("backward", m, 1), ("backward", m, 0)], total) is None
+        del total
+        assert held() == before

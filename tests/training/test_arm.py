@@ -1,0 +1,75 @@
+"""An arm's step on one rank, its collectives replaced by what they give there; and when its backward is cut."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from overlayccl_core import catalog, models
+from overlayccl_core.backends.torchdist.bench_driver import load_module
+from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.problems import grad_ar
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
+from overlayccl_core.training.driver import SiteModule
+from overlayccl_core.training.plan import Arm
+
+MODEL = replace(models.load("nano-dp"), layers=1)
+TOKENS = list(torch.randint(256, (3, 1, 9), generator=torch.Generator().manual_seed(1)))
+
+
+class Read(SimpleNamespace):
+    """Asks for a gradient."""
+
+
+class OneRank:
+    """The mean over one rank: each gradient as it is."""
+
+    def __init__(self, overlap: bool, elements: list[int]) -> None:
+        self.overlap = overlap
+        self.elements = elements
+
+    def fresh(self) -> list[SiteModule]:
+        def module() -> Generator[Any, Any, None]:
+            for i in reversed(range(len(self.elements))):
+                gradient = yield Read(port=("gradient", i))
+                yield SimpleNamespace(port=("mean", i), value=gradient)
+
+        shapes = {("mean", i): (n,) for i, n in enumerate(self.elements)}
+        return [SiteModule(site="gradients", generator=module(), read=Read, shapes=shapes)]
+
+
+@pytest.mark.parametrize(("overlap", "merged"), [(False, False), (True, False), (True, True)])
+def test_an_arm_has_the_gradients_and_the_loss_of_all_its_microbatches_every_step(
+    overlap: bool, merged: bool
+) -> None:
+    expected = unsharded_gradients(MODEL, TOKENS, seed=3)
+    modules: Any = OneRank(overlap, [x.numel() for x in expected.values()])
+    arm = Arm(name="developer", microbatches=3, merged_batch=merged)
+    state = ArmState(arm, MODEL, modules, seed=3, rank=0, ranks=1)
+    with torch.no_grad():
+        loss = sum(float(state.pieces.whole(one)) for one in TOKENS) / 3
+    for _ in range(2):  # the second does not add to the first
+        assert state.gradients(TOKENS) == pytest.approx(loss, rel=1e-5)
+        for name, parameter in state.pieces.parameters.items():
+            torch.testing.assert_close(parameter.grad, expected[name])
+    losses = [state.step(TOKENS) for _ in range(3)]
+    assert losses[0] == pytest.approx(loss, rel=1e-5) and losses == sorted(losses, reverse=True)
+
+
+def test_the_backward_is_cut_into_blocks_for_a_module_that_starts_before_it_has_read_everything(
+    tmp_path: Path,
+) -> None:
+    case = grad_ar.case({"sizes": [4, 4], "overlap": True}, ranks=2, ranks_per_node=2)
+    overlap = {}
+    for name in ("developer", "flat"):
+        program = trace_source(catalog.library_source("grad_ar"), name, catalog.build(case))
+        (tmp_path / f"{name}.py").write_text(emit(program))
+        modules = Modules(Arm(name=name, microbatches=1), tmp_path, name, "cpu")
+        modules.modules["gradients"] = load_module(tmp_path / f"{name}.py", name)
+        overlap[name] = modules.overlap
+    assert overlap == {"developer": True, "flat": False}

@@ -58,7 +58,8 @@ def test_an_arm_has_the_gradients_and_the_loss_of_all_its_microbatches_every_ste
         for name, parameter in state.pieces.parameters.items():
             torch.testing.assert_close(parameter.grad, expected[name])
     losses = [state.step(TOKENS) for _ in range(3)]
-    assert losses[0] == pytest.approx(loss, rel=1e-5) and losses == sorted(losses, reverse=True)
+    assert losses[0] == pytest.approx(loss, rel=1e-5)
+    assert losses[0] > losses[1] > losses[2]
 
 
 def test_the_backward_is_cut_into_blocks_for_a_module_that_starts_before_it_has_read_everything(

@@ -10,7 +10,7 @@ from overlayccl_core.program.program import Program
 
 Place = tuple[str, str]
 """(case, direction)."""
-USUAL = 0.6745 / 1.2816  # the median of a normal distribution's |error| over its 80% quantile
+APART = 1.96 * 2**0.5 / 1.2816  # of normal errors: the 95% interval of a difference over half the 80% range
 COLUMNS = ("case", "direction", "program", "predicted_us", "low_us", "high_us")
 
 
@@ -40,12 +40,13 @@ def predictions(prices: pl.DataFrame, candidates: pl.DataFrame) -> dict[tuple[st
 def first_choice(priced: Sequence[tuple[Prediction, Program]]) -> int:
     """The Program that the model would deploy: of those that it cannot tell from the cheapest, the plainest.
 
-    Prices closer to each other than the model is usually wrong say nothing; fewer calls of the library do. How
-    wrong it usually is (the median) follows from the range of its predictions (10% to 90%) as for normal errors.
+    Told apart are prices further from each other than the 95% interval of their difference, as measured times
+    are; it follows from the range of the predictions (10% to 90%) as for normal errors. Of those that are closer,
+    fewer calls of the library say more than the price does.
     """
     cheapest = min((prediction for prediction, _ in priced), key=lambda prediction: prediction.us)
-    usual = (cheapest.high_us / cheapest.low_us) ** (USUAL / 2)
-    alike = [i for i, (prediction, _) in enumerate(priced) if prediction.us <= cheapest.us * usual]
+    apart = (cheapest.high_us / cheapest.low_us) ** (APART / 2)
+    alike = [i for i, (prediction, _) in enumerate(priced) if prediction.us <= cheapest.us * apart]
     return min(alike, key=lambda i: (len(priced[i][1].collectives), priced[i][0].us))
 
 

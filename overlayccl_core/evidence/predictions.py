@@ -6,11 +6,13 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.program import Program
 
 Place = tuple[str, str]
 """(case, direction)."""
 APART = 1.96 * 2**0.5 / 1.2816  # of normal errors: the 95% interval of a difference over half the 80% range
+PADDING = 1.01  # what zeros behind a buffer may add to its bytes
 COLUMNS = ("case", "direction", "program", "predicted_us", "low_us", "high_us")
 
 
@@ -42,12 +44,18 @@ def first_choice(priced: Sequence[tuple[Prediction, Program]]) -> int:
 
     Told apart are prices further from each other than the 95% interval of their difference, as measured times
     are; it follows from the range of the predictions (10% to 90%) as for normal errors. Of those that are closer,
-    fewer calls of the library say more than the price does.
+    fewer calls of the library that send no more bytes say more than the price does.
     """
-    cheapest = min((prediction for prediction, _ in priced), key=lambda prediction: prediction.us)
-    apart = (cheapest.high_us / cheapest.low_us) ** (APART / 2)
-    alike = [i for i, (prediction, _) in enumerate(priced) if prediction.us <= cheapest.us * apart]
-    return min(alike, key=lambda i: (len(priced[i][1].collectives), priced[i][0].us))
+    cheapest = min(range(len(priced)), key=lambda i: priced[i][0].us)
+    price = priced[cheapest][0]
+    most_us = price.us * (price.high_us / price.low_us) ** (APART / 2)
+    most_bytes = PADDING * _sent(priced[cheapest][1])
+    plain = [i for i, (p, program) in enumerate(priced) if p.us <= most_us and _sent(program) <= most_bytes]
+    return min(plain, key=lambda i: (len(priced[i][1].collectives), priced[i][0].us))
+
+
+def _sent(program: Program) -> float:
+    return sum(map(wire_bytes, program.collectives))
 
 
 def places(frame: pl.DataFrame) -> list[Place]:

@@ -27,6 +27,12 @@ def test_prices_that_the_model_cannot_tell_apart_are_ordered_by_calls() -> None:
     assert first_choice([(price(100, 1.01), many), (price(105, 1.01), few)]) == 0
 
 
+def test_fewer_calls_that_send_more_are_not_plainer() -> None:
+    scattered, copies = program("reduce_scatter_all_gather"), program("all_to_all_of_copies")
+    assert first_choice([(price(100, 1.2), scattered), (price(105, 1.2), copies)]) == 0
+    assert first_choice([(price(105, 1.2), scattered), (price(100, 1.2), copies)]) == 1
+
+
 def test_of_equally_plain_programs_the_cheaper_one_is_first() -> None:
     one = program("merged_over_microbatches")
     assert first_choice([(price(101, 1.2), one), (price(100, 1.2), one)]) == 1

@@ -48,7 +48,8 @@ def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int, 
 def visits(rounds: int, caps: Sequence[int | None], *, cold_rounds: int, seed: int) -> list[list[int]]:
     """The Programs of every round in the order of their visits; the cold rounds come first and hold all.
 
-    A Program with fewer rounds than there are is visited in rounds spread evenly over the batch.
+    A Program with fewer rounds than there are is visited in rounds spread evenly over the batch, from the first on:
+    a batch that ends a round early has had them all.
     """
     random = np.random.default_rng(seed)
     plan = []
@@ -65,4 +66,4 @@ def visits(rounds: int, caps: Sequence[int | None], *, cold_rounds: int, seed: i
 def _takes_part(index: int, rounds: int, cap: int | None) -> bool:
     if cap is None or cap >= rounds:
         return True
-    return (index + 1) * cap // rounds > index * cap // rounds
+    return index * cap % rounds < cap

@@ -47,4 +47,9 @@ def test_a_limited_program_is_visited_all_over_the_batch() -> None:
     plan = visits(20, [None, 5], cold_rounds=2, seed=0)
     with_it = [index - 2 for index, jobs in enumerate(plan) if 1 in jobs]
     assert with_it[:2] == [-2, -1]
-    assert with_it[2:] == [3, 7, 11, 15, 19]
+    assert with_it[2:] == [0, 4, 8, 12, 16]
+
+
+def test_a_batch_that_ends_a_round_early_has_visited_what_has_fewer_rounds_as_often_as_planned() -> None:
+    plan = visits(28, [9, None], cold_rounds=0, seed=0)
+    assert sum(0 in jobs for jobs in plan) == sum(0 in jobs for jobs in plan[:-1]) == 9

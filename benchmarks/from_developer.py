@@ -10,9 +10,10 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core import catalog, searches
+from overlayccl_core import catalog
+from overlayccl_core.configuration import searches
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.deployments.deployment import load
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.stages.search import Deployed, searched
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.pairs import RANKS, Pair, pairs
-from overlayccl_core import statistics
 from overlayccl_core.backends.timing import Job, TimingSettings, time_programs
 from overlayccl_core.backends.torchdist.run_once import Trial, run_once
-from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.measuring import statistics
 
 SECONDS = 90.0
 

@@ -11,39 +11,36 @@ PACKAGE = ROOT / "overlayccl_core"
 LONGEST = 400
 
 # A folder (or module) of the package -> what of the package it may import besides itself.
-EVERYBODY = {"loader", "arms", "named_files"}  # imported by whoever needs them
+EVERYBODY = {"loader"}  # imported by whoever needs it
 MAY_IMPORT = {
-    "tables": set[str](),
     "loader": set[str](),
-    "arms": set[str](),
-    "named_files": set[str](),
-    "settings": set[str](),
     "digest": set[str](),
-    "statistics": set[str](),
-    "measurements": {"statistics"},
+    "measuring": set[str](),
+    "tables": {"measuring"},
     "program": set[str](),
-    "catalog": {"program", "problems"},
     "problems": {"program"},
     "strategies": {"program"},
+    "catalog": {"program", "problems"},
+    "configuration": {"catalog", "program"},
     "deployments": {"program"},
+    "workloads": {"problems", "configuration"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
-    "models": set[str](),
-    "searches": set[str](),
-    "workloads": {"problems", "models"},
-    "configured_cases": {"catalog", "deployments", "models", "program", "settings"},
-    "probes": {"program", "deployments"},
-    "costmodel": {"program", "deployments", "statistics"},
-    "gates": {"program", "problems", "deployments", "statistics"},
+    "probes": {"program", "configuration", "deployments"},
+    "costmodel": {"program", "deployments", "measuring"},
+    "gates": {"program", "problems", "deployments", "measuring"},
     "emit": {"program"},
-    "backends": {"program", "emit", "deployments", "tables", "workloads", "statistics"},
-    "training": {"program", "models", "workloads", "emit", "backends", "deployments", "statistics", "tables"},
+    "backends": {"program", "emit", "configuration", "deployments", "tables", "measuring"},
+    "training": {
+        *("program", "configuration", "workloads", "emit"),
+        *("backends", "deployments", "measuring", "tables"),
+    },
     "evidence": {
-        *("program", "models", "deployments", "statistics", "measurements", "gates", "tables"),
-        *("emit", "backends", "costmodel", "settings"),
+        *("program", "configuration", "deployments", "measuring", "gates", "tables"),
+        *("emit", "backends", "costmodel"),
     },
     "search": {
-        *("program", "catalog", "problems", "strategies", "deployments", "statistics"),
-        *("rewrites", "gates", "costmodel", "searches"),
+        *("program", "catalog", "problems", "strategies", "configuration", "deployments"),
+        *("rewrites", "gates", "costmodel", "measuring"),
     },
 }
 MAY_IMPORT["stages"] = set(MAY_IMPORT)

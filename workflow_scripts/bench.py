@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from overlayccl_core.backends.partial import forget
-from overlayccl_core.deployments.deployment import load
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import bench
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.shortlist import SHORTLIST

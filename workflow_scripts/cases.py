@@ -1,7 +1,7 @@
 """Write down the Cases of one Problem."""
 
-from overlayccl_core.deployments.deployment import load
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import cases
 from overlayccl_core.tables.cases import CASES
 from workflow_scripts.command import Command, run

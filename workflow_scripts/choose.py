@@ -2,7 +2,7 @@
 
 import json
 
-from overlayccl_core.deployments.deployment import load
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -1,6 +1,6 @@
 """Fit the cost model and judge it on Programs that it has not seen."""
 
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import fit
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog, loader
-from overlayccl_core.configured_cases import cases_of, cases_of_model
-from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.deployments.deployment import load as load_deployment
+from overlayccl_core.configuration.cases import cases_of, cases_of_model
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import load as load_deployment
+from overlayccl_core.configuration.models import label, sites_of
+from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.configuration.searches import load as load_search
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import digest
-from overlayccl_core.models import label, sites_of
-from overlayccl_core.models import load as load_model
 from overlayccl_core.program.case import Case
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
-from overlayccl_core.searches import load as load_search
-from overlayccl_core.settings import Settings
-from overlayccl_core.settings import load as load_settings
 
 DEPLOYMENTS = Path("config/deployments")
 

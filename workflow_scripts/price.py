@@ -1,6 +1,6 @@
 """Price every seed of one Problem."""
 
-from overlayccl_core.deployments.deployment import load
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import price
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.prices import PRICES

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from overlayccl_core.backends.partial import forget
-from overlayccl_core.deployments.deployment import load
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import probe
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probes import PROBES

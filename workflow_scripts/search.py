@@ -2,8 +2,8 @@
 
 from time import monotonic
 
-from overlayccl_core.deployments.deployment import load
-from overlayccl_core.searches import Search
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.stages import search
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES

@@ -1,6 +1,6 @@
 """Trace and prove every strategy of one Problem's library."""
 
-from overlayccl_core.deployments.deployment import load
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import seed
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES

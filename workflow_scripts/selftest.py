@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from overlayccl_core.deployments.deployment import load
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import selftest
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST

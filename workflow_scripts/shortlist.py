@@ -1,8 +1,8 @@
 """List what is timed of one Problem."""
 
 from overlayccl_core.backends.timing import backend_of
-from overlayccl_core.deployments.deployment import load
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.prices import PRICES

@@ -1,6 +1,6 @@
 """Put proof, price, measurement and choice side by side."""
 
-from overlayccl_core.deployments.deployment import load
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import summary
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from overlayccl_core import models
 from overlayccl_core.backends.partial import forget
-from overlayccl_core.deployments.deployment import load
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import train
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.stamps import STAMPS

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.capabilities import operation_name
-from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.program import nodes
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.fields import NUMPY_DTYPES, Real

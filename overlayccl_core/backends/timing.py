@@ -3,7 +3,7 @@
 Why so (the noise of repeated batches was measured): start-up is dear, so a launch times a whole batch; a
 call alone after a pause costs a fraction of one in a busy stream, and a training step is a busy stream, so a
 sample is several back-to-back calls; what disturbs a machine comes in bursts, so every round visits every
-Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.statistics`).
+Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.measuring.statistics`).
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.partial import KEY_DIGITS, LaunchStore, missing
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
 from overlayccl_core.backends.status import Phase, Status
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.program.program import Program
 
 __all__ = ["Backend", "Job", "Progress", "TimedProgram", "TimingSettings", "backend_of", "time_programs"]

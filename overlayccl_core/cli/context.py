@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import load as load_deployment
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.deployments.deployment import load as load_deployment
-from overlayccl_core.settings import Settings
-from overlayccl_core.settings import read as read_settings
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.sidecar import check_unchanged

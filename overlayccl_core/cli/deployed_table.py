@@ -7,12 +7,12 @@ import polars as pl
 from rich.console import RenderableType
 from rich.table import Table
 
-from overlayccl_core.arms import BASELINES, ArmName
 from overlayccl_core.cli.render import plain_table, times
-from overlayccl_core.models import label
+from overlayccl_core.configuration.models import label
+from overlayccl_core.measuring.arms import BASELINES, ArmName
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import Run
 from overlayccl_core.report.blocks import columns_ratio
-from overlayccl_core.statistics import Ratio
 
 Row = Mapping[str, Any]
 Roles = Mapping[tuple[str, str, str], str]

@@ -10,7 +10,7 @@ from rich.table import Table
 from overlayccl_core import catalog, loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
-from overlayccl_core.configured_cases import cases_of
+from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec, Problem

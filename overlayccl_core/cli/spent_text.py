@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from overlayccl_core.cli.render import NOTHING
-from overlayccl_core.models import label
+from overlayccl_core.configuration.models import label
 from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback, rounded
 from overlayccl_core.report.tree import Tree

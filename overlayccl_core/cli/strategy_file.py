@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overlayccl_core.cli.context import Context
-from overlayccl_core.configured_cases import case_of, cases_of
+from overlayccl_core.configuration.cases import case_of, cases_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.library import functions_of

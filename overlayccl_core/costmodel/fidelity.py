@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
-from overlayccl_core import statistics
+from overlayccl_core.measuring import statistics
 
 Floats = NDArray[np.float64]
 STANDARD_ERRORS = 2.0  # two Programs whose measured difference is larger can be told apart

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from overlayccl_core.emit import deployed_prelude, deployed_runtime
 from overlayccl_core.emit import torch_prelude as prelude
+from overlayccl_core.emit.port_groups import Part, PortGroup, port_groups, printed_parts
 from overlayccl_core.emit.torch_dialect import ModuleStore, generator_text
-from overlayccl_core.emit.waves import Part, PortGroup, port_groups, printed_parts
 from overlayccl_core.program.kinds import COLLECTIVES, Kind, Placement
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import Direction, PortSpec

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import path_of
 from overlayccl_core.tables.table import remake

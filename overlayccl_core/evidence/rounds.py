@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.settings import Bench, Probe, Train
+from overlayccl_core.configuration.settings import Bench, Probe, Train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.arms import FINALISTS, ArmName, is_framework
+from overlayccl_core.configuration.models import label
 from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, faster_frameworks, judge, passes
 from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
-from overlayccl_core.models import label
+from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.program import Program
-from overlayccl_core.statistics import Ratio
 
 Row = Mapping[str, Any]
 RIGHT = frozenset({Check.MATMULS, Check.GRADIENTS, Check.LOSSES})

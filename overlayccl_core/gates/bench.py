@@ -10,7 +10,7 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
-from overlayccl_core.statistics import Estimate
+from overlayccl_core.measuring.statistics import Estimate
 
 
 def check(estimate: Estimate | None, floor_us: float, checks: frozenset[Check] = ALL_CHECKS) -> Verdict:

@@ -6,10 +6,10 @@ Nothing is substituted silently: every contender gets a Verdict that says why it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from overlayccl_core.arms import FINALISTS, ArmName
 from overlayccl_core.gates.training import passes
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
-from overlayccl_core.statistics import Ratio
+from overlayccl_core.measuring.arms import FINALISTS, ArmName
+from overlayccl_core.measuring.statistics import Ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.arms import is_framework
 from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
@@ -21,7 +20,8 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
-from overlayccl_core.statistics import Ratio, ratio_over_launches
+from overlayccl_core.measuring.arms import is_framework
+from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
 
 GRADIENT_BOUND = 1e-5  # relative, of the worst parameter, in float32
 EARLY_STEP = 5  # up to here rounding has not been amplified yet

@@ -5,7 +5,7 @@ They are what a fitted model is judged by: some of one seed are fitted, those of
 
 import numpy as np
 
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import COLLECTIVES, DType

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.case import bytes_text

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from overlayccl_core.arms import BASELINES, FINALISTS, ArmName, framework_bucket, is_framework
 from overlayccl_core.gates.training import faster_frameworks, gained
-from overlayccl_core.statistics import Ratio, common_launches, paired_ratio, ratio_over_launches
+from overlayccl_core.measuring.arms import BASELINES, FINALISTS, ArmName, framework_bucket, is_framework
+from overlayccl_core.measuring.statistics import Ratio, common_launches, paired_ratio, ratio_over_launches
 
 Launches = Mapping[tuple[int, int], tuple[float, ...]]
 """(seed, launch) -> us of the steps, in order."""

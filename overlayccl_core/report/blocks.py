@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.charts import Figure
-from overlayccl_core.statistics import Ratio
 
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core import statistics
-from overlayccl_core.arms import ArmName
+from overlayccl_core.measuring import statistics
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,

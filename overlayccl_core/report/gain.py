@@ -5,13 +5,13 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.arms import ArmName
+from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import Block, Text, missing, ms, times
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
 from overlayccl_core.report.headline import twin_words
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.statistics import Ratio
 
 STEPS_BY_HAND: dict[str, str] = {
     ArmName.SINGLE_GRAPH: "schedule",

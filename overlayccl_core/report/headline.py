@@ -4,7 +4,8 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.arms import FINALISTS, ArmName, is_framework
+from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import (
     Arm,
     Run,
@@ -30,7 +31,6 @@ from overlayccl_core.report.blocks import (
 )
 from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.statistics import Ratio
 
 TRAIN = "Train with: snakemake --profile local all"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from overlayccl_core.arms import ArmName
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.tree import Phase, Tree

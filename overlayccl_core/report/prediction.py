@@ -8,10 +8,10 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from overlayccl_core import statistics
 from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Theta
-from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.measuring import statistics
+from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing, ms, percent
 from overlayccl_core.report.charts import Figure, Ink, figure, log_ticks, named

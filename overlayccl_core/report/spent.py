@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.arms import ArmName
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named

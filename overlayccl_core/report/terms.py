@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.tables.prices import TERMS_US
 
 Row = Mapping[str, Any]

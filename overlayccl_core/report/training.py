@@ -8,8 +8,8 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from overlayccl_core.arms import ArmName, is_framework
 from overlayccl_core.gates import training as gate
+from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.report.arms import Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named

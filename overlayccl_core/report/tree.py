@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.asked import settings_of
 from overlayccl_core.report.arms import Run, runs_of
-from overlayccl_core.settings import Settings
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
 from overlayccl_core.tables.stamps import STAMPS

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
@@ -18,7 +19,6 @@ from overlayccl_core.search import offline
 from overlayccl_core.search.candidate import Candidate, Sketch, SketchOutcome, Source, Stage
 from overlayccl_core.search.family import has_graphs, has_labels, may_overlap
 from overlayccl_core.search.judge import Judge
-from overlayccl_core.searches import Search
 
 Clock = Callable[[], float]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.archive import Stop
 from overlayccl_core.search.candidate import Source
 from overlayccl_core.search.loop import Found
-from overlayccl_core.searches import Search
 
 
 class Nothing(StrEnum):

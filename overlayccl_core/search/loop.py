@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.program import Program
 from overlayccl_core.search import offline
 from overlayccl_core.search.archive import Archive, Base, Clock, Stop, explore, try_all_labels
@@ -12,7 +13,6 @@ from overlayccl_core.search.candidate import Candidate, Sketch, Stage
 from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover
 from overlayccl_core.search.proxy import Replayed
-from overlayccl_core.searches import Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

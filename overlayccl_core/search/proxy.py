@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import Column, Features, features
 from overlayccl_core.costmodel.price import Price, price_features
 from overlayccl_core.costmodel.theta import Theta
@@ -17,7 +18,6 @@ from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.judge import Pricing
-from overlayccl_core.searches import Proxy
 
 _REACH = re.compile(r"\.(node|network)(\d+)\.")
 

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
-from overlayccl_core.settings import Settings
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")

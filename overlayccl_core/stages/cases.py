@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from overlayccl_core import catalog
-from overlayccl_core.configured_cases import cases_of
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.cases import cases_of
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
-from overlayccl_core.settings import Settings
 
 
 def run(

@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.arms import ORDER_OF_CHOICE, ArmName, at_case
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, regret
 from overlayccl_core.evidence.deployment_files import module_and_record
 from overlayccl_core.evidence.predictions import Place, at, predictions
@@ -22,6 +21,7 @@ from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.measuring.arms import ORDER_OF_CHOICE, ArmName, at_case
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint

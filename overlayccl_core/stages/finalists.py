@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.arms import BASELINES, FINALISTS
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
 from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
+from overlayccl_core.measuring.arms import BASELINES, FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]

@@ -5,9 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
-from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fingerprints import one_fingerprint

@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities, operation_name
-from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.payload import group_size, payload_bytes
-from overlayccl_core.settings import Settings
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]

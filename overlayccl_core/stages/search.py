@@ -11,9 +11,10 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates import equivalence, numerics
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
@@ -32,7 +33,6 @@ from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_se
 from overlayccl_core.search.judge import INFEASIBLE, Judge, Prover, pricing
 from overlayccl_core.search.loop import Found, Seeker
 from overlayccl_core.search.proxy import is_large, pricing_as
-from overlayccl_core.searches import Search
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]

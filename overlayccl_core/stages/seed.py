@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.gates import equivalence, legality, numerics
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program.case import Case

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.timing import backend_of
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 
 Rows = list[dict[str, Any]]
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.settings import Settings, Shortlist
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
 from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.program import Program
-from overlayccl_core.settings import Settings, Shortlist
 
 Row = dict[str, Any]
 Emit = Callable[[Program], str]

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions

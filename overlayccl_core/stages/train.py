@@ -8,17 +8,17 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.arms import FINALISTS, OF_A_CASE, ArmName, at_case, framework_arm
 from overlayccl_core.backends.timing import Backend, backend_of
-from overlayccl_core.configured_cases import cases_of_model
-from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.models import Model
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.measuring.arms import FINALISTS, OF_A_CASE, ArmName, at_case, framework_arm
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.settings import Settings
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, ArmSite, Purpose, StepSettings

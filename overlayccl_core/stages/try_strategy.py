@@ -8,13 +8,13 @@ from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.deployments.deployment import Deployment
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Reason, Verdict
-from overlayccl_core.measurements import Measurement, measurements
+from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import read_library

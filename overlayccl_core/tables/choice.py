@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from overlayccl_core.arms import OF_A_CASE
+from overlayccl_core.measuring.arms import OF_A_CASE
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, ratio, us
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL

@@ -6,7 +6,7 @@ are paired by index.
 
 import polars as pl
 
-from overlayccl_core.arms import ArmName
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from overlayccl_core.backends.torchdist.bench_driver import load_module, shared_group
-from overlayccl_core.models import Model, Parallelism
+from overlayccl_core.configuration.models import Model, Parallelism
 from overlayccl_core.training.data_parallel import DataParallelStep
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.models.llama import Pieces, full_parameters

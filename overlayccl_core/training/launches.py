@@ -19,7 +19,7 @@ from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.partial import KEY_DIGITS
 from overlayccl_core.backends.torchdist.launch import Launch, launch
-from overlayccl_core.models import Model
+from overlayccl_core.configuration.models import Model
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
     MODULES,

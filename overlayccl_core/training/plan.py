@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.models import Model, from_json
+from overlayccl_core.configuration.models import Model, from_json
 
 PLAN_FILE = "plan.json"
 MODULES = "modules"

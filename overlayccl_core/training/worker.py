@@ -19,7 +19,7 @@ import torch.distributed as dist
 from overlayccl_core.backends.status import NO_JOB, Phase
 from overlayccl_core.backends.torchdist.bench_driver import make_usual_groups
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
-from overlayccl_core.models import Parallelism
+from overlayccl_core.configuration.models import Parallelism
 from overlayccl_core.training import text
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
 from overlayccl_core.training.inspection import count_calls, inspect, make_quiet

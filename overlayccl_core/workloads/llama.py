@@ -2,7 +2,7 @@
 
 from math import prod
 
-from overlayccl_core.models import Model, Parallelism, Site
+from overlayccl_core.configuration.models import Model, Parallelism, Site
 
 Shape = tuple[int, ...]
 

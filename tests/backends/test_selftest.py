@@ -9,7 +9,7 @@ import pytest
 
 from overlayccl_core.backends.torchdist import selftest as module
 from overlayccl_core.backends.torchdist.run_once import Observed, Trial
-from overlayccl_core.deployments.deployment import Tier
+from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.stages import selftest
 from overlayccl_core.tables import table
 from overlayccl_core.tables.capabilities import CAPABILITIES

@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from overlayccl_core.deployments.deployment import load
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import read
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.probes.structured import structured_probes
-from overlayccl_core.settings import read
 from overlayccl_core.stages import fit
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, features
-from overlayccl_core.deployments.deployment import Deployment, Tier
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import ProbeBuilder, Role
 from overlayccl_core.program import maps, nodes

@@ -21,8 +21,8 @@ from overlayccl_core.emit.deployed import (
     Stamp,
     deployed_module,
 )
+from overlayccl_core.emit.port_groups import port_groups, printed_parts
 from overlayccl_core.emit.torch_dialect import ModuleStore
-from overlayccl_core.emit.waves import port_groups, printed_parts
 from overlayccl_core.gates import numerics
 from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a

@@ -2,7 +2,7 @@
 
 from overlayccl_core.gates.bench import check
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason
-from overlayccl_core.statistics import Estimate
+from overlayccl_core.measuring.statistics import Estimate
 
 TIMED = Estimate(value=100.0, standard_error=1.0, rounds=12)
 

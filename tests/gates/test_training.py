@@ -15,7 +15,7 @@ from overlayccl_core.gates.training import (
     passes,
 )
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
-from overlayccl_core.statistics import Ratio
+from overlayccl_core.measuring.statistics import Ratio
 from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
 
 CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES, Check.FASTER, Check.NOT_SLOWER)

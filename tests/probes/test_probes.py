@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from overlayccl_core.deployments.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.probes.structured import structured_probes, subgroups

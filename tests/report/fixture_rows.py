@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.settings import Settings, read
+from overlayccl_core.configuration.settings import Settings, read
 from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.table import Table, write
 

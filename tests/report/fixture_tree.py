@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.costmodel.fidelity import Scored, fidelity
 from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Theta
-from overlayccl_core.deployments.deployment import load
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.probes.structured import structured_probes

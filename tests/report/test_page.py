@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report.arms import Arm
 from overlayccl_core.report.blocks import Block, Cards, Table, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
-from overlayccl_core.statistics import Ratio
 from tests.report.fixture_tree import write_tree
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.cli.spent_text import spent_text
-from overlayccl_core.deployments.deployment import Tier, load
+from overlayccl_core.configuration.deployment import Tier, load
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.report import deployed, spent

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from overlayccl_core import catalog, searches
+from overlayccl_core import catalog
+from overlayccl_core.configuration import searches
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.features import Column, Features, features
 from overlayccl_core.costmodel.price import Price
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
@@ -20,7 +22,6 @@ from overlayccl_core.search.archive import Base
 from overlayccl_core.search.candidate import Source
 from overlayccl_core.search.judge import Judge, Pricing, Prover
 from overlayccl_core.search.loop import Found, Seeker
-from overlayccl_core.searches import Search
 from overlayccl_core.stages.seed import seeds_of
 
 OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.archive import Archive, Stop, explore
 from overlayccl_core.search.candidate import Stage
 from overlayccl_core.search.judge import Judge
 from overlayccl_core.search.proxy import is_large, pricing_as, with_sizes
-from overlayccl_core.searches import Proxy
 from tests.search.costs import (
     OFFLINE,
     Cost,

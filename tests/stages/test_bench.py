@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.problems import uniform_a2a
-from overlayccl_core.settings import read
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.settings import Settings
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import choose, finalists, fit, price, probe, summary
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.stamps import STAMPS

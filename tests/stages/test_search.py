@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.features import Column, Term
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program import json_form
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.search.archive import Clock, Stop
 from overlayccl_core.search.ending import Nothing
-from overlayccl_core.searches import Search
 from overlayccl_core.stages.search import Deployed, searched
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -11,7 +11,7 @@ import torch
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
-from overlayccl_core.models import Model, Parallelism
+from overlayccl_core.configuration.models import Model, Parallelism
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.inspection import inspect

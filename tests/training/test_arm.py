@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from overlayccl_core import catalog, models
+from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.bench_driver import load_module
+from overlayccl_core.configuration import models
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.problems import grad_ar
 from overlayccl_core.program.tracing import trace_source

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from overlayccl_core import models
+from overlayccl_core.configuration import models
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.data_parallel import DataParallelStep
 from overlayccl_core.training.driver import SiteModule, run_step

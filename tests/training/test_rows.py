@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core import models
+from overlayccl_core.configuration import models
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, rows_of, train
 from overlayccl_core.training.plan import (

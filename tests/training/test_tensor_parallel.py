@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from overlayccl_core import models
+from overlayccl_core.configuration import models
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
 from overlayccl_core.training.segments import Name

@@ -98,7 +98,7 @@ ROWS = [
     Row(
         "a docstring",
         set(),
-        {f"{CORE}/settings.py": ('"""The configuration, typed', '"""Configuration, typed')},
+        {f"{CORE}/configuration/settings.py": ('"""The configuration, typed', '"""Configuration, typed')},
     ),
     Row(
         "seconds of the bench",

@@ -4,7 +4,7 @@ from math import prod
 
 import pytest
 
-from overlayccl_core import models
+from overlayccl_core.configuration import models
 from overlayccl_core.workloads.llama import parameter_sizes
 
 

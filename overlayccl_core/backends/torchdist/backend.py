@@ -15,7 +15,7 @@ from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.backends.torchdist.selftest import Selftest
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 

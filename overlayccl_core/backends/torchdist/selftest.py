@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core import statistics
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.partial import LaunchStore
 from overlayccl_core.backends.plan import LaunchPlan, planned_job
 from overlayccl_core.backends.primitives import INPUT, OUTPUT, Primitive, grouped, primitives
 from overlayccl_core.backends.torchdist.launch import LaunchError
 from overlayccl_core.backends.torchdist.run_once import Observed, Trial, run_once
-from overlayccl_core.deployments.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.measuring import statistics
 from overlayccl_core.program.groups import across_nodes, groups_of, world
 from overlayccl_core.program.kinds import DType, Kind
 

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch.nn import functional
 
-from overlayccl_core.models import Model
+from overlayccl_core.configuration.models import Model
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.workloads.llama import parameter_sizes
 

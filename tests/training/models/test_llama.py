@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from overlayccl_core import models
+from overlayccl_core.configuration import models
 from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
 
 MODEL = replace(models.load("nano"), layers=2)

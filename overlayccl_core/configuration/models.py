@@ -6,7 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from overlayccl_core import loader, named_files
+from overlayccl_core import loader
+from overlayccl_core.configuration import named_files
 
 FOLDER = Path("config/models")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from overlayccl_core.searches import Search, load
+from overlayccl_core.configuration.searches import Search, load
 
-FOLDER = Path(__file__).parents[1] / "config/searches"
+FOLDER = Path(__file__).parents[2] / "config/searches"
 
 
 def changed(folder: Path, **fields: object) -> None:

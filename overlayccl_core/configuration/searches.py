@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core import named_files
+from overlayccl_core.configuration import named_files
 
 FOLDER = Path("config/searches")
 

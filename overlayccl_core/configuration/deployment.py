@@ -7,7 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core import loader, named_files
+from overlayccl_core import loader
+from overlayccl_core.configuration import named_files
 
 DEFAULT_LIBRARY = "gloo"
 UNITS = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
@@ -101,4 +102,4 @@ def _tiers(ranks: int, ranks_per_node: int) -> tuple[Tier, ...]:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return json.loads(loader.data("deployments/deployment.schema.json"))  # type: ignore[no-any-return]
+    return json.loads(loader.data("configuration/deployment.schema.json"))  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ import yaml
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
-SCHEMA = Path(__file__).resolve().parents[1] / "config" / "config.schema.yaml"
+SCHEMA = Path(__file__).resolve().parents[2] / "config" / "config.schema.yaml"
 OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed")
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",

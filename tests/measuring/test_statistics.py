@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from overlayccl_core import statistics
+from overlayccl_core.measuring import statistics
 
 
 def test_trimmed_mean_ignores_a_quarter_at_each_end() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from overlayccl_core.settings import Settings, load, read
+from overlayccl_core.configuration.settings import Settings, load, read
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FILE = ROOT / "config" / "config.yaml"
 
 

@@ -1,6 +1,6 @@
 """From samples to speed-ups: which way round, and only of samples that are pairs."""
 
-from overlayccl_core.measurements import Measurement
+from overlayccl_core.measuring.measurements import Measurement
 
 
 def measured(**launches: tuple[float, ...]) -> Measurement:

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from overlayccl_core import catalog, loader, models
-from overlayccl_core.deployments.deployment import Deployment
-from overlayccl_core.models import Model
+from overlayccl_core import catalog, loader
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
-from overlayccl_core.settings import Settings
 
 _OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
 

@@ -1,6 +1,6 @@
 """Names of arms: their order of choice, the framework's own, and what stands at a Case with one finalist."""
 
-from overlayccl_core.arms import (
+from overlayccl_core.measuring.arms import (
     BASELINES,
     OF_A_CASE,
     ORDER_OF_CHOICE,

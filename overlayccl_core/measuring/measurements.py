@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from overlayccl_core import statistics
-from overlayccl_core.statistics import Estimate, Ratio
+from overlayccl_core.measuring import statistics
+from overlayccl_core.measuring.statistics import Estimate, Ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

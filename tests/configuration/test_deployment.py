@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.deployments.deployment import Tier, in_bytes, load
+from overlayccl_core.configuration.deployment import Tier, in_bytes, load
 
 GOOD = """
 backend: torchdist

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core import catalog, models, settings
-from overlayccl_core.configured_cases import cases_of, cases_of_model
-from overlayccl_core.deployments.deployment import Deployment, Tier
-from overlayccl_core.settings import Settings
+from overlayccl_core import catalog
+from overlayccl_core.configuration import models, settings
+from overlayccl_core.configuration.cases import cases_of, cases_of_model
+from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import cases
 from overlayccl_core.tables.cases import CASES
 

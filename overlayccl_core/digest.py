@@ -8,7 +8,8 @@ differently: moving to one reruns everything.)
 What the closure follows, read from the source without running it:
   imports of modules of ours, with the packages above them;
   "overlayccl_core.backends.torchdist.worker": a module's dotted name in a string, as it is run by `python -m`;
-  "deployment.schema.json": a data file's name in a string, beside the module or counted from the package.
+  "program.schema.json": a data file's name in a string, beside the module or counted from the package.
+A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is here.
 """
 
 import ast
@@ -16,6 +17,8 @@ import hashlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from overlayccl_core import loader
 
 PACKAGE = "overlayccl_core"
 SCRIPTS = "workflow_scripts"
@@ -27,17 +30,18 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def digest(script: str, *plugins: str, root: Path = ROOT) -> str:
     """16 hexadecimal digits for the code of `workflow_scripts/<script>.py` with some plug-ins.
 
-    plugins: files under overlayccl_core/ (`problems/tp_mlp.py`). ValueError if one is not there.
+    plugins: files under overlayccl_core/ (`problems/tp_mlp.py`), or of a folder that OVERLAYCCL_PLUGINS names.
+    ValueError if one is not there.
     """
     h = hashlib.sha256()
     for file in closure(script, *plugins, root=root):
-        h.update(f"{file.relative_to(root).as_posix()} {_identity(file, root)}\n".encode())
+        h.update(f"{_below(file, root).as_posix()} {_identity(file, root)}\n".encode())
     return h.hexdigest()[:16]
 
 
 def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
     """The files that `digest` hashes, sorted."""
-    todo = [root / SCRIPTS / f"{script}.py", *(root / PACKAGE / plugin for plugin in plugins)]
+    todo = [root / SCRIPTS / f"{script}.py", *(_plugin(plugin, root) for plugin in plugins)]
     for file in todo:
         if not file.is_file():
             raise ValueError(f"{file}: there is no such file to take a digest of")
@@ -48,6 +52,22 @@ def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
             seen.add(file)
             todo.extend(_follow(file, root))
     return tuple(sorted(seen))
+
+
+def _packages(root: Path) -> list[Path]:
+    """Folders laid out like the package: itself, then those of plug-ins."""
+    return [root / PACKAGE, *loader.roots()[1:]]
+
+
+def _plugin(plugin: str, root: Path) -> Path:
+    found = [folder / plugin for folder in _packages(root)]
+    return next((file for file in found if file.is_file()), found[0])
+
+
+def _below(file: Path, root: Path) -> Path:
+    """Where a file stands, whatever folder the repository and the plug-ins are in."""
+    home = next((folder for folder in _packages(root) if file.is_relative_to(folder)), None)
+    return Path(PACKAGE) / file.relative_to(home) if home else file.relative_to(root)
 
 
 def _follow(file: Path, root: Path) -> Iterator[Path]:
@@ -61,25 +81,29 @@ def _follow(file: Path, root: Path) -> Iterator[Path]:
             yield from _packages_above(found, root)
     for name in strings:
         if name.endswith(DATA_SUFFIXES):
-            yield from (p for p in (file.parent / name, root / PACKAGE / name) if p.is_file())
+            homes = [file.parent, *_packages(root)]
+            yield from (home / name for home in homes if (home / name).is_file())
 
 
 def _dotted(file: Path, root: Path) -> str:
     """`a/b/c.py` is `a.b.c` (and `a/b/__init__.py` is `a.b.__init__`: what is above it is `a.b`)."""
-    return ".".join(file.relative_to(root).with_suffix("").parts)
+    return ".".join(_below(file, root).with_suffix("").parts)
 
 
 def _packages_above(file: Path, root: Path) -> Iterator[Path]:
+    outermost = {root, *loader.roots()[1:]}
     for folder in file.parents:
-        if folder == root:
+        if folder in outermost:
             return
         if (folder / "__init__.py").is_file():
             yield folder / "__init__.py"
 
 
 def _module_files(name: str, root: Path) -> list[Path]:
-    base = root.joinpath(*name.split("."))
-    return [p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
+    first, *rest = name.split(".")
+    homes = _packages(root) if first == PACKAGE else [root / first]
+    bases = [home.joinpath(*rest) for home in homes]
+    return [p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
 
 
 def _identity(file: Path, root: Path) -> str:

@@ -1,10 +1,15 @@
 """Plug-ins by the name of their file: the only place that imports by a name computed at run time.
 
 A plug-in NAME of a folder is `folder/NAME.py`, or, where it needs several files, `folder/NAME/backend.py`.
+
+It is in this package, or in a folder of your own that is laid out like it: OVERLAYCCL_PLUGINS names such folders,
+with `:` between them. `~/plugins/backends/mine/backend.py` is then the backend `mine`, imported as
+`overlayccl_core.backends.mine.backend` like those that are here.
 """
 
 import difflib
 import importlib
+import os
 import re
 from pathlib import Path
 from types import ModuleType
@@ -12,18 +17,33 @@ from types import ModuleType
 PACKAGE = "overlayccl_core"
 ROOT = Path(__file__).resolve().parent
 MAIN_FILE = "backend.py"
+VARIABLE = "OVERLAYCCL_PLUGINS"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _handed_out: set[Path] = set()
 
 
+def roots() -> tuple[Path, ...]:
+    """The package, then the folders that OVERLAYCCL_PLUGINS names. ValueError for one that is not there."""
+    named = [Path(text) for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
+    for folder in named:
+        if not folder.is_dir():
+            raise ValueError(
+                f"{VARIABLE}: there is no folder {folder}: name folders laid out like {PACKAGE}/"
+            )
+    return (ROOT, *(folder.resolve() for folder in named))
+
+
 def names(folder: str) -> tuple[str, ...]:
     """The plug-ins of a folder, sorted."""
-    home = ROOT / folder
-    if not home.is_dir():
+    if not (ROOT / folder).is_dir():
         raise ValueError(f"there is no folder {PACKAGE}/{folder}")
-    if any(home.glob(f"*/{MAIN_FILE}")):
-        return tuple(sorted(path.parent.name for path in home.glob(f"*/{MAIN_FILE}")))
-    return tuple(sorted(path.stem for path in home.glob("*.py") if path.stem != "__init__"))
+    found = {name for root in roots() for name in _names_in(root / folder)}
+    return tuple(sorted(found))
+
+
+def _names_in(home: Path) -> set[str]:
+    several = {path.parent.name for path in home.glob(f"*/{MAIN_FILE}")}
+    return several or {path.stem for path in home.glob("*.py")} - {"__init__"}
 
 
 def path(folder: str, name: str) -> Path:
@@ -35,16 +55,31 @@ def path(folder: str, name: str) -> Path:
         raise ValueError(
             f"there is no {name!r} in {PACKAGE}/{folder}: {hint}There are: {', '.join(known) or 'none'}"
         )
-    alone = ROOT / folder / f"{name}.py"
-    return alone if alone.is_file() else ROOT / folder / name / MAIN_FILE
+    files = [root / folder / file for root in roots() for file in (f"{name}.py", f"{name}/{MAIN_FILE}")]
+    return next(file for file in files if file.is_file())
+
+
+def place(file: Path) -> tuple[Path, Path]:
+    """(root, path below it) of a plug-in's file."""
+    root = next(root for root in roots() if file.is_relative_to(root))
+    return root, file.relative_to(root)
 
 
 def load(folder: str, name: str) -> ModuleType:
     """The module of a plug-in. ValueError naming those there are."""
     file = path(folder, name)
     _handed_out.add(file)
-    dotted = file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-    return importlib.import_module(f"{PACKAGE}.{dotted}")
+    root, below = place(file)
+    if root != ROOT:
+        _join(folder, root)
+    return importlib.import_module(f"{PACKAGE}.{'.'.join(below.with_suffix('').parts)}")
+
+
+def _join(folder: str, root: Path) -> None:
+    """Let a folder of the package have modules in a folder of yours too."""
+    package = importlib.import_module(f"{PACKAGE}.{folder.replace('/', '.')}")
+    if str(root / folder) not in package.__path__:
+        package.__path__.append(str(root / folder))
 
 
 def source(folder: str, name: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import loader
+from overlayccl_core.digest import closure, digest
 
 
 def test_plug_ins_are_files_or_folders_with_a_backend() -> None:
@@ -52,3 +53,46 @@ def test_nothing_else_imports_a_module_of_the_package_by_a_computed_name() -> No
         for node in ast.walk(ast.parse(file.read_text())):
             name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
             assert name not in ("import_module", "__import__"), f"{file}:{getattr(node, 'lineno', 0)}"
+
+
+MINE = "from overlayccl_core.problems.odd.helper import NAME\n"
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own with the plug-in `odd` of several files."""
+    home = tmp_path / "problems" / "odd"
+    home.mkdir(parents=True)
+    (home / "__init__.py").touch()
+    (home / "backend.py").write_text(MINE)
+    (home / "helper.py").write_text('NAME = "odd"\n')
+    monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def test_a_plug_in_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
+    assert {"odd", "tp_mlp"} <= set(loader.names("problems"))
+    assert loader.load("problems", "odd").NAME == "odd"
+    assert loader.load("problems", "tp_mlp").NAME == "tp_mlp"
+    assert mine / "problems/odd/backend.py" in loader.handed_out()
+
+
+def test_a_folder_of_plug_ins_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(loader.VARIABLE, "/nowhere")
+    with pytest.raises(ValueError, match="OVERLAYCCL_PLUGINS: there is no folder /nowhere"):
+        loader.names("problems")
+
+
+def test_a_plug_in_of_ones_own_counts_in_a_digest_with_what_it_imports(mine: Path) -> None:
+    def now() -> str:
+        return digest("cases", "problems/odd/backend.py")
+
+    before = now()
+    assert mine / "problems/odd/helper.py" in closure("cases", "problems/odd/backend.py")
+    (mine / "problems/odd/helper.py").write_text('NAME = "even"\n')
+    assert now() != before
+    moved = mine.rename(mine.with_name("moved"))
+    (moved / "problems/odd/helper.py").write_text('NAME = "odd"\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(loader.VARIABLE, str(moved))
+        assert now() == before

@@ -167,4 +167,4 @@ def _check_backend(deployment: Deployment) -> None:
 
 
 def _file(folder: str, name: str) -> str:
-    return loader.path(folder, name).relative_to(loader.ROOT).as_posix()
+    return loader.place(loader.path(folder, name))[1].as_posix()

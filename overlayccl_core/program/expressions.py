@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from overlayccl_core.program.kinds import Kind, Rejected
-from overlayccl_core.program.runtime import (
+from overlayccl_core.program.recorder import IO, Value
+from overlayccl_core.program.scopes import (
     MAX_INTEGER,
     RUNS_PER_STEP,
     STEPS_PER_CALL,
@@ -20,7 +21,6 @@ from overlayccl_core.program.runtime import (
     sequence,
 )
 from overlayccl_core.program.source_check import OPERATIONS
-from overlayccl_core.program.tracer import IO, Value
 
 
 def expression(node: ast.expr) -> Compiled:

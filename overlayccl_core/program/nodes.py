@@ -72,7 +72,7 @@ class PermuteAttr:
 
 
 def _label_key(label: Label) -> tuple[str, str, str]:
-    return label.copy, label.issue.value, label.impl.value
+    return label.graph, label.issue.value, label.impl.value
 
 
 class Node:

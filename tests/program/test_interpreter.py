@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlayccl_core.program import restricted, runtime
+from overlayccl_core.program import interpreter, scopes
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.source_check import function_at
 from overlayccl_core.program.tracing import trace_source
@@ -20,7 +20,7 @@ def run(body: str, words: str = "all_reduce") -> object:
 
 def value_of(expression: str) -> object:
     """What the interpreter computes for an expression of the language."""
-    scope = restricted.load(f"def f(a):\n    return {expression}\n")
+    scope = interpreter.load(f"def f(a):\n    return {expression}\n")
     return scope.names["f"].call([0], {}, scope)
 
 
@@ -64,7 +64,7 @@ def test_integer_arithmetic_is_pythons(a: int, b: int, op: str) -> None:
 def test_local_functions_close_over_names_and_comprehensions_do_not_leak() -> None:
     inner = "    def g(c):\n        return b * c\n"
     source = f"def f(a):\n    b = 2\n{inner}    d = [g(i) for i in range(3)]\n    return d\n"
-    scope = restricted.load(source)
+    scope = interpreter.load(source)
     assert scope.names["f"].call([0], {}, scope) == [0, 2, 4]
     with pytest.raises(Rejected, match="unknown name 'i'"):
         value_of("[i for i in range(3)] + [i]")
@@ -179,8 +179,8 @@ def test_a_strategy_can_say_that_it_is_not_applicable() -> None:
 def test_fuel_is_spent_alike_on_every_run() -> None:
     spent = []
     for _ in range(2):
-        fuel = runtime.Fuel()
-        scope = restricted.load("def f(a):\n    return sum([i * i for i in range(100)])\n", fuel)
+        fuel = scopes.Fuel()
+        scope = interpreter.load("def f(a):\n    return sum([i * i for i in range(100)])\n", fuel)
         scope.names["f"].call([0], {}, scope)
         spent.append((fuel.steps, fuel.items))
-    assert spent[0] == spent[1] and spent[0][0] < runtime.MAX_STEPS
+    assert spent[0] == spent[1] and spent[0][0] < scopes.MAX_STEPS

@@ -12,7 +12,8 @@ from typing import Any
 from overlayccl_core.program import language
 from overlayccl_core.program.expressions import binary, expression, target
 from overlayccl_core.program.kinds import Rejected
-from overlayccl_core.program.runtime import (
+from overlayccl_core.program.recorder import IO
+from overlayccl_core.program.scopes import (
     BUILTINS,
     Compiled,
     Fuel,
@@ -23,7 +24,6 @@ from overlayccl_core.program.runtime import (
     iterable,
 )
 from overlayccl_core.program.source_check import check_tree
-from overlayccl_core.program.tracer import IO
 
 
 def load(source: str, fuel: Fuel | None = None) -> Scope:

@@ -27,6 +27,9 @@ class Value:
         """Element type, as `cast` takes it."""
         return self.node.dtype.value
 
+    def __bool__(self) -> bool:
+        raise Rejected("a value's elements are not known while a strategy is traced: ask `x is None`")
+
 
 class IO:
     """A strategy's only contact with its Problem. The order of its calls is the schedule."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist.run_once import Trial, run_once
 from overlayccl_core.emit.torch_dialect import emit
-from overlayccl_core.program.fields import NUMPY_DTYPES, Real
+from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import Port

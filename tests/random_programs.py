@@ -7,7 +7,7 @@ import numpy as np
 
 from overlayccl_core.program import language as lang
 from overlayccl_core.program import maps
-from overlayccl_core.program.fields import PRIME, Gain, Modular
+from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
 from overlayccl_core.program.groups import across_nodes, groups_of, within_nodes
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.meaning import evaluate
@@ -23,8 +23,8 @@ from overlayccl_core.program.nodes import (
 )
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import Program, Write
+from overlayccl_core.program.recorder import IO, Value, recording
 from overlayccl_core.program.schedule import schedule
-from overlayccl_core.program.tracer import IO, Value, tracing
 from tests.small_problems import exchange
 
 RANKS = 4
@@ -42,13 +42,13 @@ def random_program(seed: int, *, equal: bool = True) -> Program:
     shapes = {f"x{i}": (*_shape(random), *lanes) for i in range(3)}
     same = tuple(name for name in shapes if equal and random.random() < 0.25)
     problem = exchange(RANKS, shapes, {}, ranks_per_node=2, equal=same, seed=seed)
-    with tracing(problem) as tracer:
-        values = [IO(tracer).read(name) for name in shapes]
+    with recording(problem) as recorder:
+        values = [IO(recorder).read(name) for name in shapes]
         for _ in range(int(random.integers(3, 10))):
             made = _random_value(random, values, len(lanes))
             if made is not None and made.node.size <= LARGEST:
                 values.append(made)
-        events = tracer.events
+        events = recorder.events
     chosen = {("y0",): values[-1], ("y1",): values[int(random.integers(len(values)))]}
     whole = replace(
         problem,

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.capabilities import operation_name
 from overlayccl_core.program import nodes
+from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.fields import NUMPY_DTYPES, Real
 from overlayccl_core.program.groups import Groups, groups_of
 from overlayccl_core.program.kinds import DType, Kind, Placement, Reduction
 from overlayccl_core.program.meaning import evaluate

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.nodes import Node, Port, topological

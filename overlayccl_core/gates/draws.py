@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.gates.verdict import Check
-from overlayccl_core.program.fields import Array
+from overlayccl_core.program.arithmetics import Array
 from overlayccl_core.program.meaning import guard
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import Problem

@@ -29,8 +29,8 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
+from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
 from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
-from overlayccl_core.program.fields import PRIME, Gain, Modular
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
 from overlayccl_core.program.nodes import Outputs, Port, topological

@@ -10,7 +10,7 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
-from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.payload import group_size, payload_bytes
 from overlayccl_core.program.program import Program

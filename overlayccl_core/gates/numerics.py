@@ -14,8 +14,7 @@ import numpy as np
 
 from overlayccl_core.gates.draws import compared_ranks, drawn_inputs, with_invalid
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check
-from overlayccl_core.program.atoms import AtomPair, widened
-from overlayccl_core.program.fields import (
+from overlayccl_core.program.arithmetics import (
     MIXED,
     NUMPY_DTYPES,
     PRIME,
@@ -25,6 +24,7 @@ from overlayccl_core.program.fields import (
     Real,
     is_power_of_two,
 )
+from overlayccl_core.program.atoms import AtomPair, widened
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Node, Port, topological

@@ -76,7 +76,7 @@ class ProbeBuilder:
 
     @property
     def _label(self) -> Label:
-        return Label(copy=f"g{self._graph}") if self._graph else NO_LABEL
+        return Label(graph=f"g{self._graph}") if self._graph else NO_LABEL
 
     def finish(self, name: str, role: Role, **parameters: Any) -> Probe:
         """The probe; `parameters` (integers) tell Cases of one name apart."""

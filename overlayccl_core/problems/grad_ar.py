@@ -13,7 +13,7 @@ from overlayccl_core.program.entry import Entry
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce, scale
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
-from overlayccl_core.program.tracer import IO
+from overlayccl_core.program.recorder import IO
 
 NAME = "grad_ar"
 PROXY_TENSORS = 8

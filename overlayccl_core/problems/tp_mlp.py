@@ -18,7 +18,7 @@ from overlayccl_core.program.entry import Entry
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
-from overlayccl_core.program.tracer import IO
+from overlayccl_core.program.recorder import IO
 
 NAME = "tp_mlp"
 SITES = ("exit", "entry")

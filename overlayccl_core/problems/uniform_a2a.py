@@ -12,7 +12,7 @@ from overlayccl_core.program.entry import Entry
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_to_all
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
-from overlayccl_core.program.tracer import IO
+from overlayccl_core.program.recorder import IO
 
 NAME = "uniform_a2a"
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from overlayccl_core.program.kinds import Kind, Rejected
-from overlayccl_core.program.runtime import (
-    MAX_INTEGER,
+from overlayccl_core.program.operators import BINARY, UNARY, computed, kind_of, not_integers
+from overlayccl_core.program.recorder import IO, Value
+from overlayccl_core.program.scopes import (
     RUNS_PER_STEP,
     STEPS_PER_CALL,
     Builtin,
+    Code,
     Compiled,
     Function,
     Parameters,
@@ -19,8 +21,6 @@ from overlayccl_core.program.runtime import (
     iterable,
     sequence,
 )
-from overlayccl_core.program.source_check import OPERATIONS
-from overlayccl_core.program.tracer import IO, Value
 
 
 def expression(node: ast.expr) -> Compiled:
@@ -40,17 +40,16 @@ def expression(node: ast.expr) -> Compiled:
         case ast.BinOp():
             return binary(node.op, expression(node.left), expression(node.right), node)
         case ast.UnaryOp(op=ast.Not()):
-            operand = expression(node.operand)
+            operand = condition(node.operand)
             return lambda scope: not operand(scope)
         case ast.UnaryOp():
-            zero = expression(ast.copy_location(ast.Constant(0), node))
-            return binary(ast.Sub(), zero, expression(node.operand), node)
+            return _unary(node)
         case ast.BoolOp():
             return _boolean(node)
         case ast.Compare():
             return _compare(node)
         case ast.IfExp():
-            test, then, other = expression(node.test), expression(node.body), expression(node.orelse)
+            test, then, other = condition(node.test), expression(node.body), expression(node.orelse)
             return lambda scope: then(scope) if test(scope) else other(scope)
         case ast.Subscript():
             return _subscript(node)
@@ -59,8 +58,14 @@ def expression(node: ast.expr) -> Compiled:
             return _located(lambda scope: _attribute(base(scope), name), node)
         case _:
             assert isinstance(node, ast.Lambda)
-            names, body = [a.arg for a in node.args.args], expression(node.body)
-            return lambda scope: Function(names, body, scope, True)
+            code = Code.of(node, expression(node.body))
+            return lambda scope: Function(code, scope)
+
+
+def condition(node: ast.expr) -> Compiled:
+    """A checked expression as true or false; a value of the Program is neither."""
+    value = expression(node)
+    return _located(lambda scope: bool(value(scope)), node)
 
 
 def _located(run: Compiled, node: ast.expr | ast.stmt) -> Compiled:
@@ -84,32 +89,38 @@ def _attribute(base: Any, name: str) -> Any:
         return getattr(base, name)
     if isinstance(base, Value) and name in ("shape", "dtype"):
         return getattr(base, name)
-    raise Rejected(f"no attribute .{name} here: there are p.<name>, io.read, io.write, .shape and .dtype")
+    if isinstance(base, int) and name == "bit_length":
+        return base.bit_length
+    if isinstance(base, list) and name in ("append", "extend"):
+        raise Rejected(f"no .{name}: lists are joined, a += [x] or a comprehension")
+    raise Rejected(
+        f"no attribute .{name} of {kind_of(base)}: there are p.<name>, io.read, io.write, x.shape, x.dtype and"
+        " n.bit_length"
+    )
 
 
 def _comprehension(node: ast.ListComp | ast.GeneratorExp) -> Compiled:
     levels = [
-        (expression(g.iter), target(g.target), [expression(i) for i in g.ifs], g.iter)
-        for g in node.generators
+        (expression(g.iter), target(g.target), [condition(i) for i in g.ifs], g.iter) for g in node.generators
     ]
     element = expression(node.elt)
 
-    def collect(scope: Scope, level: int, found: list[Any]) -> None:
+    def collect(scope: Scope, level: int, made: list[Any]) -> None:
         items, bind, tests, where = levels[level]
         for item in iterable(items(scope), where):
             scope.fuel.spend()
             bind(scope, item)
             if all(test(scope) for test in tests):
                 if level + 1 < len(levels):
-                    collect(scope, level + 1, found)
+                    collect(scope, level + 1, made)
                 else:
                     scope.fuel.make(1)
-                    found.append(element(scope))
+                    made.append(element(scope))
 
     def run(scope: Scope) -> list[Any]:
-        found: list[Any] = []
-        collect(Scope(scope.fuel, scope, scope.depth), 0, found)
-        return found
+        made: list[Any] = []
+        collect(Scope(scope.fuel, scope, scope.nesting), 0, made)
+        return made
 
     return _located(run, node)
 
@@ -128,9 +139,9 @@ def _call(node: ast.Call) -> Compiled:
             scope.fuel.spend(STEPS_PER_CALL)
             return called.call(arguments, keywords, scope)
         if isinstance(called, Builtin):
-            return called.run(scope.fuel, *arguments, **keywords)
+            return called.run(scope, *arguments, **keywords)
         if not callable(called):
-            raise Rejected(f"{type(called).__name__} cannot be called")
+            raise Rejected(f"{kind_of(called)} cannot be called")
         for argument in (*arguments, *keywords.values()):
             scope.fuel.weigh(argument)
         result = called(*arguments, **keywords)
@@ -141,38 +152,34 @@ def _call(node: ast.Call) -> Compiled:
     return _located(run, node)
 
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
-
-
 def binary(op: ast.operator, left: Compiled, right: Compiled, node: ast.expr | ast.stmt) -> Compiled:
     """An operation on integers, or joining and repeating of sequences."""
-    apply, symbol = _ARITHMETIC[type(op)], OPERATIONS[type(op)]
+    sign = BINARY[type(op)]
 
     def run(scope: Scope) -> Any:
         scope.fuel.spend()
         a, b = left(scope), right(scope)
         if isinstance(a, int) and isinstance(b, int):
-            if symbol == "**" and (b < 0 or b * (abs(a).bit_length() - 1) >= 63):
-                raise Rejected(f"{a} ** {b}: integers must stay below 2^63")
-            found = apply(a, b)
-            if not -MAX_INTEGER < found < MAX_INTEGER:
-                raise Rejected(f"{symbol} gives {found.bit_length()} bits: integers must stay below 2^63")
-            return found
-        joins = symbol == "+" and type(a) is type(b) and isinstance(a, list | tuple | str)
-        repeats = symbol == "*" and isinstance(a, list | tuple | str) and isinstance(b, int)
+            return computed(sign, a, b)
+        joins = sign.symbol == "+" and type(a) is type(b) and isinstance(a, list | tuple | str)
+        repeats = sign.symbol == "*" and isinstance(a, list | tuple | str) and isinstance(b, int)
         if not joins and not repeats:
-            raise Rejected(
-                f"{type(a).__name__} {symbol} {type(b).__name__}: integers only (add() adds values)"
-            )
+            raise not_integers(sign.symbol, a, b)
         scope.fuel.make(len(a) + len(b) if joins else len(a) * max(b, 0))
-        return apply(a, b)
+        return sign.apply(a, b)
+
+    return _located(run, node)
+
+
+def _unary(node: ast.UnaryOp) -> Compiled:
+    sign, operand = UNARY[type(node.op)], expression(node.operand)
+
+    def run(scope: Scope) -> int:
+        scope.fuel.spend()
+        a = operand(scope)
+        if not isinstance(a, int):
+            raise not_integers(sign.symbol, a)
+        return computed(sign, 0, a)
 
     return _located(run, node)
 
@@ -181,14 +188,14 @@ def _boolean(node: ast.BoolOp) -> Compiled:
     parts, stop = [expression(v) for v in node.values], isinstance(node.op, ast.Or)
 
     def run(scope: Scope) -> Any:
-        found = None
+        last = None
         for part in parts:
-            found = part(scope)
-            if bool(found) is stop:
+            last = part(scope)
+            if bool(last) is stop:
                 break
-        return found
+        return last
 
-    return run
+    return _located(run, node)
 
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -205,17 +212,22 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
+_IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+
 def _compare(node: ast.Compare) -> Compiled:
     parts = [expression(e) for e in (node.left, *node.comparators)]
-    tests = [_COMPARE[type(op)] for op in node.ops]
+    tests = [(op, _COMPARE[type(op)]) for op in node.ops]
 
     def run(scope: Scope) -> bool:
         scope.fuel.spend()
         left = parts[0](scope)
-        for test, part in zip(tests, parts[1:], strict=True):
+        for (op, test), part in zip(tests, parts[1:], strict=True):
             right = part(scope)
             scope.fuel.weigh(left)
             scope.fuel.weigh(right)
+            if (isinstance(left, Value) or isinstance(right, Value)) and not isinstance(op, _IDENTITY):
+                raise Rejected("values are not known while a strategy is traced: compare their .shape")
             if not test(left, right):
                 return False
             left = right
@@ -230,9 +242,9 @@ def _subscript(node: ast.Subscript) -> Compiled:
         ends = [expression(e) if e else None for e in (node.slice.lower, node.slice.upper, node.slice.step)]
 
         def cut(scope: Scope) -> Any:
-            found = sequence(base(scope))[slice(*(e(scope) if e else None for e in ends))]
-            scope.fuel.make(len(found))
-            return found
+            part = sequence(base(scope))[slice(*(e(scope) if e else None for e in ends))]
+            scope.fuel.make(len(part))
+            return part
 
         return _located(cut, node)
     index = expression(node.slice)

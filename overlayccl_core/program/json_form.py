@@ -18,7 +18,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_json import problem_from_json, problem_to_json
 from overlayccl_core.program.program import BOUNDARY, Boundary, Event, Issue, Program, Read, Write
 
-VERSION = 1
+VERSION = 2
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
 _MEND = "write it again with the version of the package that reads it"
 
@@ -63,6 +63,9 @@ def from_json(data: Any) -> Program:
     Raises InvalidProgram, naming the place, if the data do not fit the schema, do not make a Program, or make
     one with other digests.
     """
+    version = data.get("version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version != VERSION:
+        raise InvalidProgram(f"Program JSON of version {version}, {VERSION} is read here: {_MEND}")
     problems = sorted(_validator().iter_errors(data), key=lambda e: [str(p) for p in e.absolute_path])
     if problems:
         where = "/".join(map(str, problems[0].absolute_path)) or "top level"
@@ -134,7 +137,7 @@ class _Writer:
 
 
 def _label_to_json(label: Label) -> dict[str, str]:
-    return {"copy": label.copy, "issue": label.issue.value, "impl": label.impl.value}
+    return {"graph": label.graph, "issue": label.issue.value, "impl": label.impl.value}
 
 
 def _event_to_json(event: Event, index: dict[Node, int]) -> list[Any]:
@@ -230,7 +233,7 @@ def _sources(fields: dict[str, Any], problem: Problem) -> list[int]:
 
 
 def _label_from_json(fields: dict[str, str]) -> Label:
-    return Label(copy=fields["copy"], issue=IssueOrder(fields["issue"]), impl=Impl(fields["impl"]))
+    return Label(graph=fields["graph"], issue=IssueOrder(fields["issue"]), impl=Impl(fields["impl"]))
 
 
 def _event_from_json(fields: list[Any], made: list[Node]) -> Event:

@@ -106,11 +106,11 @@ class Impl(StrEnum):
 class Label:
     """What distinguishes two collectives that compute the same.
 
-    `copy` is the graph that it was traced in (`g0`, `g1`, ...; empty: no boundary in the strategy).
-    Collectives that differ only here are different nodes; without it they are one.
+    `graph` is the compiled graph that it was traced in: empty before the strategy's first boundary, then `g1`,
+    `g2`, ... Collectives that differ only here are different nodes; without it they are one.
     """
 
-    copy: str = ""
+    graph: str = ""
     issue: IssueOrder = IssueOrder.AS_WRITTEN
     impl: Impl = Impl.NATIVE
 

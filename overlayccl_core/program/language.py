@@ -18,7 +18,7 @@ from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import Groups, groups_of, world
 from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
 from overlayccl_core.program.maps import Ints
-from overlayccl_core.program.tracer import Value, active, dtype_of
+from overlayccl_core.program.recorder import Value, active, dtype_of
 
 PerRank = int | Sequence[int]
 GroupList = Sequence[Sequence[int]]
@@ -227,8 +227,8 @@ def collective_permute(x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
         sources[b] = int(a)
     if len(sent) != len(pairs):
         raise Rejected("collective_permute: a rank sends twice")
-    tracer = active()
-    return Value(tracer.issue(nodes.make_permute(x.node, sources, tracer.label)), x.shape)
+    recorder = active()
+    return Value(recorder.issue(nodes.make_permute(x.node, sources, recorder.label)), x.shape)
 
 
 def boundary() -> None:
@@ -238,8 +238,8 @@ def boundary() -> None:
 
 # ------------------------------------------------------------------------------------------------- pieces
 def _issue(kind: Kind, x: Value, groups: Groups, reduction: Reduction = Reduction.SUM) -> nodes.Node:
-    tracer = active()
-    return tracer.issue(nodes.make_collective(kind, x.node, groups, tracer.label, reduction))
+    recorder = active()
+    return recorder.issue(nodes.make_collective(kind, x.node, groups, recorder.label, reduction))
 
 
 def _groups(groups: GroupList | None) -> Groups:

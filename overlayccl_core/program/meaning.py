@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.program.fields import Array, Field
+from overlayccl_core.program.arithmetics import Arithmetic, Array
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 
@@ -41,11 +41,11 @@ class Held:
 
 
 def evaluate(
-    outputs: Outputs, inputs: Mapping[Port, Array], field: Field, ranks: int
+    outputs: Outputs, inputs: Mapping[Port, Array], arithmetic: Arithmetic, ranks: int
 ) -> tuple[dict[Port, Held], int]:
     """(port -> what the ranks hold, largest bytes alive at once).
 
-    inputs: port -> [K, size] in the field's dtype, with K = ranks, or 1 if all hold the same. A value is
+    inputs: port -> [K, size] in the arithmetic's dtype, with K = ranks, or 1 if all hold the same. A value is
     freed after its last use. Raises TooLarge before a value of more than MAX_HELD_BYTES is allocated.
     """
     order = topological(outputs.values())
@@ -54,7 +54,7 @@ def evaluate(
     held: dict[Node, Held] = {}
     live = peak = 0
     for i, x in enumerate(order):
-        held[x] = _apply(x, [held[y] for y in x.operands], inputs, field, ranks)
+        held[x] = _apply(x, [held[y] for y in x.operands], inputs, arithmetic, ranks)
         live += held[x].data.nbytes
         peak = max(peak, live)
         for y in dict.fromkeys(x.operands):
@@ -76,7 +76,7 @@ def _apply(
     x: Node,
     operands: list[Held],
     inputs: Mapping[Port, Array],
-    field: Field,
+    arithmetic: Arithmetic,
     ranks: int,
 ) -> Held:
     match x.kind:
@@ -87,22 +87,22 @@ def _apply(
                 np.arange(ranks) if len(data) == ranks else np.zeros(ranks, np.int64),
             )
         case Kind.VIEW:
-            return _view(x, operands, field, ranks)
+            return _view(x, operands, arithmetic, ranks)
         case Kind.SCALE:
-            return Held(field.scale(operands[0].data, x), operands[0].row)
+            return Held(arithmetic.scale(operands[0].data, x), operands[0].row)
         case Kind.SUM:
-            return Held(field.add_blocks(operands[0].data, x), operands[0].row)
+            return Held(arithmetic.add_blocks(operands[0].data, x), operands[0].row)
         case Kind.CAST:
-            return Held(field.cast(operands[0].data, x), operands[0].row)
+            return Held(arithmetic.cast(operands[0].data, x), operands[0].row)
         case Kind.COLLECTIVE_PERMUTE:
             return _permute(x, operands[0])
         case _:
-            return _grouped(x, operands[0], field, ranks)
+            return _grouped(x, operands[0], arithmetic, ranks)
 
 
-def _view(x: Node, operands: list[Held], field: Field, ranks: int) -> Held:
+def _view(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> Held:
     if not operands:
-        return Held(np.zeros((1, x.size), field.dtype(x.dtype)), np.zeros(ranks, np.int64))
+        return Held(np.zeros((1, x.size), arithmetic.dtype(x.dtype)), np.zeros(ranks, np.int64))
     if x.map.rows == 1:
         row, holder = _combined([a.row for a in operands])
     else:
@@ -137,7 +137,7 @@ def _permute(x: Node, a: Held) -> Held:
     return Held(np.concatenate([a.data, zero]), np.where(source < 0, len(a.data), a.row[source]))
 
 
-def _grouped(x: Node, a: Held, field: Field, ranks: int) -> Held:
+def _grouped(x: Node, a: Held, arithmetic: Arithmetic, ranks: int) -> Held:
     """Groups whose members hold the same values are evaluated once."""
     groups = x.groups
     g = groups.size
@@ -153,11 +153,11 @@ def _grouped(x: Node, a: Held, field: Field, ranks: int) -> Held:
             return Held(blocks.reshape(len(members) * g, -1), each_rank)
         case Kind.REDUCE_SCATTER:
             return Held(
-                field.combine(a.data, members, x).reshape(len(members) * g, -1),
+                arithmetic.combine(a.data, members, x).reshape(len(members) * g, -1),
                 each_rank,
             )
         case _:
-            return Held(field.combine(a.data, members, x), of_rank)
+            return Held(arithmetic.combine(a.data, members, x), of_rank)
 
 
 def _distinct_rows(table: Indices) -> tuple[Indices, Indices]:

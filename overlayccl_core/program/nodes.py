@@ -24,7 +24,7 @@ from overlayccl_core.program import map_algebra
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import COLLECTIVES, NO_LABEL, DType, Kind, Label, Reduction, Rejected
 from overlayccl_core.program.maps import Map
-from overlayccl_core.program.view_form import normal_view
+from overlayccl_core.program.view_form import Laid, normal_view
 
 Port = tuple[str | int, ...]
 
@@ -72,7 +72,7 @@ class PermuteAttr:
 
 
 def _label_key(label: Label) -> tuple[str, str, str]:
-    return label.copy, label.issue.value, label.impl.value
+    return label.graph, label.issue.value, label.impl.value
 
 
 class Node:
@@ -174,7 +174,7 @@ def make_view(operands: Sequence[Node], map_: Map, dtype: DType = DType.FLOAT32)
     if len({x.dtype for x in operands}) > 1:
         raise Rejected(f"one layout of {sorted({x.dtype.value for x in operands})}: cast to one dtype first")
     dtype = operands[0].dtype if operands else dtype
-    operands, map_ = normal_view(list(operands), map_)
+    operands, map_ = _of_no_views(operands, map_)
     ratio, operands = _common_scale(operands)  # once more: what is not read was not scaled alike
     if ratio != 1:
         return make_scale(make_view(operands, map_), ratio)
@@ -268,6 +268,19 @@ def relabel(node: Node, operand: Node, label: Label) -> Node:
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return make_permute(operand, node.sources, label)
     return make_collective(node.kind, operand, node.groups, label, node.attr.reduction)
+
+
+def _of_no_views(operands: Sequence[Node], map_: Map) -> tuple[list[Node], Map]:
+    """The view as one of what its operands view, in order of use."""
+    below = [x.operands if x.kind is Kind.VIEW else (x,) for x in operands]
+    leaves = list(dict.fromkeys(leaf for viewed in below for leaf in viewed))
+    number = {leaf: i for i, leaf in enumerate(leaves)}
+    laid = [
+        Laid(tuple(number[leaf] for leaf in viewed), x.map if x.kind is Kind.VIEW else None)
+        for x, viewed in zip(operands, below, strict=True)
+    ]
+    used, normal = normal_view([leaf.size for leaf in leaves], laid, map_)
+    return [leaves[i] for i in used], normal
 
 
 def _common_scale(operands: Sequence[Node]) -> tuple[Fraction | int, Sequence[Node]]:

@@ -6,8 +6,7 @@ from overlayccl_core.program.kinds import IssueOrder, Kind
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem, Segment
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
-from overlayccl_core.program.readiness import readiness
-from overlayccl_core.program.segments import Depths
+from overlayccl_core.program.segments import Depths, readiness
 
 
 def schedule(problem: Problem, outputs: Outputs) -> Program:
@@ -101,9 +100,9 @@ def _with_reads_and_boundaries(events: Iterable[Issue | Write]) -> list[Event]:
     graph: str | None = None
     for event in events:
         if isinstance(event, Issue):
-            if graph is not None and event.node.label.copy != graph:
+            if graph is not None and event.node.label.graph != graph:
                 out.append(BOUNDARY)
-            graph = event.node.label.copy
+            graph = event.node.label.graph
         for x in topological([event.node], seen):
             seen.add(x)
             if x.kind is Kind.INPUT:

@@ -3,16 +3,19 @@
 A Segment runs when the outputs it needs are written and the segments before it have run; then its inputs exist.
 This partial order is the only source of legality: a Program is legal iff its events can be walked. The same
 order gives each collective a depth in time, counted through the segments: two collectives of equal depth can
-never wait for each other, so they may always be merged.
+never wait for each other, so they may always be merged. And it gives each node a readiness: how far the model has
+come when all that the node is made of exists, whatever the schedule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.problem import Problem, Segment, port_text
 from overlayccl_core.program.program import Event, Program, Read, Write
+
+FROM_THE_START = -1  # readiness of what no segment gives
 
 
 class IllegalOrder(Rejected):
@@ -124,3 +127,27 @@ class Depths:
         before = [self.node(self._outputs[p]) for p in s.needs] + [self.segment(n) for n in s.after]
         self._segment[name] = depth = max(before, default=0)
         return depth
+
+
+def readiness(problem: Problem, order: Iterable[Node]) -> dict[Node, int]:
+    """node -> place, among the Problem's segments, of the last one that gives an input below it.
+
+    order: nodes, operands first.
+    """
+    place = {s.name: i for i, s in enumerate(problem.segments)}
+    ready: dict[Node, int] = {}
+    for x in order:
+        if x.kind is Kind.INPUT:
+            giver = problem.giver(x.port)
+            ready[x] = FROM_THE_START if giver is None else place[giver.name]
+        else:
+            ready[x] = max((ready[y] for y in x.operands), default=FROM_THE_START)
+    return ready
+
+
+def by_readiness(program: Program, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes in the order in which the model gives what they are made of, then as the outputs come."""
+    order = topological(program.outputs.values())
+    ready = readiness(program.problem, order)
+    position = {x: i for i, x in enumerate(order)}
+    return sorted(nodes, key=lambda x: (ready[x], position[x]))

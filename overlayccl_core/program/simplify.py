@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
+from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.facts import equal_in_groups
-from overlayccl_core.program.fields import is_max
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import (

@@ -1,13 +1,15 @@
 """Which Python a strategy's source may contain: every syntax node is checked against an allow-list first."""
 
 import ast
+import re
 
 from overlayccl_core.program import language
-from overlayccl_core.program.advice import not_in_language
 from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.operators import BINARY, UNARY
 
 LANGUAGE_MODULE = "overlayccl_core.program.language"
 MAX_SOURCE_BYTES = 256 * 1024
+MAX_LEVELS = 100  # of syntax inside each other: whoever walks the tree recurses by them
 
 WORDS = frozenset(
     name
@@ -15,36 +17,19 @@ WORDS = frozenset(
     if callable(value) and getattr(value, "__module__", "") == LANGUAGE_MODULE and not name.startswith("_")
 )
 
-OPERATIONS: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-}
-
 _ALLOWED: frozenset[type[ast.AST]] = frozenset(
     {
         *(ast.Module, ast.ImportFrom, ast.alias, ast.FunctionDef, ast.arguments, ast.arg, ast.Lambda),
         *(ast.Assign, ast.AugAssign, ast.Expr, ast.Return, ast.For, ast.If, ast.Pass),
         *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp),
-        *(
-            ast.comprehension,
-            ast.Call,
-            ast.keyword,
-            ast.BinOp,
-            ast.UnaryOp,
-            ast.BoolOp,
-            ast.Compare,
-            ast.IfExp,
-        ),
-        *(ast.Subscript, ast.Slice, ast.Attribute, ast.USub, ast.Not, ast.And, ast.Or),
+        *(ast.comprehension, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare),
+        *(ast.IfExp, ast.Subscript, ast.Slice, ast.Attribute, ast.Not, ast.And, ast.Or),
         *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn),
-        *OPERATIONS,
+        *BINARY,
+        *UNARY,
     }
 )
-_LEAVES = frozenset({ast.Load, ast.Store, *OPERATIONS})  # without fields and rules of their own
+_LEAVES = frozenset({ast.Load, ast.Store, *BINARY, *UNARY})  # without fields and rules of their own
 
 
 def check_tree(source: str) -> ast.Module:
@@ -61,13 +46,21 @@ def check_tree(source: str) -> ast.Module:
         raise Rejected(f"does not parse: {error}").at(1) from None
     for statement in tree.body:
         _check_top(statement)
-    todo: list[tuple[ast.AST, int]] = [(tree, 1)]
+    todo: list[tuple[ast.AST, int, int]] = [(tree, 1, 0)]
     while todo:
-        node, line = todo.pop()
+        node, line, level = todo.pop()
         line = getattr(node, "lineno", line)
+        if level > MAX_LEVELS:
+            raise Rejected(f"more than {MAX_LEVELS} levels of syntax: give parts of it names").at(line)
         _check(node, line)
-        todo.extend((child, line) for child in _children(node) if type(child) not in _LEAVES)
+        todo.extend((child, line, level + 1) for child in _children(node) if type(child) not in _LEAVES)
     return tree
+
+
+def levels(node: ast.AST) -> int:
+    """Levels of syntax from a node of a checked tree down; a comprehension has one more for each loop."""
+    own = 1 + len(node.generators) if isinstance(node, ast.ListComp | ast.GeneratorExp) else 1
+    return own + max((levels(child) for child in _children(node) if type(child) not in _LEAVES), default=0)
 
 
 def function_at(source: str, line: int) -> str | None:
@@ -76,20 +69,20 @@ def function_at(source: str, line: int) -> str | None:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    found = (s for s in body if isinstance(s, ast.FunctionDef) and s.lineno <= line <= (s.end_lineno or 0))
-    return next((function.name for function in found), None)
+    around = (s for s in body if isinstance(s, ast.FunctionDef) and s.lineno <= line <= (s.end_lineno or 0))
+    return next((function.name for function in around), None)
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below; ast.iter_child_nodes, without its generators."""
-    found: list[ast.AST] = []
+    children: list[ast.AST] = []
     for name in node._fields:
         below = getattr(node, name, None)
         if isinstance(below, ast.AST):
-            found.append(below)
+            children.append(below)
         elif isinstance(below, list):
-            found.extend(child for child in below if isinstance(child, ast.AST))
-    return found
+            children.extend(child for child in below if isinstance(child, ast.AST))
+    return children
 
 
 def _check_top(statement: ast.stmt) -> None:
@@ -103,7 +96,7 @@ def _check_top(statement: ast.stmt) -> None:
                 raise Rejected(f"the language has no {unknown[0]!r}: it has {words}").at(statement.lineno)
         case ast.Assign(targets=[ast.Name(id="LIBRARY")], value=ast.Call(func=ast.Name(id="Library"))):
             return
-        case ast.Assign(targets=[ast.Name()], value=ast.Constant(value=int())):
+        case ast.Assign(targets=[ast.Name()], value=value) if _is_constant(value):
             return
         case ast.Import() | ast.ImportFrom():
             raise Rejected(f"the only import is: from {LANGUAGE_MODULE} import ...").at(statement.lineno)
@@ -111,6 +104,19 @@ def _check_top(statement: ast.stmt) -> None:
             raise Rejected(
                 "a file of strategies holds a docstring, one import, integer constants, functions and LIBRARY"
             ).at(statement.lineno)
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """True for arithmetic of integers that are written out: 25 * 2**20."""
+    match value:
+        case ast.Constant(value=int()):
+            return True
+        case ast.UnaryOp(operand=operand):
+            return _is_constant(operand)
+        case ast.BinOp(left=left, right=right):
+            return _is_constant(left) and _is_constant(right)
+        case _:
+            return False
 
 
 def _check(node: ast.AST, line: int) -> None:
@@ -149,7 +155,9 @@ def _check_rules(node: ast.AST, line: int) -> None:
         case ast.For() if node.orelse:
             raise Rejected("for ... else is not in the language").at(line)
         case ast.Assign(targets=targets) if not all(_is_target(t) for t in targets):
-            raise Rejected("only names (or tuples of names) can be assigned to").at(line)
+            raise Rejected(
+                "only names (or tuples of names) can be assigned to: build lists with + or a comprehension"
+            ).at(line)
         case ast.AugAssign(target=target) if not isinstance(target, ast.Name):
             raise Rejected("only names can be assigned to").at(line)
         case ast.For(target=target) | ast.comprehension(target=target) if not _is_target(target):
@@ -166,3 +174,44 @@ def _is_target(node: ast.expr) -> bool:
     if isinstance(node, ast.Tuple | ast.List):
         return all(_is_target(e) for e in node.elts)
     return isinstance(node, ast.Name)
+
+
+# What to write instead of Python that is not in the language: (construct, mend).
+_ADVICE: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Div: ("/", "use scale(x, 1, n), or // for integers"),
+    ast.MatMult: ("@", "a strategy moves and adds data, it does not multiply it"),
+    ast.UAdd: ("unary +", "leave it out"),
+    ast.While: ("while", "use for ... in range(...), which ends"),
+    ast.Break: ("break", "loop over fewer things, or use if"),
+    ast.Continue: ("continue", "use if"),
+    ast.Try: ("try", "say not_applicable('why') where a strategy has no meaning"),
+    ast.TryStar: ("try", "say not_applicable('why') where a strategy has no meaning"),
+    ast.Raise: ("raise", "say not_applicable('why') where a strategy has no meaning"),
+    ast.Assert: ("assert", "say not_applicable('why') where a strategy has no meaning"),
+    ast.Import: ("import inside a function", "import words of the language at the top of the file"),
+    ast.Dict: ("a dictionary", "use lists and tuples"),
+    ast.DictComp: ("a dictionary", "use lists and tuples"),
+    ast.Set: ("a set", "use lists and tuples"),
+    ast.SetComp: ("a set", "use lists and tuples"),
+    ast.Starred: ("* before a value", "write the items out, or add lists with +"),
+    ast.JoinedStr: ("an f-string", "write the text out: strategies print nothing"),
+    ast.With: ("with", "leave it out: a strategy opens nothing"),
+    ast.ClassDef: ("class", "use functions, lists and tuples"),
+    ast.Delete: ("del", "leave it out"),
+    ast.Global: ("global", "pass values as arguments and return them"),
+    ast.Nonlocal: ("nonlocal", "pass values as arguments and return them"),
+    ast.Yield: ("yield", "build a list and return it"),
+    ast.YieldFrom: ("yield", "build a list and return it"),
+    ast.NamedExpr: (":=", "assign in a line of its own"),
+    ast.AnnAssign: ("an annotated assignment", "assign without the type"),
+    ast.Match: ("match", "use if and elif"),
+}
+
+
+def not_in_language(kind: type[ast.AST]) -> str:
+    """One sentence about a construct that is refused, with the mend where there is one."""
+    if kind in _ADVICE:
+        construct, mend = _ADVICE[kind]
+        return f"{construct} is not in the language: {mend}"
+    construct = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower().replace("_", " ")
+    return f"this construct ({construct}) is not in the language: see docs/strategies.md"

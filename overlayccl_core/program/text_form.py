@@ -79,7 +79,7 @@ def _attributes(x: Node) -> Iterator[str]:
         if not x.groups.is_world:
             yield "groups " + _some([_ranks(g) for g in x.groups.members], 2)
     if x.label != NO_LABEL:
-        yield "graph " + (x.label.copy or "0") + (", early" if x.label.issue is IssueOrder.EARLY else "")
+        yield "graph " + (x.label.graph or "0") + (", early" if x.label.issue is IssueOrder.EARLY else "")
 
 
 def _ranks(members: tuple[int, ...]) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from overlayccl_core.program import restricted
+from overlayccl_core.program import interpreter
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.runtime import Parameters
-from overlayccl_core.program.tracer import IO, tracing
+from overlayccl_core.program.recorder import IO, recording
+from overlayccl_core.program.scopes import Parameters
 
 
 def trace_source(source: str, function: str, problem: Problem) -> Program:
@@ -16,17 +16,17 @@ def trace_source(source: str, function: str, problem: Problem) -> Program:
     Raises Rejected (with the line) if it is not in the language or not a legal Program, NotApplicable if the
     strategy says so of itself.
     """
-    with tracing(problem) as tracer:
-        scope = restricted.load(source)
-        restricted.call(scope, function, IO(tracer), dict(problem.parameters))
-        return tracer.finish()
+    with recording(problem) as recorder:
+        scope = interpreter.load(source)
+        interpreter.call(scope, function, IO(recorder), dict(problem.parameters))
+        return recorder.finish()
 
 
 def trace_function(function: Callable[[IO, Any], None], problem: Problem) -> Program:
     """Trace a function of this package (a Problem's reference, a probe) by running it."""
-    with tracing(problem) as tracer:
-        function(IO(tracer), _Attributes(problem))
-        return tracer.finish()
+    with recording(problem) as recorder:
+        function(IO(recorder), _Attributes(problem))
+        return recorder.finish()
 
 
 class _Attributes:

@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
-from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import DType, Kind, Placement, Rejected
 from overlayccl_core.program.maps import Map

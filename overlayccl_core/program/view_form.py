@@ -1,98 +1,96 @@
-"""The normal form of a view: of no views, operands in order of use; worked out once for all equal layouts."""
+"""The normal form of a view: of no views, operands in order of use; worked out once for all equal layouts.
 
-from __future__ import annotations
+Which elements come from where depends on layouts only, not on values: what is viewed is a leaf, known by its number
+and its size.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
-from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Map
 
-if TYPE_CHECKING:
-    from overlayccl_core.program.nodes import Node
-
-_normal_views: dict[tuple[Any, ...], tuple[tuple[int, ...], Map]] = {}
+_normal_views: dict[tuple[object, ...], tuple[tuple[int, ...], Map]] = {}
 _MOST_NORMAL_VIEWS = 4096
 _MOST_RUNS_KEPT = 1024
 
 
-def normal_view(operands: list[Node], map_: Map) -> tuple[list[Node], Map]:
-    """The view as a view of no views, operands in order of use.
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """An operand of a view: a view of `leaves` by `map`, or (`map` is None) a leaf itself."""
 
-    Which elements come from where depends on the layouts only, not on the values: the layers of a model share
-    the work, which is kept.
+    leaves: tuple[int, ...]
+    map: Map | None
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], bytes]:
+        """Equal keys: equal elements of equal leaves."""
+        return self.leaves, b"" if self.map is None else self.map.digest
+
+
+def normal_view(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> tuple[tuple[int, ...], Map]:
+    """(leaves, Map): the view of the operands as a view of leaves, each once, in order of use.
+
+    sizes: of the leaves, which are numbered in the order in which the operands name them. The work is kept: the
+    layers of a model share it.
     """
-    below = [x.operands if x.kind is Kind.VIEW else (x,) for x in operands]
-    leaves = list(dict.fromkeys(leaf for group in below for leaf in group))
-    place = {leaf: i for i, leaf in enumerate(leaves)}
-    key = (
-        map_.digest,
-        tuple(leaf.size for leaf in leaves),
-        tuple((tuple(place[y] for y in g), _layout(x)) for x, g in zip(operands, below, strict=True)),
-    )
-    if key not in _normal_views:
-        used, normal = _in_order_of_use(*_through_views(operands, map_))
-        if normal.runs > _MOST_RUNS_KEPT:
-            return used, normal
+    key = (map_.digest, tuple(sizes), tuple(x.key for x in operands))
+    if key in _normal_views:
+        return _normal_views[key]
+    normal = _in_order_of_use(sizes, _through_views(sizes, operands, map_))
+    if normal[1].runs <= _MOST_RUNS_KEPT:
         if len(_normal_views) >= _MOST_NORMAL_VIEWS:
             _normal_views.clear()
-        _normal_views[key] = tuple(place[x] for x in used), normal
-    order, normal = _normal_views[key]
-    return [leaves[i] for i in order], normal
+        _normal_views[key] = normal
+    return normal
 
 
-def _layout(x: Node) -> bytes:
-    return x.map.digest if x.kind is Kind.VIEW else b""
-
-
-def _through_views(operands: list[Node], map_: Map) -> tuple[list[Node], Map]:
-    """Replace operands that are views by what they view; an operand appears once."""
-    leaves: list[Node] = []
-    for x in operands:
-        leaves.extend(x.operands if x.kind is Kind.VIEW else (x,))
-    distinct = list(dict.fromkeys(leaves))
-    if distinct == operands:
-        return operands, map_
-    offset = _offsets(distinct)
+def _through_views(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> Map:
+    """The Map that reads all leaves laid end to end, where `map_` reads the operands."""
+    each_leaf_once = [Laid((leaf,), None) for leaf in range(len(sizes))]
+    if list(operands) == each_leaf_once:
+        return map_
+    offset = _offsets(range(len(sizes)), sizes)
     inner = []
     for x in operands:
-        if x.kind is not Kind.VIEW:
-            inner.append(Map(1, x.size, [0], [offset[x]]))
-        elif x.operands:
-            inner.append(map_algebra.compose(x.map, _placement(x.operands, offset)))
+        if x.map is None:
+            inner.append(Map(1, sizes[x.leaves[0]], [0], [offset[x.leaves[0]]]))
+        elif x.leaves:
+            inner.append(map_algebra.compose(x.map, _placement(x.leaves, sizes, offset)))
         else:
             inner.append(x.map)
-    return distinct, map_algebra.compose(map_, maps.side_by_side(inner))
+    return map_algebra.compose(map_, maps.side_by_side(inner))
 
 
-def _in_order_of_use(operands: list[Node], map_: Map) -> tuple[list[Node], Map]:
-    """Drop operands that nothing reads, order the others by first use."""
-    if len(operands) == 1:
-        return (operands, map_) if (map_.sources >= 0).any() else ([], map_)
-    if not operands:
-        return operands, map_
-    ends = np.cumsum([x.size for x in operands])
+def _in_order_of_use(sizes: Sequence[int], map_: Map) -> tuple[tuple[int, ...], Map]:
+    """Drop leaves that nothing reads, order the others by first use."""
+    every = tuple(range(len(sizes)))
+    if len(every) == 1:
+        return (every, map_) if (map_.sources >= 0).any() else ((), map_)
+    if not every:
+        return every, map_
+    ends = np.cumsum(sizes)
     _, _, start, _ = map_algebra.split_sources(map_, ends)
     which, first = np.unique(np.searchsorted(ends, start, "right"), return_index=True)
-    used = [operands[i] for i in which[np.argsort(first)]]
-    if used == operands:
-        return operands, map_
-    offset = {**dict.fromkeys(operands, maps.ZERO), **_offsets(used)}
-    return used, map_algebra.compose(map_, _placement(operands, offset))
+    used = tuple(which[np.argsort(first)].tolist())
+    if used == every:
+        return every, map_
+    offset = {**dict.fromkeys(every, maps.ZERO), **_offsets(used, sizes)}
+    return used, map_algebra.compose(map_, _placement(every, sizes, offset))
 
 
-def _offsets(parts: Sequence[Node]) -> dict[Node, int]:
+def _offsets(leaves: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
+    """leaf -> where it starts, with these leaves laid end to end."""
     offset, base = {}, 0
-    for x in parts:
-        offset[x] = base
-        base += x.size
+    for leaf in leaves:
+        offset[leaf] = base
+        base += sizes[leaf]
     return offset
 
 
-def _placement(parts: Sequence[Node], offset: Mapping[Node, int]) -> Map:
-    """The Map that lays `parts` end to end, read from a space where each starts at offset[part]."""
-    keys = np.cumsum([0, *(x.size for x in parts)])
-    return Map(1, int(keys[-1]), keys[:-1], [offset[x] for x in parts])
+def _placement(leaves: Sequence[int], sizes: Sequence[int], offset: Mapping[int, int]) -> Map:
+    """The Map that lays leaves end to end, read from a space where each starts at offset[leaf]."""
+    keys = np.cumsum([0, *(sizes[leaf] for leaf in leaves)])
+    return Map(1, int(keys[-1]), keys[:-1], [offset[leaf] for leaf in leaves])

@@ -35,12 +35,12 @@ def family_of(program: Program, *, feasible: bool) -> str:
 
 def has_graphs(program: Program) -> bool:
     """True if boundaries keep collectives apart."""
-    return any(x.label.copy for x in program.collectives)
+    return any(x.label.graph for x in program.collectives)
 
 
 def has_labels(program: Program) -> bool:
     """True if its collectives are kept apart, or some are issued before others."""
-    return any(x.label.copy or _is_early(x) for x in program.collectives)
+    return any(x.label.graph or _is_early(x) for x in program.collectives)
 
 
 def may_overlap(program: Program) -> bool:

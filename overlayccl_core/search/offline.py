@@ -31,7 +31,7 @@ def proposals(program: Program, rules: Sequence[str]) -> Iterator[Step]:
 def without_boundaries(program: Program) -> tuple[Step, ...]:
     """Steps that let all collectives be in one graph."""
     classes = site_classes(program, COLLECTIVES).items()
-    return tuple((DROP_BOUNDARY, name, "") for name, sites in classes if any(x.label.copy for x in sites))
+    return tuple((DROP_BOUNDARY, name, "") for name, sites in classes if any(x.label.graph for x in sites))
 
 
 def early_issues(program: Program) -> tuple[Step, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.gates.verdict import Check, Gate, Reason
-from overlayccl_core.program import fields, language
+from overlayccl_core.program import arithmetics, language
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Problem
 from tests.cheats.judge import assert_stopped, judge
@@ -78,7 +78,7 @@ def test_a_detour_through_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "dtype must be one of" in verdict.message
 
     monkeypatch.setattr(language, "dtype_of", lambda name: _Int32(name) if name == "int32" else DType(name))
-    monkeypatch.setitem(fields.NUMPY_DTYPES, _Int32("int32"), "int32")  # type: ignore[misc]
+    monkeypatch.setitem(arithmetics.NUMPY_DTYPES, _Int32("int32"), "int32")  # type: ignore[misc]
     assert_stopped(
         MEANS, "rounds_to_integers", mean_of_two(), Gate.EQUIVALENCE, Reason.INACCURATE, Check.NUMERICS
     )

@@ -13,7 +13,7 @@ import pytest
 from overlayccl_core.gates.verdict import Gate, Reason
 from overlayccl_core.program import language, nodes
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.tracer import Value, active
+from overlayccl_core.program.recorder import Value, active
 from tests.cheats.judge import judge
 from tests.small_problems import exchange
 

@@ -6,7 +6,7 @@ import pytest
 from overlayccl_core.gates import counterexample
 from overlayccl_core.gates.counterexample import explain, form_text, linear_form
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.program.fields import PRIME, Modular, residue
+from overlayccl_core.program.arithmetics import PRIME, Modular, residue
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source

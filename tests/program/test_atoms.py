@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from overlayccl_core.program import atoms, maps
+from overlayccl_core.program.arithmetics import PRIME, Modular
 from overlayccl_core.program.atoms import AtomPair, Cutter, block_cuts, interval_cuts, widened
-from overlayccl_core.program.fields import PRIME, Modular
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import TooLarge, evaluate

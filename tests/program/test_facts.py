@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from overlayccl_core.program import maps
+from overlayccl_core.program.arithmetics import PRIME, Modular
 from overlayccl_core.program.facts import equal_in_groups, reads, value_numbers
-from overlayccl_core.program.fields import PRIME, Modular
 from overlayccl_core.program.groups import groups_of, world
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import evaluate

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from overlayccl_core.program import language as ops
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node
-from overlayccl_core.program.tracer import IO, Value, tracing
+from overlayccl_core.program.recorder import IO, Value, recording
 from tests.small_problems import exchange
 
 RANKS = 4
@@ -19,8 +19,8 @@ RANKS = 4
 def layout(build: Callable[[Value], Value], shape: tuple[int, ...]) -> np.ndarray:
     """What a layout function does to the indices 0, 1, ... of its operand, [ranks, *result shape]; -1 for zero."""
     problem = exchange(RANKS, {"x": shape}, {"y": (1,)})
-    with tracing(problem) as tracer:
-        value = build(IO(tracer).read("x"))
+    with recording(problem) as recorder:
+        value = build(IO(recorder).read("x"))
     node: Node = value.node
     table = np.arange(node.size)[None] if node.kind is Kind.INPUT else node.map.table()
     return np.broadcast_to(table, (RANKS, node.size)).reshape(RANKS, *value.shape)

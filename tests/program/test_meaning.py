@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlayccl_core.program import maps, meaning
-from overlayccl_core.program.fields import MIXED, PRIME, Double, Field, Gain, Modular, Origins, Real
+from overlayccl_core.program.arithmetics import MIXED, PRIME, Arithmetic, Double, Gain, Modular, Origins, Real
 from overlayccl_core.program.groups import groups_of, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
@@ -32,8 +32,8 @@ def x_of(size: int = 8, *, equal: bool = False, dtype: DType = DType.FLOAT64) ->
     return make_input(("x",), equal=equal, size=size, dtype=dtype)
 
 
-def value(node: Node, data: np.ndarray = DATA, field: Field | None = None) -> np.ndarray:
-    got, _ = evaluate({("y",): node}, {("x",): data}, field or Double(), RANKS)
+def value(node: Node, data: np.ndarray = DATA, arithmetic: Arithmetic | None = None) -> np.ndarray:
+    got, _ = evaluate({("y",): node}, {("x",): data}, arithmetic or Double(), RANKS)
     return got[("y",)].on_all()
 
 

@@ -29,7 +29,7 @@ def x_of(name: str = "x", size: int = 8) -> Node:
 
 
 def all_reduce(x: Node, label: str = "", reduction: Reduction = Reduction.SUM) -> Node:
-    return make_collective(Kind.ALL_REDUCE, x, world(4), Label(copy=label), reduction)
+    return make_collective(Kind.ALL_REDUCE, x, world(4), Label(graph=label), reduction)
 
 
 def test_equal_nodes_are_one_object_and_different_ones_are_not() -> None:
@@ -125,8 +125,8 @@ def test_rebuild_is_the_same_operation() -> None:
         make_scale(x, 3),
         make_sum(x, 2),
         make_cast(x, DType.FLOAT16),
-        make_permute(x, [1, 0, 3, 2], Label(copy="g2")),
-        make_collective(Kind.ALL_TO_ALL, x, world(4), Label(copy="g1")),
+        make_permute(x, [1, 0, 3, 2], Label(graph="g2")),
+        make_collective(Kind.ALL_TO_ALL, x, world(4), Label(graph="g1")),
     ]
     for node in made:
         assert rebuild(node, [x]) is node
@@ -148,4 +148,4 @@ def test_without_labels_equal_collectives_become_one() -> None:
     x = x_of()
     bare = without_labels({("y",): all_reduce(x, "g1"), ("w",): all_reduce(x, "g2")})
     assert bare[("y",)] is bare[("w",)] is all_reduce(x)
-    assert relabel(all_reduce(x, "g1"), x, Label(copy="g2")) is all_reduce(x, "g2")
+    assert relabel(all_reduce(x, "g1"), x, Label(graph="g2")) is all_reduce(x, "g2")

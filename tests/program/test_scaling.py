@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from overlayccl_core.program.fields import Real
+from overlayccl_core.program.arithmetics import Real
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.meaning import evaluate

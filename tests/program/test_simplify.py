@@ -68,7 +68,7 @@ def test_copies_within_a_node_go_and_those_across_stay() -> None:
 def test_labels_of_what_stays_are_kept() -> None:
     body = 'x = io.read("x")\ny = all_reduce(x)\nboundary()\nio.write("y", all_reduce(all_to_all(y)))'
     smaller = simplify(traced(body))
-    assert [x.label.copy for x in smaller.collectives] == ["", "g1"]
+    assert [x.label.graph for x in smaller.collectives] == ["", "g1"]
     assert smaller.collectives[1].kind is Kind.ALL_REDUCE
 
 

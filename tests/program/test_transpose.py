@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.program.fields import PRIME, Modular
+from overlayccl_core.program.arithmetics import PRIME, Modular
 from overlayccl_core.program.kinds import Kind, Placement, Rejected
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.problem import Direction, Problem

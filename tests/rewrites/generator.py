@@ -20,7 +20,7 @@ MACHINES = ((4, 2), (4, 2), (6, 3), (6, 2), (4, 4))  # ranks, ranks on a node
 SIZES = (1, 2, 3, 4, 4, 6)
 DTYPES = (DType.FLOAT32,) * 9 + (DType.BFLOAT16, DType.FLOAT64, DType.FLOAT16)
 EARLY = Label(issue=IssueOrder.EARLY)
-GRAPHS = tuple(Label(copy=f"g{i}") for i in range(1, 6))
+GRAPHS = tuple(Label(graph=f"g{i}") for i in range(1, 6))
 LABELS = (
     (NO_LABEL,),
     (NO_LABEL,),
@@ -29,7 +29,7 @@ LABELS = (
     GRAPHS[:2],
     GRAPHS[:1],
     (NO_LABEL, EARLY),
-    (Label(copy="g1", issue=IssueOrder.EARLY), GRAPHS[1]),
+    (Label(graph="g1", issue=IssueOrder.EARLY), GRAPHS[1]),
 )
 CELLS = ((1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (2, 2))  # lines, levels
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.program.fields import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
+from overlayccl_core.program.arithmetics import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program

@@ -75,7 +75,7 @@ _BLOCKS = (
 
 LABELS = (
     *_mutants(
-        "drop_boundary", ("the issue order stays", "_of_no_graph", 'replace(x.label, copy="")', NO_LABEL)
+        "drop_boundary", ("the issue order stays", "_of_no_graph", 'replace(x.label, graph="")', NO_LABEL)
     ),
     *_mutants(
         "early_issue",

@@ -81,7 +81,7 @@ def labels_of_the_class_stay(a: Applied) -> str:
 
 def only_graphs_go(a: Applied) -> str:
     """No graph at what the class became; issue orders as before."""
-    wanted = {replace(x.label, copy="") for x in a.sites}
+    wanted = {replace(x.label, graph="") for x in a.sites}
     if not wanted <= labels(a.result):
         return f"there should be the labels {wanted}"
     new = labels(a.result) - labels(a.program) - wanted

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from overlayccl_core.program.fields import is_max
+from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from tests.random_programs import equal_over_elements, mutant

@@ -19,8 +19,8 @@ knobs = no_knobs
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Take the graph out of the labels."""
-    return each((x for x in sites if x.label.copy), _of_no_graph)
+    return each((x for x in sites if x.label.graph), _of_no_graph)
 
 
 def _of_no_graph(x: Node, operand: Node) -> Node:
-    return relabel(x, operand, replace(x.label, copy=""))
+    return relabel(x, operand, replace(x.label, graph=""))

@@ -14,8 +14,7 @@ from typing import Any
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.nodes import Node, Replacement, rebuild
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.readiness import by_readiness
-from overlayccl_core.program.segments import Depths
+from overlayccl_core.program.segments import Depths, by_readiness
 from overlayccl_core.rewrites.rule import (
     DoesNotApply,
     Replacements,

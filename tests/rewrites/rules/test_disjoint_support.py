@@ -72,5 +72,5 @@ def test_a_sum_of_views_may_be_live_anywhere() -> None:
 def test_through_casts_in_16_bits_and_with_labels() -> None:
     body = f'boundary()\nio.write("y", cast(all_reduce(cast({SHARES}, "bfloat16")), "float32"))'
     found = rewritten(RULE, traced(body, 12))
-    assert [x.label.copy for x in found.collectives] == ["g1"]
+    assert [x.label.graph for x in found.collectives] == ["g1"]
     assert found.collectives[0].dtype is DType.BFLOAT16

@@ -26,8 +26,8 @@ def test_only_the_class_leaves_its_graph_and_other_labels_stay() -> None:
     program = rewritten("early_issue", traced(body, {"a": 12, "b": 48}), "", SUM)
     found = rewritten("drop_boundary", program, "", SUM)
     labels = {x.kind.value: x.label for x in found.collectives}
-    assert labels["all_reduce"].copy == "" and labels["all_reduce"].issue is IssueOrder.EARLY
-    assert labels["all_gather"].copy == "g1"
+    assert labels["all_reduce"].graph == "" and labels["all_reduce"].issue is IssueOrder.EARLY
+    assert labels["all_gather"].graph == "g1"
 
 
 def test_every_kind_has_its_labels_turned() -> None:
@@ -38,7 +38,7 @@ def test_every_kind_has_its_labels_turned() -> None:
     ):
         program = traced(f'boundary()\nio.write("y", {call})', size)
         (x,) = rewritten("drop_boundary", rewritten("early_issue", program)).collectives
-        assert (x.label.copy, x.label.issue) == ("", IssueOrder.EARLY)
+        assert (x.label.graph, x.label.issue) == ("", IssueOrder.EARLY)
 
 
 def in_flight(program: Program) -> int:

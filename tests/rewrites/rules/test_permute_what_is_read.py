@@ -68,4 +68,4 @@ def test_a_consumer_that_is_no_view_is_refused() -> None:
 
 def test_labels_stay() -> None:
     found = rewritten(RULE, traced(f'boundary()\nio.write("y", {NEXT})', 12))
-    assert [x.label.copy for x in found.collectives] == ["g1"]
+    assert [x.label.graph for x in found.collectives] == ["g1"]

@@ -38,7 +38,7 @@ def test_a_layout_before_the_exchange_and_its_label() -> None:
     table = "[[0, -1, 5, 5], [1] * 4, [-1] * 4, [3, 2, 1, 0]]"
     body = f'boundary()\nio.write("y", all_to_all(index_select(x, {table})))'
     found = rewritten(RULE, traced(body, 4))
-    assert [x.label.copy for x in found.collectives] == ["g1"] * 3
+    assert [x.label.graph for x in found.collectives] == ["g1"] * 3
 
 
 def test_a_group_of_one_is_refused() -> None:

@@ -77,4 +77,4 @@ def test_labels_stay_and_equal_gathers_of_two_graphs_are_two() -> None:
     part = "slice_axis(all_gather(x), 0, [12, 24, 36, 0], 2)"
     body = f'io.write("y", {part})\nboundary()\nio.write("z", {part})\nboundary()'
     found = rewritten(RULE, traced(body, {"y": 2, "z": 2}))
-    assert [x.label.copy for x in found.collectives] == ["", "g1"]
+    assert [x.label.graph for x in found.collectives] == ["", "g1"]

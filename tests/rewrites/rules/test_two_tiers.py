@@ -77,7 +77,7 @@ def test_a_form_that_there_is_not_is_refused() -> None:
 
 def test_labels_stay() -> None:
     found = rewritten(RULE, traced('boundary()\nio.write("y", all_reduce(x))', 12), "scatter")
-    assert [x.label.copy for x in found.collectives] == ["g1"] * 3
+    assert [x.label.graph for x in found.collectives] == ["g1"] * 3
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_every_collective_can_be_narrow(expression: str, size: int, dtype: DType
     program = traced(f'boundary()\nio.write("y", {expression})', size, dtype=dtype)
     found = rewritten(RULE, program, KNOB)
     (x,) = found.collectives
-    assert (x.dtype, x.label.copy) == (DType.BFLOAT16, "g1")
+    assert (x.dtype, x.label.graph) == (DType.BFLOAT16, "g1")
     assert (x.kind, x.attr) == (program.collectives[0].kind, program.collectives[0].attr)
     assert found.outputs[("y",)].dtype is dtype
 

@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.program.fields import Double
+from overlayccl_core.program.arithmetics import Double
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import Program

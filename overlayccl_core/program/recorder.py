@@ -27,19 +27,22 @@ class Value:
         """Element type, as `cast` takes it."""
         return self.node.dtype.value
 
+    def __bool__(self) -> bool:
+        raise Rejected("a value's elements are not known while a strategy is traced: ask `x is None`")
+
 
 class IO:
     """A strategy's only contact with its Problem. The order of its calls is the schedule."""
 
-    def __init__(self, tracer: "Tracer") -> None:
-        self._tracer = tracer
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
 
     def read(self, name: str, *index: int) -> Value:
         """The value of an input, which may be read once."""
-        problem = self._tracer.problem
+        problem = self._recorder.problem
         port: Port = (name, *index)
         node = problem.input_node(port)
-        self._tracer.record_read(port)
+        self._recorder.record_read(port)
         return Value(node, problem.inputs[port].shape)
 
     def write(self, name: str, *index_and_value: int | Value) -> None:
@@ -48,13 +51,13 @@ class IO:
         port: Port = (name, *(i for i in index_and_value[:-1] if not isinstance(i, Value)))
         if not isinstance(value, Value) or len(port) != len(index_and_value):
             raise Rejected(f"write {port_text(port)}: the last argument must be a value (got {value!r})")
-        spec = self._tracer.problem.outputs.get(port)
+        spec = self._recorder.problem.outputs.get(port)
         if spec is not None and value.shape != spec.shape:
             raise Rejected(f"{port_text(port)}: wrote shape {value.shape}, declared {spec.shape}: reshape it")
-        self._tracer.events.append(Write(port, value.node))
+        self._recorder.events.append(Write(port, value.node))
 
 
-class Tracer:
+class Recorder:
     """Records the events of one strategy at one Problem."""
 
     def __init__(self, problem: Problem) -> None:
@@ -82,7 +85,7 @@ class Tracer:
     @property
     def label(self) -> Label:
         """The label of the graph that is being traced."""
-        return Label(copy=f"g{self._graph}") if self._graph else NO_LABEL
+        return Label(graph=f"g{self._graph}") if self._graph else NO_LABEL
 
     def boundary(self) -> None:
         """End the current graph."""
@@ -94,11 +97,11 @@ class Tracer:
         return Program(self.problem, self.events)
 
 
-_active: ContextVar[Tracer] = ContextVar("active tracer")
+_active: ContextVar[Recorder] = ContextVar("active recorder")
 
 
-def active() -> Tracer:
-    """The tracer of the strategy that is being traced."""
+def active() -> Recorder:
+    """The recorder of the strategy that is being traced."""
     try:
         return _active.get()
     except LookupError:
@@ -106,12 +109,12 @@ def active() -> Tracer:
 
 
 @contextmanager
-def tracing(problem: Problem) -> Iterator[Tracer]:
-    """Make a fresh tracer the active one."""
-    tracer = Tracer(problem)
-    token = _active.set(tracer)
+def recording(problem: Problem) -> Iterator[Recorder]:
+    """Make a fresh recorder the active one."""
+    recorder = Recorder(problem)
+    token = _active.set(recorder)
     try:
-        yield tracer
+        yield recorder
     finally:
         _active.reset(token)
 

@@ -32,7 +32,7 @@ NUMPY_DTYPES: dict[DType, Any] = {
 }
 
 
-class Field(Protocol):
+class Arithmetic(Protocol):
     """What an arithmetic must say; moving elements is the same in all of them."""
 
     def dtype(self, node_dtype: DType) -> Any:

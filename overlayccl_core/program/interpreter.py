@@ -2,18 +2,21 @@
 
 A source is never executed as Python. Each syntax node on the allow-list is compiled to a closure over scopes of
 our own; every call, iteration and made item spends fuel, so endless loops and bombs end after the same number of
-steps on every machine. Nothing reachable has attributes beyond `p.<name>`, `io.read`, `io.write`, `.shape` and
-`.dtype`. This file: loading, calling, statements. `expressions.py`: expressions. `runtime.py`: fuel and scopes.
+steps on every machine. Nothing reachable has attributes beyond `p.<name>`, `io.read`, `io.write`, `x.shape`,
+`x.dtype` and `n.bit_length`. This file: loading, calling, statements. `expressions.py`: expressions.
+`operators.py`: arithmetic. `scopes.py`: fuel, names, functions.
 """
 
 import ast
 from typing import Any
 
 from overlayccl_core.program import language
-from overlayccl_core.program.expressions import binary, expression, target
+from overlayccl_core.program.expressions import binary, condition, expression, target
 from overlayccl_core.program.kinds import Rejected
-from overlayccl_core.program.runtime import (
+from overlayccl_core.program.recorder import IO
+from overlayccl_core.program.scopes import (
     BUILTINS,
+    Code,
     Compiled,
     Fuel,
     Function,
@@ -23,7 +26,6 @@ from overlayccl_core.program.runtime import (
     iterable,
 )
 from overlayccl_core.program.source_check import check_tree
-from overlayccl_core.program.tracer import IO
 
 
 def load(source: str, fuel: Fuel | None = None) -> Scope:
@@ -67,8 +69,8 @@ def _block(statements: list[ast.stmt]) -> Compiled:
 def _statement(node: ast.stmt) -> Compiled:
     match node:
         case ast.FunctionDef():
-            names, body = [a.arg for a in node.args.args], _block(node.body)
-            return lambda scope: scope.names.__setitem__(node.name, Function(names, body, scope, False))
+            code = Code.of(node, _block(node.body))
+            return lambda scope: scope.names.__setitem__(node.name, Function(code, scope))
         case ast.Assign():
             return _assign(node)
         case ast.AugAssign(target=ast.Name(id=name)):
@@ -88,7 +90,7 @@ def _statement(node: ast.stmt) -> Compiled:
         case ast.For():
             return _for(node)
         case ast.If():
-            test, then, other = expression(node.test), _block(node.body), _block(node.orelse)
+            test, then, other = condition(node.test), _block(node.body), _block(node.orelse)
             return lambda scope: then(scope) if test(scope) else other(scope)
         case _:
             return lambda scope: None  # pass
@@ -98,9 +100,9 @@ def _assign(node: ast.Assign) -> Compiled:
     value, binds = expression(node.value), [target(t) for t in node.targets]
 
     def run(scope: Scope) -> None:
-        found = value(scope)
+        assigned = value(scope)
         for bind in binds:
-            bind(scope, found)
+            bind(scope, assigned)
 
     return run
 

@@ -61,16 +61,13 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, c
     runtime = runtime_text(
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
     )
-    counted = ", ".join(f'"{kind.value}": {kind.value}' for kind in COLLECTIVES if kind.value in helpers)
-    given = {
-        "CALLS": f"{{{counted}}}",
-        "ENTRIES": "\n".join(["{", *(textwrap.indent(entry, "    ") for _, entry in written), "}"]),
-    }
+    counted = [f'"{kind.value}": {kind.value},' for kind in COLLECTIVES if kind.value in helpers]
+    tables = {"CALLS": counted, "ENTRIES": [entry for _, entry in written]}
     return module_text(
         "\n\n".join([_head(problem, cases), runtime.imports, _constants(problem, cases, stamp)]),
         runtime.definitions,
         *(builder for builders, _ in written for builder in builders),
-        "\n".join(f"{name} = {text}" for name, text in given.items()),
+        *("\n".join([f"{name} = {{", *(textwrap.indent(x, "    ") for x in of), "}"]) for name, of in tables.items()),
     )
 
 

@@ -1,7 +1,7 @@
 """The run-time half of printed modules, as text: of real Python files, the definitions that a module uses.
 
-A file of emit/runtime/ is never imported by the package; it is read, and printed without its imports from other
-such files. Names are the same in all of them, so `calls.py` of another library takes the place of ours.
+A file of runtime/ is never imported by the package; it is read, and printed without its imports from other such
+files. They share their names, so that another library's file of calls takes the place of `runtime/calls.py`.
 """
 
 import ast

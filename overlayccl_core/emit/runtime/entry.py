@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from overlayccl_core.emit.runtime.events import Port, Section
 
 
-@dataclass(frozen=True)
-class Spec:
+# NamedTuples: a dataclass whose annotations are text needs its module to be in sys.modules while it is made.
+class Spec(NamedTuple):
     """What a port takes or gives on one rank; equal: the same on all ranks; valid_ranks: None, or where."""
 
     shape: tuple[int, ...]
@@ -20,8 +20,7 @@ class Spec:
     valid_ranks: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A Case: who runs it, its ports by direction, its groups of ports, and two ways of running it.
 
     gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs

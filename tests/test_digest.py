@@ -86,7 +86,9 @@ def test_what_is_printed_into_modules_counts_for_the_rules_that_print_it() -> No
     """It is named by its dotted name only: nothing of the package imports it."""
 
     def printed(script: str, *plugins: str) -> set[str]:
-        return {path.stem for path in closure(script, *plugins) if path.parent.name == "runtime"} - {"__init__"}
+        return {path.stem for path in closure(script, *plugins) if path.parent.name == "runtime"} - {
+            "__init__"
+        }
 
     backend = "backends/torchdist/backend.py"
     emitted = {"calls", "events", "layout"}

@@ -67,7 +67,10 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, c
         "\n\n".join([_head(problem, cases), runtime.imports, _constants(problem, cases, stamp)]),
         runtime.definitions,
         *(builder for builders, _ in written for builder in builders),
-        *("\n".join([f"{name} = {{", *(textwrap.indent(x, "    ") for x in of), "}"]) for name, of in tables.items()),
+        *(
+            "\n".join([f"{name} = {{", *(textwrap.indent(x, "    ") for x in of), "}"])
+            for name, of in tables.items()
+        ),
     )
 
 

@@ -7,7 +7,7 @@ runtime/; what is printed here are the Programs and the table of Cases.
 
 import hashlib
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from overlayccl_core.emit.deployed_case import DeployedCase, Side, Stamp
 from overlayccl_core.emit.entry_text import entry_text, literal
@@ -62,16 +62,17 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, c
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
     )
     counted = [f'"{kind.value}": {kind.value},' for kind in COLLECTIVES if kind.value in helpers]
-    tables = {"CALLS": counted, "ENTRIES": [entry for _, entry in written]}
     return module_text(
         "\n\n".join([_head(problem, cases), runtime.imports, _constants(problem, cases, stamp)]),
         runtime.definitions,
         *(builder for builders, _ in written for builder in builders),
-        *(
-            "\n".join([f"{name} = {{", *(textwrap.indent(x, "    ") for x in of), "}"])
-            for name, of in tables.items()
-        ),
+        _dict("CALLS", counted),
+        _dict("ENTRIES", [entry for _, entry in written]),
     )
+
+
+def _dict(name: str, items: Iterable[str]) -> str:
+    return "\n".join([f"{name} = {{", *(textwrap.indent(item, "    ") for item in items), "}"])
 
 
 def _head(problem: str, cases: Sequence[DeployedCase]) -> str:

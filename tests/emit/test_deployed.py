@@ -11,17 +11,22 @@ from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.emit.deployed import deployed_module
-from overlayccl_core.emit.deployed_case import GradientPath
+from overlayccl_core.emit.deployed_case import DeployedCase, GradientPath
 from overlayccl_core.emit.port_groups import port_groups
 from overlayccl_core.emit.sections import printed_sections
 from overlayccl_core.emit.torch_dialect import ModuleStore
 from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.tracing import trace_source
 from tests.emit.deployed_modules import HERE, entry, seed, tried, write
 from tests.emit.test_torch_dialect import imported
+from tests.small_problems import exchange as small_exchange
+from tests.small_problems import strategy
 
 WAVEFRONT = """
     io.write("total", 0, 0, all_reduce(io.read("partial", 0, 0)))
@@ -160,6 +165,30 @@ def test_programs_that_do_not_belong_together_are_refused() -> None:
         deployed_module("tp_mlp", [one, one], HERE)
     with pytest.raises(ValueError, match="of another Problem"):
         deployed_module("grad_ar", [one], HERE)
+
+
+def test_a_case_that_runs_in_the_backward_pass_gives_what_it_takes() -> None:
+    """Its forward is an identity, so an output of another shape or index than its input means a wrong Problem."""
+    of = small_exchange(2, {"x": (4,)}, {"y": (2,)})
+    summed = Problem(
+        case=of.case,
+        inputs={port: replace(spec, placement=Placement.PARTIAL) for port, spec in of.inputs.items()},
+        outputs=of.outputs,
+        segments=of.segments,
+        parameters=of.parameters,
+    )
+    body = 'io.write("y", slice_axis(all_reduce(io.read("x")), 0, 0, 2))'
+    program = trace_source(strategy(body, "all_reduce, slice_axis"), "tried", summed)
+    with pytest.raises(ValueError, match="sums partial values and has no backward"):
+        DeployedCase(
+            case_id=of.case.id,
+            candidate="tried",
+            recipe="{}",
+            numerics="reordered",
+            forward=program,
+            plain_forward=program,
+            has_backward=False,
+        )
 
 
 def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:

@@ -89,6 +89,17 @@ def source(folder: str, name: str) -> str:
     return file.read_text()
 
 
+def module_source(module: str) -> str:
+    """The text of a module by its dotted name: one that is printed elsewhere and not imported here."""
+    first, *below = module.split(".")
+    files = [Path(root, *below).with_suffix(".py") for root in roots() if first == PACKAGE and below]
+    found = next((file for file in files if file.is_file()), None)
+    if found is None:
+        raise ValueError(f"there is no module {module} in {PACKAGE} or in a folder that {VARIABLE} names")
+    _handed_out.add(found)
+    return found.read_text()
+
+
 def data(file: str) -> str:
     """The text of a data file of the package (`program/program.schema.json`)."""
     found = ROOT / file

@@ -80,3 +80,19 @@ def test_a_file_that_moves_counts_and_a_missing_one_is_named(root: Path) -> None
         digest("rule", "plug/nowhere.py", root=root)
     with pytest.raises(ValueError, match=r"norule\.py"):
         digest("norule", root=root)
+
+
+def test_what_is_printed_into_modules_counts_for_the_rules_that_print_it() -> None:
+    """It is named by its dotted name only: nothing of the package imports it."""
+
+    def printed(script: str, *plugins: str) -> set[str]:
+        return {path.stem for path in closure(script, *plugins) if path.parent.name == "runtime"} - {
+            "__init__"
+        }
+
+    backend = "backends/torchdist/backend.py"
+    emitted = {"calls", "events", "layout"}
+    for script in ("probe", "shortlist", "bench", "train"):
+        assert printed(script, backend) == emitted, script
+    folder = Path(__file__).parents[1] / "overlayccl_core" / "emit" / "runtime"
+    assert printed("choose", backend) == {path.stem for path in folder.glob("*.py")} - {"__init__"}

@@ -47,6 +47,7 @@ MAY_IMPORT["stages"] = set(MAY_IMPORT)
 MAY_IMPORT["report"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 TORCH = {"backends", "training"}
+PRINTED = "emit/runtime"  # read and printed into modules that run elsewhere, never imported by the package
 
 
 def files() -> list[Path]:
@@ -97,8 +98,25 @@ def test_imports_point_downwards(file: Path) -> None:
 
 @pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
 def test_torch_is_imported_where_ranks_run_only(file: Path) -> None:
-    if home(file) not in TORCH:
+    if home(file) not in TORCH and not is_printed(file):
         assert not [line for name, line in imports(file) if name.split(".")[0] == "torch"]
+
+
+def is_printed(file: Path) -> bool:
+    return file.is_relative_to(PACKAGE / PRINTED)
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
+def test_what_is_printed_into_modules_is_never_imported(file: Path) -> None:
+    if not is_printed(file):
+        printed = f"{PACKAGE.name}.{PRINTED.replace('/', '.')}"
+        assert not [line for name, line in imports(file) if f"{name}.".startswith(f"{printed}.")]
+
+
+def test_one_printed_file_knows_the_library() -> None:
+    folder = PACKAGE / PRINTED
+    known = {file.name for file in folder.glob("*.py") if "torch.distributed" in dict(imports(file))}
+    assert known == {"calls.py"}
 
 
 def test_stages_do_not_import_each_other() -> None:

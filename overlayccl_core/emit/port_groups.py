@@ -7,14 +7,10 @@ exist together, whatever the Program's own order is, so the groups belong to the
 another Program is deployed.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter, tags_of
 from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.lowering import Action, Step, lower
-from overlayccl_core.program.nodes import Node, Port, topological
-from overlayccl_core.program.problem import port_text
+from overlayccl_core.program.nodes import Port, topological
 from overlayccl_core.program.program import Program, Read, Write
 from overlayccl_core.program.segments import Run, walk
 
@@ -27,26 +23,18 @@ class PortGroup:
     outputs: tuple[Port, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Statements of a Program that use no value of another part; `group`: the one that all its ports are in."""
-
-    group: int | None
-    lines: tuple[str, ...]
-
-
 def port_groups(plain: Program) -> tuple[PortGroup, ...]:
     """The groups of a forward Problem, read off its plainest Program; ordered by their first input."""
     levels = _levels(plain)
     problem = plain.problem
-    found = [
+    groups = [
         PortGroup(
             inputs=tuple(sorted((p for p in problem.inputs if levels[p] == level), key=_order)),
             outputs=tuple(sorted((p for p in problem.outputs if levels[p] == level), key=_order)),
         )
         for level in sorted(set(levels.values()))
     ]
-    return tuple(sorted(found, key=lambda g: [_order(p) for p in (*g.inputs, *g.outputs)]))
+    return tuple(sorted(groups, key=lambda g: [_order(p) for p in (*g.inputs, *g.outputs)]))
 
 
 def _levels(plain: Program) -> dict[Port, int]:
@@ -72,49 +60,3 @@ def _levels(plain: Program) -> dict[Port, int]:
 
 def _order(port: Port) -> tuple[tuple[tuple[bool, int | str], ...], int | str]:
     return tuple((isinstance(part, str), part) for part in port[1:]), port[0]
-
-
-def printed_parts(
-    program: Program, store: ModuleStore, group_of: Mapping[Port, int]
-) -> tuple[list[Part], str]:
-    """The Program's statements in parts of one group each, and no message.
-
-    Where a part would have ports of two groups, the Program does not fall into groups: it is one part, and the
-    message names two such ports.
-    """
-    printer = StepPrinter(store, tags_of(program))
-    found: list[Part] = []
-    message = ""
-    for steps in _pieces(program):
-        first = len(printer.lines)
-        for step in steps:
-            printer.step(step)
-        lines = tuple(printer.lines[first:])
-        ports = {group_of[step.port]: step.port for step in steps if step.port is not None}
-        if len(ports) > 1 and not message:
-            one, other = (port_text(port) for port in list(ports.values())[:2])
-            message = f"{one} and {other} are handled together, though one waits for the other's group"
-        group = next(iter(ports), found[-1].group if found else None)
-        if found and found[-1].group == group:
-            found[-1] = Part(group=group, lines=(*found[-1].lines, *lines))
-        else:
-            found.append(Part(group=group, lines=lines))
-    if message:
-        return [Part(group=None, lines=tuple(printer.lines))], message
-    return found, ""
-
-
-def _pieces(program: Program) -> Iterator[list[Step]]:
-    """The steps, cut wherever no value is alive."""
-    alive: set[Node] = set()
-    piece: list[Step] = []
-    for step in lower(program):
-        piece.append(step)
-        if step.node is not None:
-            alive.add(step.node)
-        alive.difference_update(step.frees)
-        if not alive and step.action is not Action.BOUNDARY:
-            yield piece
-            piece = []
-    if piece:
-        yield piece

@@ -3,21 +3,25 @@
 The module has `forward()` and / or `backward()`: generators that yield `Read(port)` and `Write(port, value)`,
 all values flat. `connect(members, new_group, on)` makes process groups and this rank's tables once.
 Collectives start asynchronously and are waited for where lowering says so. It imports torch only.
+
+What the statements call is real Python in runtime/: events.py, layout.py (torch alone) and calls.py (the library).
 """
 
 import keyword
 import re
 from collections.abc import Sequence
 
-from overlayccl_core.emit import torch_prelude as prelude
-from overlayccl_core.emit.torch_views import TableStore, print_view, table_text
+from overlayccl_core.emit.runtime_text import runtime_text
+from overlayccl_core.emit.torch_views import WIDTH, TableStore, print_view, table_text
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind, Reduction
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
 
-WIDTH = 110
+EVENTS = "overlayccl_core.emit.runtime.events"
+LAYOUT = "overlayccl_core.emit.runtime.layout"
+CALLS = "overlayccl_core.emit.runtime.calls"
 TAG_BITS = 20  # of a digest; the other 11 count
 _NAMES = {
     Kind.VIEW: "view",
@@ -32,46 +36,55 @@ _NAMES = {
 }
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
-    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows"
+    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|Read|Write|MAX"
 )
+_HEAD = """\
+{title}
+
+Generated. `connect()` once on every rank, in the same order everywhere, then run a generator: it yields Read
+(answer with a flat tensor, which stays yours) and Write (take `value`, a flat tensor, which is yours).
+"""
 
 
-def emit(program: Program, backward_program: Program | None = None) -> str:
+def emit(program: Program, backward_program: Program | None = None, calls: str = CALLS) -> str:
     """The module's source. A Program of the backward direction becomes `backward()`.
 
+    calls: dotted name of the run-time file with the library's calls; another library of torch tensors has its own.
     ValueError if both Programs are of one direction or of different Cases.
     """
     programs = [program] if backward_program is None else [program, backward_program]
     directions = [p.problem.direction.value for p in programs]
+    case = program.problem.case.id
     if len(set(directions)) != len(directions) or len({p.problem.case.id for p in programs}) != 1:
-        found = [f"{p.problem.direction.value} of {p.problem.case.id}" for p in programs]
+        given = [f"{p.problem.direction.value} of {p.problem.case.id}" for p in programs]
         raise ValueError(
-            f"a module holds one forward and one backward of one Case (got {' and '.join(found)})"
+            f"a module holds one forward and one backward of one Case (got {' and '.join(given)})"
         )
     store = ModuleStore(program.problem.ranks)
     functions = [_function(p, store) for p in programs]
     schedules = {d: [_event(e) for e in p.events] for d, p in zip(directions, programs, strict=True)}
-    head = prelude.HEAD.format(
-        title=f"{program.problem.case.id}: {' and '.join(directions)}, {program.problem.ranks} ranks.",
-        case=program.problem.case.id,
-        ranks=program.problem.ranks,
-        digest=repr({d: p.digest for d, p in zip(directions, programs, strict=True)}),
-    )
-    helpers = [text for name, text in prelude.HELPERS.items() if name in store.helpers]
-    schedule = "\n".join(
-        ["SCHEDULE = {", *(f'    "{d}": {table_text(e)},' for d, e in schedules.items()), "}\n"]
-    )
-    parts = [
-        head,
-        prelude.EVENTS,
-        prelude.CONNECT_HELPERS,
-        *helpers,
+    names = {"Read", "Write", "this_rank", "make_group", *store.helpers}
+    runtime = runtime_text(names, (EVENTS, calls, LAYOUT), also=("torch",))
+    title = f"{case}: {' and '.join(directions)}, {store.ranks} ranks."
+    constants = [
+        f'CASE = "{case}"',
+        f"RANKS = {store.ranks}",
+        f"DIGEST = {dict(zip(directions, (p.digest for p in programs), strict=True))!r}",
+    ]
+    schedule = ["SCHEDULE = {", *(f'    "{d}": {table_text(e)},' for d, e in schedules.items()), "}"]
+    return module_text(
+        f'"""{_HEAD.format(title=title)}"""\n\n{runtime.imports}\n\n' + "\n".join(constants),
+        runtime.definitions,
         store.constants(),
         store.connect(),
         *functions,
-        schedule,
-    ]
-    return "\n".join(parts)
+        "\n".join(schedule),
+    )
+
+
+def module_text(*parts: str) -> str:
+    """Parts of a module with two empty lines between them; empty ones are left out."""
+    return "\n\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def port_name(port: Port) -> str:
@@ -93,6 +106,7 @@ class ModuleStore(TableStore):
         if groups not in self._groups:
             name = "world" if groups.is_world else f"group_{len(self._groups)}"
             text = "(tuple(range(RANKS)),)" if groups.is_world else table_text(groups.members)
+            self.helpers.add("my_group")
             self.rank_table(name, text, "my_group({}, members, new_group)")
             self._groups[groups] = name
         return self._groups[groups]
@@ -104,23 +118,22 @@ class ModuleStore(TableStore):
             distance = sources[0]
             if sources == tuple((r + distance) % self.ranks for r in range(self.ranks)):
                 self.helpers.add("shifted")
-                text = f"shifted({distance})"
+                text = f"shifted({distance}, RANKS)"
             else:
                 text = table_text(sources)
+            self.helpers.add("peers_of")
             self.rank_table(name, text, "peers_of({}, rank, ranks)")
             self._peers[sources] = name
         return self._peers[sources]
 
     def constants(self) -> str:
         """The tables of all ranks."""
-        shifted = prelude.SHIFTED if "shifted" in self.helpers else ""
-        return "\n".join([shifted, *(f"{name} = {text}" for name, text in self.tables.items()), ""])
+        return "\n".join(f"{name} = {text}" for name, text in self.tables.items())
 
     def connect(self) -> str:
         """The function that makes groups and this rank's tables."""
         names = ["rank", "device", *self.made]
         lines = [
-            "",
             'def connect(members=None, new_group=make_group, on="cpu"):',
             '    """Make the process groups and this rank\'s tables.',
             "",
@@ -129,10 +142,9 @@ class ModuleStore(TableStore):
             '    """',
             *(f"    global {', '.join(names[i : i + 8])}" for i in range(0, len(names), 8)),
             "    members = members or (tuple(range(RANKS)),)",
-            "    ranks = next(m for m in members if dist.get_rank() in m)",
-            "    rank, device = ranks.index(dist.get_rank()), on",
+            "    ranks = next(m for m in members if this_rank() in m)",
+            "    rank, device = ranks.index(this_rank()), on",
             *(f"    {name} = {text}" for name, text in self.made.items()),
-            "",
         ]
         return "\n".join(lines)
 
@@ -148,7 +160,7 @@ def generator_text(name: str, lines: Sequence[str]) -> str:
     """A generator function of these statements, also where none of them yields."""
     lines = lines if any("yield" in line for line in lines) else [*lines, "yield from ()"]
     body = "\n".join(f"    {part}" for line in lines for part in _folded(line))
-    return f"\ndef {name}():\n{body}\n"
+    return f"def {name}():\n{body}\n"
 
 
 def _folded(line: str) -> list[str]:
@@ -240,7 +252,10 @@ class StepPrinter:
             tag = self.tags[len(self.works) % len(self.tags)]
             return f"{operand}, {self.store.peers(x.sources)}, {tag}"
         group = self.store.group(x.groups)
-        reduction = ", dist.ReduceOp.MAX" if x.attr.reduction is Reduction.MAX else ""
+        reduction = ""
+        if x.attr.reduction is Reduction.MAX:
+            self.store.helpers.add("MAX")
+            reduction = ", MAX"
         if x.kind is Kind.ALL_REDUCE:
             return f"{operand if step.in_place else operand + '.clone()'}, {group}{reduction}"
         if x.kind is Kind.ALL_TO_ALL:

@@ -123,7 +123,7 @@ def _radix(plan: ViewPlan, base: str, store: TableStore) -> str:
 
 
 def _rows(plan: ViewPlan, base: str, store: TableStore) -> str:
-    store.helpers.add("pick_rows")
+    store.helpers |= {"pick_rows", "row_table"}
     if len(plan.rows) == 1:
         name = store.shared("rows", table_text(plan.rows[0]), "row_table({}, device)")
     else:

@@ -8,12 +8,12 @@ import polars as pl
 from overlayccl_core.deployments.floor import Floor, floor_from_probes
 from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places
 from overlayccl_core.gates import bench as gate
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.fingerprint import part
-from overlayccl_core.emit.deployed import Deployed, Stamp, deployed_module
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
@@ -44,14 +45,14 @@ def module_and_record(
     return deployed_module(problem, entries, stamp), record
 
 
-def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> Deployed:
+def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> DeployedCase:
     chosen = {choice["direction"]: choice for choice in choices if choice["case"] == case}
     name, recipe, numerics, forward, plain = _side((case, FORWARD), seeds, shortlist, chosen)
     backward: dict[str, Any] = {}
     if not at(seeds, (case, BACKWARD)).is_empty():
         names = ("backward_candidate", "backward_recipe", "backward_numerics", "backward", "plain_backward")
         backward = dict(zip(names, _side((case, BACKWARD), seeds, shortlist, chosen), strict=True))
-    return Deployed(
+    return DeployedCase(
         case_id=case,
         candidate=name,
         recipe=recipe,

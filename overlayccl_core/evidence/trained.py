@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.models import label
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, faster_frameworks, judge, passes
 from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]

@@ -19,7 +19,7 @@ from overlayccl_core.gates.components import components, form_of
 from overlayccl_core.gates.counterexample import explain
 from overlayccl_core.gates.draws import compared_ranks, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
-from overlayccl_core.gates.numerics import LOSSY_BOUND, NO_LOSS, Numerics, measure
+from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
     Check,
@@ -34,6 +34,7 @@ from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
 from overlayccl_core.program.nodes import Outputs, Port, topological
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Program
 
@@ -92,7 +93,7 @@ def prove(
     reference: Program,
     checks: frozenset[Check] = ALL_CHECKS,
     *,
-    lossy_bound: float = LOSSY_BOUND,
+    lossy_bound: float = LOSSY_TOLERANCE,
 ) -> Verdict:
     """Pass; fail with a counterexample; or unproven, which is a rejection too.
 
@@ -155,8 +156,8 @@ def _cut(pair: AtomPair, ranks: int) -> bool:
 
 
 def lossy_bound_of(developer: Program, reference: Program) -> float:
-    """How far off a lossy Program may be: LOSSY_BOUND, or as far as what practitioners write is in its dtypes."""
-    return max(LOSSY_BOUND, own_error(developer, reference))
+    """How far off a lossy Program may be: LOSSY_TOLERANCE, or as far as what practitioners write in its dtypes."""
+    return max(LOSSY_TOLERANCE, own_error(developer, reference))
 
 
 def own_error(program: Program, reference: Program) -> float:

@@ -1,14 +1,7 @@
-"""Numerics: what a Program does to the last digits, derived from its graph and checked in its own dtypes.
-
-exact       every output element is one input element (times a power of two), or the same terms in the same
-            operations as in the reference
-reordered   sums in float32 or wider
-lossy       a sum, a scale or a cast in 16 bits
-"""
+"""Numerics: what a Program does to the last digits, derived from its graph and checked in its own dtypes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -22,28 +15,17 @@ from overlayccl_core.program.arithmetics import (
     Double,
     Origins,
     Real,
-    is_power_of_two,
 )
 from overlayccl_core.program.atoms import AtomPair, widened
-from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.numerics import REORDERED_TOLERANCE, NumericsClass, loses
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 
-REORDERED_BOUND = 1e-5  # rms error over rms: a sum of 224 unit normals in float32 has 2.7e-7
-LOSSY_BOUND = 3e-2  # the same sum hop by hop in bfloat16 has 1.8e-2
 SAMPLES = 256
 MAX_SAMPLED_WORDS = 2**20
 MOVED_BOUND = 1e-12  # a moved element against float64, in which N equal terms divided by N may round
-
-
-class NumericsClass(StrEnum):
-    """From harmless to harmful."""
-
-    EXACT = "exact"
-    REORDERED = "reordered"
-    LOSSY = "lossy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +51,7 @@ class Numerics:
         """What is wrong if the error is out of the bound of its class; empty if it is not."""
         bound = {
             NumericsClass.EXACT: 0.0 if self.same_operations else MOVED_BOUND,
-            NumericsClass.REORDERED: REORDERED_BOUND,
+            NumericsClass.REORDERED: REORDERED_TOLERANCE,
             NumericsClass.LOSSY: max(lossy_bound, self.reference_error),
         }[self.kind]
         found = self.off_reference if self.same_operations else self.error
@@ -119,13 +101,6 @@ def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
 
 def _class_of(roots: Iterable[Node]) -> NumericsClass:
     return NumericsClass.LOSSY if any(loses(x) for x in topological(roots)) else NumericsClass.REORDERED
-
-
-def loses(x: Node) -> bool:
-    """True for arithmetic in 16 bits."""
-    rounds = x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
-    rounds |= x.kind is Kind.SCALE and not is_power_of_two(x.ratio)
-    return rounds and x.dtype.bytes == 2
 
 
 def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> tuple[bool, bool]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
     Check,
@@ -22,8 +21,8 @@ from overlayccl_core.gates.verdict import (
 )
 from overlayccl_core.measuring.arms import is_framework
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass
 
-GRADIENT_BOUND = 1e-5  # relative, of the worst parameter, in float32
 EARLY_STEP = 5  # up to here rounding has not been amplified yet
 EARLY_BOUND = 1e-4  # relative difference of losses by then
 BAND_QUARTILES = (25, 75)
@@ -122,7 +121,7 @@ def _matmuls(trained: Trained) -> Verdict:
 
 def _gradients(trained: Trained) -> Verdict:
     error = trained.arm.gradient_rel_error
-    bound = LOSSY_BOUND if trained.numerics is NumericsClass.LOSSY else GRADIENT_BOUND
+    bound = LOSSY_TOLERANCE if trained.numerics is NumericsClass.LOSSY else REORDERED_TOLERANCE
     if error is None:
         return _unproven("its gradients were not compared with the unsharded model's: train it again")
     found = {"gradient_rel_error": error, "bound": bound}

@@ -4,9 +4,9 @@ A family is the set of its collectives (kind, groups and their size, collectives
 its labels say and whether it computes in 16 bits. How values are cut into buckets does not count.
 """
 
-from overlayccl_core.gates.numerics import NumericsClass, loses
 from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.payload import group_size
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.segments import Depths

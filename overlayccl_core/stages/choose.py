@@ -18,11 +18,11 @@ from overlayccl_core.evidence.predictions import Place, at, predictions
 from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, outcomes
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import ORDER_OF_CHOICE, ArmName, at_case
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint
 

@@ -16,12 +16,13 @@ from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.prices import price_columns, theta_of
-from overlayccl_core.gates import equivalence, numerics
+from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.library import Role
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -160,7 +161,7 @@ def _verdict(row: Row) -> Verdict:
 def _lossy_bound(bases: Iterable[Base], reference: Program) -> float:
     """As far off as what practitioners write is in its own dtypes."""
     developer = next((b.program for b in bases if b.source is Source.DEVELOPER), None)
-    return numerics.LOSSY_BOUND if developer is None else equivalence.lossy_bound_of(developer, reference)
+    return LOSSY_TOLERANCE if developer is None else equivalence.lossy_bound_of(developer, reference)
 
 
 def _small_case(case: Case, bases: list[Base], search: Search) -> Case | None:

@@ -9,12 +9,13 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.gates import equivalence, legality, numerics
+from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.kinds import NotApplicable, Placement, Rejected
 from overlayccl_core.program.library import Role, read_library
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -59,7 +60,7 @@ def seed_rows(
     A lossy strategy may be as far off in its own dtypes as the developer's, which comes first.
     """
     reference = catalog.reference_program(problem)
-    lossy_bound = numerics.LOSSY_BOUND
+    lossy_bound = LOSSY_TOLERANCE
     for seed in seeds_of(problem):
         head = {
             "case": problem.case.id,

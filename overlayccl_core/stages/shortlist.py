@@ -15,9 +15,9 @@ import polars as pl
 
 from overlayccl_core.configuration.settings import Settings, Shortlist
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 
 Row = dict[str, Any]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.program.library import functions_of
+from overlayccl_core.program.numerics import NumericsClass
 from tests.cheats.judge import judge
 from tests.small_problems import exchange, layers, strategy
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from overlayccl_core import catalog
-from overlayccl_core.emit.deployed import Deployed, Stamp, deployed_module
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
@@ -35,12 +36,12 @@ def entry(
     forward: Program | None = None,
     backward: str = "",
     numerics: str = "reordered",
-) -> Deployed:
+) -> DeployedCase:
     """A seed (or a Program) deployed, its backward the transpose of it, or of the seed `backward`."""
     forward, plain = forward or seed(case, name), seed(case, "developer")
     problem = catalog.backward(case)
     back = problem and simplify(transpose(seed(case, backward) if backward else forward, problem))
-    return Deployed(
+    return DeployedCase(
         case_id=case.id,
         candidate=name or "found-01234567",
         recipe=f'{{"base":"{name}","steps":[]}}',
@@ -56,7 +57,7 @@ def entry(
     )
 
 
-def write(folder: Path, name: str, entries: Sequence[Deployed], stamp: Stamp = HERE) -> Path:
+def write(folder: Path, name: str, entries: Sequence[DeployedCase], stamp: Stamp = HERE) -> Path:
     """The file of a module."""
     path = folder / f"{name}.py"
     path.write_text(deployed_module(entries[0].forward.problem.case.problem, entries, stamp))

@@ -1,34 +1,32 @@
 """The text of deployed modules: what they import, hold and refuse to hold. No ranks."""
 
-import ast
 import subprocess
 import sys
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.torchdist.bench_driver import load_module
-from overlayccl_core.emit.deployed import (
-    LOSSY_TOLERANCE,
-    REORDERED_TOLERANCE,
-    Gradient,
-    Stamp,
-    deployed_module,
-)
-from overlayccl_core.emit.port_groups import port_groups, printed_parts
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import DeployedCase, GradientPath
+from overlayccl_core.emit.port_groups import port_groups
+from overlayccl_core.emit.sections import printed_sections
 from overlayccl_core.emit.torch_dialect import ModuleStore
-from overlayccl_core.gates import numerics
 from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.library import read_library
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.tracing import trace_source
 from tests.emit.deployed_modules import HERE, entry, seed, tried, write
+from tests.emit.test_torch_dialect import imported
+from tests.small_problems import exchange as small_exchange
+from tests.small_problems import strategy
 
 WAVEFRONT = """
     io.write("total", 0, 0, all_reduce(io.read("partial", 0, 0)))
@@ -51,16 +49,6 @@ def grads(ranks: int = 4, overlap: bool = False) -> Case:
 
 def exchange(ranks: int = 4) -> Case:
     return uniform_a2a.case({"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
-
-
-def imported(source: str) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add(str(node.module).split(".")[0])
-    return found
 
 
 def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp_path: Path) -> None:
@@ -109,26 +97,26 @@ def test_groups_are_layers_of_all_microbatches_whatever_the_programs_order() -> 
     assert len(port_groups(seed(exchange(), "native"))) == 1
 
 
-def test_parts_of_a_program_are_cut_where_nothing_is_alive() -> None:
+def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
     case = tp(microbatches=3)
     group_of = {
         p: k for k, g in enumerate(port_groups(seed(case, "developer"))) for p in (*g.inputs, *g.outputs)
     }
 
-    def parts(name: str) -> list[int | None]:
-        found, why = printed_parts(seed(case, name), ModuleStore(4), group_of)
+    def sections(name: str) -> list[int | None]:
+        found, why = printed_sections(seed(case, name), ModuleStore(4), group_of)
         assert not why
-        return [part.group for part in found]
+        return [section.group for section in found]
 
-    assert parts("developer") == [0, 1] * 3
-    assert parts("single_graph") == parts("merged_over_microbatches") == [0, 1]
+    assert sections("developer") == [0, 1] * 3
+    assert sections("single_graph") == sections("merged_over_microbatches") == [0, 1]
 
 
 def test_a_program_that_joins_layers_does_not_fall_into_groups() -> None:
     groups = port_groups(seed(tp(), "developer"))
     group_of = {p: k for k, g in enumerate(groups) for p in (*g.inputs, *g.outputs)}
-    (part,), why = printed_parts(tried(tp(), WAVEFRONT), ModuleStore(4), group_of)
-    assert part.group is None
+    (section,), why = printed_sections(tried(tp(), WAVEFRONT), ModuleStore(4), group_of)
+    assert section.group is None
     assert "partial[0, 1]" in why or "total[0, 1]" in why or "total[1, 0]" in why
 
 
@@ -144,14 +132,13 @@ def test_single_sums_fall_into_groups_in_any_legal_order(order: list[tuple[int, 
 
 
 def test_how_gradients_pass_follows_from_the_problem() -> None:
-    assert entry(tp(), "developer").gradient is Gradient.BACKWARD
-    assert entry(tp("entry"), "developer").gradient is Gradient.IN_BACKWARD
-    assert entry(grads(), "flat").gradient is Gradient.NONE
-    assert entry(exchange(), "native").gradient is Gradient.BACKWARD
+    assert entry(tp(), "developer").gradient is GradientPath.BACKWARD
+    assert entry(tp("entry"), "developer").gradient is GradientPath.IN_BACKWARD
+    assert entry(grads(), "flat").gradient is GradientPath.NONE
+    assert entry(exchange(), "native").gradient is GradientPath.BACKWARD
 
 
-def test_tolerances_are_those_of_the_numerics_gate() -> None:
-    assert (REORDERED_TOLERANCE, LOSSY_TOLERANCE) == (numerics.REORDERED_BOUND, numerics.LOSSY_BOUND)
+def test_tolerances_follow_from_the_class_and_from_what_the_plain_calls_round() -> None:
     half = tp_mlp.case(
         {"microbatches": 1, "layers": 1, "shape": [1, 3, 6], "site": "entry"},
         ranks=4, ranks_per_node=4, dtype="bfloat16",
@@ -168,25 +155,6 @@ def test_tolerances_are_those_of_the_numerics_gate() -> None:
             assert f"tolerance={{{text}}}" in deployed_module("tp_mlp", [one], HERE)
 
 
-def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(tmp_path: Path) -> None:
-    path = write(tmp_path, "tp_mlp", [entry(tp(), "developer")])
-    apart, gradients = (getattr(load_module(path, "apart"), name) for name in ("_apart", "_gradients"))
-    given, buffer = torch.arange(4.0), torch.arange(8.0)
-    values = [buffer[4:], given.view(2, 2), buffer[:4], buffer[2:6], buffer[:4]]
-    wanted = [x.clone() for x in values]
-    found = apart(values, [given])
-    for i, x in enumerate(found):
-        x.add_(1)
-        wanted[i] += 1
-        assert all(torch.equal(y, want) for y, want in zip(found, wanted, strict=True))
-    assert torch.equal(given, torch.arange(4.0)) and max(x._version for x in found) == 1
-    merged = apart([buffer[:4], buffer[4:]], [given])
-    assert [x.data_ptr() - buffer.data_ptr() for x in merged] == [0, 16]  # nothing is copied in vain
-    back = gradients([given.view(4), buffer[:4], given[:2], given.view(4)], [given])
-    assert back[0] is given and back[3] is given and back[1].data_ptr() == buffer.data_ptr()
-    assert back[2].data_ptr() != given.data_ptr() and torch.equal(back[2], given[:2])
-
-
 def test_programs_that_do_not_belong_together_are_refused() -> None:
     one = entry(tp(), "developer")
     with pytest.raises(ValueError, match=r"needs `backward` and `plain_backward`"):
@@ -197,8 +165,30 @@ def test_programs_that_do_not_belong_together_are_refused() -> None:
         deployed_module("tp_mlp", [one, one], HERE)
     with pytest.raises(ValueError, match="of another Problem"):
         deployed_module("grad_ar", [one], HERE)
-    with pytest.raises(ValueError, match="version of torch"):
-        Stamp(library="gloo", versions={"gloo": "1"})
+
+
+def test_a_case_that_runs_in_the_backward_pass_gives_what_it_takes() -> None:
+    """Its forward is an identity, so an output of another shape or index than its input means a wrong Problem."""
+    of = small_exchange(2, {"x": (4,)}, {"y": (2,)})
+    summed = Problem(
+        case=of.case,
+        inputs={port: replace(spec, placement=Placement.PARTIAL) for port, spec in of.inputs.items()},
+        outputs=of.outputs,
+        segments=of.segments,
+        parameters=of.parameters,
+    )
+    body = 'io.write("y", slice_axis(all_reduce(io.read("x")), 0, 0, 2))'
+    program = trace_source(strategy(body, "all_reduce, slice_axis"), "tried", summed)
+    with pytest.raises(ValueError, match="sums partial values and has no backward"):
+        DeployedCase(
+            case_id=of.case.id,
+            candidate="tried",
+            recipe="{}",
+            numerics="reordered",
+            forward=program,
+            plain_forward=program,
+            has_backward=False,
+        )
 
 
 def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:
@@ -206,19 +196,3 @@ def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:
         for name, _ in read_library(catalog.library_source(case.problem)).seeds:
             if "hierarchical" not in name:  # one tier
                 compile(deployed_module(case.problem, [entry(case, name)], HERE), name, "exec")
-
-
-def test_another_library_than_the_proven_one_is_refused_where_strict_and_told_once_elsewhere(
-    tmp_path: Path,
-) -> None:
-    stamp = Stamp(library="gloo", versions={"torch": "1.0"})
-    module = load_module(write(tmp_path, "old", [entry(grads(), "flat")], stamp), "old_module")
-    here = {"library": "gloo", "torch": "2.0"}
-    with pytest.raises(RuntimeError, match=r"measured with torch 1\.0, here is torch 2\.0.*strict=False"):
-        module._check_versions(here, True)
-    with pytest.warns(RuntimeWarning, match=r"measured with torch 1\.0"):
-        module._check_versions(here, False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        module._check_versions(here, False)
-        module._check_versions({"library": "gloo", "torch": "1.0"}, True)

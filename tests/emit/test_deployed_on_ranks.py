@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from overlayccl_core.backends.torchdist.launch import Launch, launch
-from overlayccl_core.emit.deployed import Stamp
+from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from tests.emit.deployed_modules import entry, tried, write
 from tests.emit.test_deployed import WAVEFRONT
 from tests.emit.tiny_model import SHAPE
@@ -111,8 +112,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 
 def test_gradients_through_groups_are_those_of_the_unsharded_model(seen: dict[str, list[Any]]) -> None:
     for name in ("merged", "copies", "parts", "developer"):
-        assert max(rank["error"] for rank in seen[f"gradients {name}"]) < 1e-5, name
-    assert max(rank["error"] for rank in seen["plain"] + seen["driven"]) < 1e-5
+        assert max(rank["error"] for rank in seen[f"gradients {name}"]) < REORDERED_TOLERANCE, name
+    assert max(rank["error"] for rank in seen["plain"] + seen["driven"]) < REORDERED_TOLERANCE
 
 
 def test_every_call_of_the_library_is_counted(seen: dict[str, list[Any]]) -> None:
@@ -207,8 +208,8 @@ def test_the_selftest_passes_what_is_right_and_names_what_is_wrong(seen: dict[st
     for found in seen["right"]:
         assert not found["error"]
         checked = [(line["direction"], line["tolerance"]) for line in found["lines"]]
-        assert checked == [("forward", 1e-5), ("backward", 0.0), ("forward", 3e-2)]
-        assert 0 < found["lines"][2]["error"] < 3e-2
+        assert checked == [("forward", REORDERED_TOLERANCE), ("backward", 0.0), ("forward", LOSSY_TOLERANCE)]
+        assert 0 < found["lines"][2]["error"] < LOSSY_TOLERANCE
         (case,) = found["stamp"]["cases"]
         assert not found["own"] and not case["calls"] and case["selftest_calls"]["all_to_all"] == L
     for found in seen["wrong"]:

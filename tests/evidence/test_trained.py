@@ -3,9 +3,9 @@
 import polars as pl
 
 from overlayccl_core.evidence.trained import Ran, outcomes
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from tests.gates.training_evidence import arm

@@ -11,11 +11,11 @@ import pytest
 from overlayccl_core import loader
 from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, lossy_bound_of, own_error, prove
-from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program import meaning
 from overlayccl_core.program.kinds import DType, NotApplicable
 from overlayccl_core.program.library import read_library
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, NumericsClass
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
@@ -228,7 +228,7 @@ io.write("y", scale(reduce_scatter(flatten(permute_dims(g, (1, 0)))), 1, p.ranks
     verdict = prove(developer, native)
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.INACCURATE)
     own = own_error(developer, native)
-    assert own > LOSSY_BOUND
+    assert own > LOSSY_TOLERANCE
     assert prove(developer, native, lossy_bound=own).passed
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import (
     ArmEvidence,
     Trained,
@@ -16,6 +15,7 @@ from overlayccl_core.gates.training import (
 )
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.numerics import NumericsClass
 from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
 
 CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES, Check.FASTER, Check.NOT_SLOWER)

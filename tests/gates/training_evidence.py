@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import ArmEvidence, Trained
+from overlayccl_core.program.numerics import NumericsClass
 
 LAUNCHES = range(5)
 SEEDS = range(4)

@@ -15,9 +15,9 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.evidence.trained import RIGHT, arms_by_model
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.training import Trained, judge
 from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply

@@ -85,6 +85,8 @@ ROWS = [
         problems=TRAINED,
     ),
     Row("what is deployed", AFTER_TRAINING, appended(f"{CORE}/emit/deployed.py")),
+    Row("what a deployed module does", AFTER_TRAINING, appended(f"{CORE}/emit/runtime/groups.py")),
+    Row("the calls in emitted modules", RULES - {"cases"}, appended(f"{CORE}/emit/runtime/calls.py")),
     Row(
         "a comment",
         set(),

@@ -1,0 +1,129 @@
+"""What a script calls of a deployed module: cases, connect, stamp, selftest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from overlayccl_core.emit.runtime.calls import (
+    check_started,
+    everybody_says,
+    found,
+    kept_group,
+    permute_group,
+    world_size,
+)
+from overlayccl_core.emit.runtime.connected import Connected
+from overlayccl_core.emit.runtime.entry import Entry, what_there_is
+from overlayccl_core.emit.runtime.given import DIGEST, ENTRIES, PROBLEM, PROVEN
+from overlayccl_core.emit.runtime.versions import check_versions
+
+
+def cases() -> tuple[str, ...]:
+    """Ids of the Cases in this module."""
+    return tuple(ENTRIES)
+
+
+def connect(
+    case: str,
+    members: Iterable[Iterable[int]] | None = None,
+    new_group: Callable[[tuple[int, ...]], Any] | None = None,
+    device: torch.device | str = "cpu",
+    strict: bool = False,
+) -> Connected:
+    """The calls of one Case, ready on this rank. All ranks of the job call it, in the same order.
+
+    members: global ranks of every group that runs the Case at the same time (default: as in the Case);
+    new_group: makes (or keeps) the process group of some global ranks; device: where tensors are;
+    strict: refuse a library or version other than the proven ones (default: warn once).
+    """
+    connected = _connect(case, members, new_group, device, strict)
+    _connected.append(connected)
+    return connected
+
+
+def stamp() -> dict[str, Any]:
+    """What this module is, and what every connected Case is and has called so far."""
+    return {
+        "problem": PROBLEM,
+        "module": DIGEST,
+        "proven": dict(PROVEN),
+        "cases": [connected.stamp() for connected in _connected],
+    }
+
+
+def selftest(
+    new_group: Callable[[tuple[int, ...]], Any] | None = None,
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Check every Case of this module, on all ranks: see Connected.selftest. Returns what was checked."""
+    return [line for case in cases() for line in _connect(case, None, new_group, device).selftest(seed)]
+
+
+_connected: list[Connected] = []
+
+
+def _connect(
+    case: str,
+    members: Iterable[Iterable[int]] | None,
+    new_group: Callable[[tuple[int, ...]], Any] | None,
+    device: torch.device | str,
+    strict: bool = False,
+) -> Connected:
+    if case not in ENTRIES:
+        raise ValueError(f"{case!r} is not in this module. {what_there_is(ENTRIES)}")
+    check_started()
+    entry = ENTRIES[case]
+    checked = _checked_members(case, entry, members)
+    plain = _wants_plain()
+    device = torch.device(device)
+    versions = found(device)
+    _agree(
+        {"the Case": case, "the module": DIGEST, "OVERLAYCCL_PLAIN": plain, "members": checked, **versions}
+    )
+    check_versions(versions, strict)
+    permutes = permute_group(versions["library"]) if entry.permutes else None
+    return Connected(case, entry, checked, new_group or kept_group, device, plain, permutes)
+
+
+def _checked_members(
+    case: str, entry: Entry, members: Iterable[Iterable[int]] | None
+) -> tuple[tuple[int, ...], ...]:
+    ranks = world_size()
+    if members is None and ranks != sum(map(len, entry.members)):
+        raise ValueError(f"{case} is not of {ranks} ranks, which run here. {what_there_is(ENTRIES)}")
+    given = entry.members if members is None else members
+    try:
+        groups = tuple(tuple(group) for group in given)
+    except TypeError:  # ranks, not groups of them
+        groups = ()
+    placed = [rank for group in groups for rank in group]
+    if {len(group) for group in groups} != {entry.ranks} or sorted(placed) != list(range(ranks)):
+        raise ValueError(
+            f"members of {case} must be groups of {entry.ranks} ranks that hold each of the {ranks} ranks"
+            f" once (got {given}). {what_there_is(ENTRIES)}"
+        )
+    return groups
+
+
+def _wants_plain() -> bool:
+    value = os.environ.get("OVERLAYCCL_PLAIN", "")
+    if value not in ("", "0", "1"):
+        raise ValueError(f"OVERLAYCCL_PLAIN must be 1 (plain calls), 0 or unset (got {value!r})")
+    return value == "1"
+
+
+def _agree(mine: dict[str, Any]) -> None:
+    """The same error on all ranks where they do not say the same."""
+    said = everybody_says(mine)
+    for rank, other in enumerate(said):
+        for name, value in said[0].items():
+            if other[name] != value:
+                raise RuntimeError(
+                    f"ranks differ in {name}: {value!r} on rank 0, {other[name]!r} on rank {rank}:"
+                    " start all ranks alike"
+                )

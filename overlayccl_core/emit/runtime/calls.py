@@ -1,0 +1,166 @@
+"""The library's calls: torch.distributed. What torch does by itself, without a library, stands in layout.py.
+
+Another library for torch tensors has a file of its own with these names; the README of emit/ lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+MAX = dist.ReduceOp.MAX
+
+
+def all_reduce(
+    x: torch.Tensor, group: dist.ProcessGroup, op: dist.ReduceOp = dist.ReduceOp.SUM
+) -> tuple[torch.Tensor, dist.Work]:
+    """Starts in place: the result takes over x."""
+    return x, dist.all_reduce(x, op=op, group=group, async_op=True)
+
+
+def all_gather(x: torch.Tensor, size: int, group: dist.ProcessGroup) -> tuple[torch.Tensor, dist.Work]:
+    """Starts; the result has `size` elements."""
+    y = x.new_empty(size)
+    return y, dist.all_gather_into_tensor(y, x, group=group, async_op=True)
+
+
+def reduce_scatter(
+    x: torch.Tensor, size: int, group: dist.ProcessGroup, op: dist.ReduceOp = dist.ReduceOp.SUM
+) -> tuple[torch.Tensor, dist.Work]:
+    """Starts; the result has `size` elements."""
+    y = x.new_empty(size)
+    return y, dist.reduce_scatter_tensor(y, x, op=op, group=group, async_op=True)
+
+
+def all_to_all(x: torch.Tensor, group: dist.ProcessGroup) -> tuple[torch.Tensor, dist.Work]:
+    """Starts."""
+    y = torch.empty_like(x)
+    return y, dist.all_to_all_single(y, x, group=group, async_op=True)
+
+
+class Works:
+    """Several works, waited for as one."""
+
+    __slots__ = ("works",)
+
+    def __init__(self, works: Iterable[dist.Work]) -> None:
+        self.works = works
+
+    def wait(self) -> None:
+        for work in self.works:
+            work.wait()
+
+
+def collective_permute(
+    x: torch.Tensor, peers: tuple[int | None, int | None], tag: int, group: dist.ProcessGroup | None = None
+) -> tuple[torch.Tensor, Works]:
+    """Starts. peers: the global ranks to send to and to receive from (None: nobody, -1: this rank itself).
+
+    tag: of this module alone; a send of somebody else's between the same ranks does not meet it. group: of
+    all ranks, where the library knows no tags.
+    """
+    to, source = peers
+    if source == -1:
+        return x.clone(), Works(())
+    y = torch.zeros_like(x) if source is None else torch.empty_like(x)
+    calls = [] if to is None else [(dist.isend, x, to)]
+    if source is not None:
+        calls.append((dist.irecv, y, source))
+    if not x.is_cuda:
+        return y, Works([call(t, peer, group=group, tag=tag) for call, t, peer in calls])
+    # on a GPU one kernel does both: one behind the other, ranks could wait for each other
+    operations = [dist.P2POp(call, t, peer, group, tag) for call, t, peer in calls]
+    return y, Works(dist.batch_isend_irecv(operations) if calls else ())
+
+
+def peers_of(sources: tuple[int, ...], rank: int, ranks: tuple[int, ...]) -> tuple[int | None, int | None]:
+    """(to, source) of this rank; sources[r]: who sends to r, -1 for nobody; `ranks`: the global ones."""
+    if sources[rank] == rank:
+        return None, -1
+    to = next((ranks[r] for r, source in enumerate(sources) if source == rank), None)
+    return to, ranks[sources[rank]] if sources[rank] >= 0 else None
+
+
+def this_rank() -> int:
+    """The global rank of this process."""
+    return int(dist.get_rank())
+
+
+def world_size() -> int:
+    """How many ranks the job has."""
+    return int(dist.get_world_size())
+
+
+def my_group(
+    replica_groups: Iterable[tuple[int, ...]],
+    members: Iterable[tuple[int, ...]],
+    new_group: Callable[[tuple[int, ...]], dist.ProcessGroup],
+) -> dist.ProcessGroup:
+    """This rank's process group; every rank makes all groups of all concurrent problems, in one order."""
+    mine, me = None, this_rank()
+    for ranks in members:
+        for group in replica_groups:
+            wanted = tuple(ranks[r] for r in group)
+            made = new_group(wanted)
+            if me in wanted:
+                mine = made
+    return mine
+
+
+def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
+    """A process group whose blocks are in the order of `ranks`."""
+    if ranks == tuple(range(world_size())):
+        return dist.group.WORLD
+    if list(ranks) == sorted(ranks):
+        return dist.new_group(list(ranks))
+    return dist.new_group(list(ranks), sort_ranks=False)
+
+
+_groups: dict[tuple[Any, Any], dist.ProcessGroup] = {}
+
+
+def kept_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
+    """The process group of some global ranks, made once for all Cases."""
+    key = (dist.group.WORLD, ranks)
+    if key not in _groups:
+        _groups[key] = make_group(ranks)
+    return _groups[key]
+
+
+def permute_group(library: str) -> dist.ProcessGroup | None:
+    """A group of all ranks for this module's permutes, made once: NCCL has no tags to tell them from others.
+
+    None where tags do.
+    """
+    if library != "nccl":
+        return None
+    key = (dist.group.WORLD, "permutes")
+    if key not in _groups:
+        _groups[key] = dist.new_group()
+    return _groups[key]
+
+
+def everybody_says(mine: Any) -> list[Any]:
+    """What each rank gives, by rank; it can be pickled."""
+    said: list[Any] = [None] * world_size()
+    dist.all_gather_object(said, mine)
+    return said
+
+
+def check_started() -> None:
+    """RuntimeError where this process has not met the others yet."""
+    if not dist.is_initialized():
+        raise RuntimeError("there is no process group yet: call torch.distributed.init_process_group first")
+
+
+def found(device: torch.device) -> dict[str, str]:
+    """The library and the versions that are here now."""
+    configured = dist.get_backend_config()
+    library = dict(part.split(":") for part in configured.split(",")).get(device.type, configured)
+    versions = {"library": library, "torch": torch.__version__}
+    if library == "nccl":
+        versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return versions

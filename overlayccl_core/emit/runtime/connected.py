@@ -1,0 +1,151 @@
+"""A Case of a deployed module with its process groups: what runs, and the check of it against the plain calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from overlayccl_core.emit.runtime.calls import everybody_says, found, this_rank, world_size
+from overlayccl_core.emit.runtime.entry import Entry, port_text
+from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, in_order
+from overlayccl_core.emit.runtime.given import DIGEST, PROVEN
+from overlayccl_core.emit.runtime.groups import Group
+from overlayccl_core.emit.runtime.library import Library
+from overlayccl_core.emit.runtime.versions import differences
+
+
+class Connected:
+    """A Case with its process groups on this rank: generators for a driver, groups for your own script."""
+
+    def __init__(
+        self,
+        case: str,
+        entry: Entry,
+        members: tuple[tuple[int, ...], ...],
+        new_group: Callable[[tuple[int, ...]], Any],
+        device: torch.device,
+        plain: bool,
+        permutes: Any,
+    ) -> None:
+        self.case, self.entry, self.device, self.plain = case, entry, device, plain
+        self._library, self._tested = Library(permutes), Library(permutes)
+        self._members, self._new_group = members, new_group
+        self._ranks = next(ranks for ranks in members if this_rank() in ranks)
+        self._rank = self._ranks.index(this_rank())
+        self._sections = self._build("plain" if plain else "chosen", self._library)
+        self._groups = tuple(
+            Group(case, entry, number, self._sections, device) for number in range(len(entry.groups))
+        )
+
+    def _build(self, way: str, library: Library) -> dict[str, tuple[Section, ...]]:
+        """direction -> sections"""
+        build = self.entry.plain if way == "plain" else self.entry.chosen
+        return build(library, self._members, self._new_group, self._ranks, self._rank, self.device)
+
+    def forward(self) -> Events:
+        """A generator: it yields Read (answer with a flat tensor, which stays yours) and Write (take `value`)."""
+        return in_order(self._sections["forward"])
+
+    def backward(self) -> Events:
+        """The same of the gradients, for a Case that has a backward of its own."""
+        if "backward" not in self._sections:
+            why = {"none": "there is none", "in_backward": "it IS one: call forward() in the backward pass"}
+            raise RuntimeError(f"{self.case} has no backward of its own: {why[self.entry.gradient]}")
+        return in_order(self._sections["backward"])
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, as `group` gives them; RuntimeError where the calls do not fall into groups."""
+        why = self.entry.ungrouped["plain" if self.plain else "chosen"]
+        if why:
+            plain = "" if self.entry.ungrouped["plain"] else ", or set OVERLAYCCL_PLAIN=1"
+            raise RuntimeError(
+                f"{self.case} does not fall into groups of reads and their writes ({why}): answer the events of"
+                f" forward() and backward() in your step{plain}"
+            )
+        return self._groups
+
+    def group(self, number: int) -> Group:
+        """The group of that number (the layer, where there are layers): call it with a list of tensors."""
+        if number not in range(len(self.groups)):
+            raise IndexError(f"{self.case} has groups 0 to {len(self.groups) - 1} (got {number!r})")
+        return self.groups[int(number)]
+
+    def stamp(self) -> dict[str, Any]:
+        """What runs, what it was proven with, what is here now, and the calls so far, by collective."""
+        here = found(self.device)
+        return {
+            "case": self.case,
+            "module": DIGEST,
+            "runs": "plain" if self.plain else "chosen",
+            **self.entry.said,
+            "proven": dict(PROVEN),
+            "found": here,
+            "differs": differences(here),
+            "calls": dict(self._library.calls),
+            "selftest_calls": dict(self._tested.calls),
+        }
+
+    def selftest(self, seed: int = 0) -> list[dict[str, Any]]:
+        """Run the chosen calls and the plain ones on random inputs and compare, on all ranks.
+
+        Returns what was checked: direction, outputs, largest error (rms over rms) and tolerance.
+        RuntimeError on all ranks, naming rank, port and error, where they differ by more.
+        """
+        chosen, plain = self._build("chosen", self._tested), self._build("plain", self._tested)
+        checked = []
+        for direction in chosen:
+            given = self._random_inputs(direction, seed)
+            kept = {port: x.clone() for port, x in given.items()}
+            got: dict[Port, torch.Tensor] = {}
+            wanted: dict[Port, torch.Tensor] = {}
+            with torch.no_grad():
+                answer(chosen[direction], dict(given), got)
+                answer(plain[direction], dict(given), wanted)
+            me = this_rank()
+            mine = [(0.0, me, "")]
+            for port, x in given.items():
+                if not torch.equal(x, kept[port]):
+                    mine.append((float("inf"), me, f"{port_text(port)} is an input, was overwritten, and"))
+            for port in self._compared(direction):
+                mine.append((_error(got[port], wanted[port]), me, port_text(port)))
+            error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
+            tolerance = self.entry.tolerance[direction]
+            if not error <= tolerance:
+                raise RuntimeError(
+                    f"{self.case} {direction}: {where} differs from the plain calls by {error:.3g} on rank {rank}"
+                    f" (at most {tolerance:.3g} is allowed): set OVERLAYCCL_PLAIN=1 and deploy again"
+                )
+            line = {"case": self.case, "direction": direction, "outputs": len(wanted)}
+            checked.append({**line, "error": error, "tolerance": tolerance})
+        return checked
+
+    def _random_inputs(self, direction: str, seed: int) -> dict[Port, torch.Tensor]:
+        made = {}
+        for index, (port, spec) in enumerate(self.entry.inputs[direction].items()):
+            random = torch.Generator().manual_seed(seed * 7919 + index)
+            rows = 1 if spec.equal else world_size()
+            row = torch.randn(rows, *spec.shape, generator=random)[0 if spec.equal else this_rank()]
+            made[port] = row.reshape(-1).to(self.device, spec.dtype)
+        return made
+
+    def _compared(self, direction: str) -> list[Port]:
+        outputs = self.entry.outputs[direction].items()
+        return [port for port, spec in outputs if spec.valid_ranks is None or self._rank in spec.valid_ranks]
+
+
+def _error(x: torch.Tensor, wanted: torch.Tensor) -> float:
+    """rms error over rms."""
+    off, size = _rms(x.double() - wanted.double()), _rms(wanted.double())
+    return off / size if size else off
+
+
+def _rms(x: torch.Tensor) -> float:
+    return float(x.square().mean().sqrt().item())
+
+
+def _badness(checked: tuple[float, int, str]) -> tuple[bool, float, int]:
+    error, rank, _ = checked
+    return (error != error, error, -rank)  # what is no number is worst

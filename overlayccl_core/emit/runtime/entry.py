@@ -1,0 +1,67 @@
+"""A Case of a deployed module as data: who runs it, its ports, its groups, two ways of running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from overlayccl_core.emit.runtime.events import Port, Section
+
+
+# NamedTuples: a dataclass whose annotations are text needs its module to be in sys.modules while it is made.
+class Spec(NamedTuple):
+    """What a port takes or gives on one rank; equal: the same on all ranks; valid_ranks: None, or where."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    equal: bool = False
+    valid_ranks: tuple[int, ...] | None = None
+
+
+class Entry(NamedTuple):
+    """A Case: who runs it, its ports by direction, its groups of ports, and two ways of running it.
+
+    gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs
+    in the backward pass), `none`. groups: (inputs, outputs) of each. tolerance: rms error over rms against the
+    plain calls, by direction. permutes: it has some, chosen or plain. ungrouped: why a way of running it does not
+    fall into groups, by name. chosen, plain: make the sections of each direction.
+    """
+
+    ranks: int
+    members: tuple[tuple[int, ...], ...]
+    gradient: str
+    inputs: dict[str, dict[Port, Spec]]
+    outputs: dict[str, dict[Port, Spec]]
+    groups: tuple[tuple[tuple[Port, ...], tuple[Port, ...]], ...]
+    tolerance: dict[str, float]
+    permutes: bool
+    said: dict[str, dict[str, str]]
+    ungrouped: dict[str, str]
+    chosen: Callable[..., dict[str, tuple[Section, ...]]]
+    plain: Callable[..., dict[str, tuple[Section, ...]]]
+
+    def what(self) -> str:
+        """Ranks, shapes and types, for messages."""
+        shapes = dict.fromkeys((spec.shape, str(spec.dtype)) for spec in self.inputs["forward"].values())
+        shown = [f"{shape} {dtype}" for shape, dtype in list(shapes)[:4]]
+        more = ", ..." if len(shapes) > 4 else ""
+        where = f"{self.ranks} ranks" + (f" x {len(self.members)}" if len(self.members) > 1 else "")
+        return f"{where}, {len(self.inputs['forward'])} inputs of {', '.join(shown)}{more}"
+
+
+def ports(*specs: tuple[Spec, tuple[Port, ...]]) -> dict[Port, Spec]:
+    """port -> Spec, from (Spec, ports) pairs."""
+    return {port: spec for spec, names in specs for port in names}
+
+
+def port_text(port: Port) -> str:
+    """partial[0, 3]"""
+    return f"{port[0]}[{', '.join(map(str, port[1:]))}]" if len(port) > 1 else str(port[0])
+
+
+def what_there_is(entries: dict[str, Entry]) -> str:
+    """The Cases of a module, for messages."""
+    lines = [f"{case}: {entry.what()}" for case, entry in entries.items()]
+    return "It has these Cases, no other shape, type or number of ranks is proven:\n  " + "\n  ".join(lines)

@@ -1,0 +1,36 @@
+"""Layout, with torch alone: pieces of tensors joined, rows picked by a table, tables written by a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def join(table: Sequence[tuple[int, int, int]], operands: Sequence[torch.Tensor]) -> torch.Tensor:
+    """This rank's pieces (operand or -1 for zeros, start, length), joined."""
+    zeros = operands[0].new_zeros
+    return torch.cat([operands[i][a : a + n] if i >= 0 else zeros(n) for i, a, n in table])
+
+
+def pick_rows(x: torch.Tensor, width: int, table: tuple[torch.Tensor, torch.Tensor | None]) -> torch.Tensor:
+    """Rows of `width` elements by index; `holes` (or None) are the places that stay zero."""
+    index, holes = table
+    rows = x.view(-1, width).index_select(0, index)
+    if holes is not None:
+        rows.index_fill_(0, holes, 0)
+    return rows.view(-1)
+
+
+def row_table(
+    runs: Sequence[tuple[int, int]], device: torch.device | str
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(row index, places of zeros or None) from runs (first row or -1, rows)."""
+    index = torch.cat([torch.full((n,), -1) if s < 0 else torch.arange(s, s + n) for s, n in runs]).to(device)
+    holes = (index < 0).nonzero().view(-1)
+    return index.clamp_(min=0), holes if holes.numel() else None
+
+
+def shifted(distance: int, ranks: int) -> tuple[int, ...]:
+    """sources of a collective_permute: every rank receives from the one `distance` further."""
+    return tuple((rank + distance) % ranks for rank in range(ranks))

@@ -1,0 +1,39 @@
+"""How far values may be off: the class of a Program's numerics, and what each class is allowed.
+
+exact       every output element is one input element (times a power of two), or the same terms in the same
+            operations as in the reference
+reordered   sums in float32 or wider, in another order
+lossy       a sum, a scale or a cast in 16 bits
+
+An error is the rms of the difference over the rms of what is right. The equivalence gate holds a Program's error
+against float64 to its tolerance; the selftest of a deployed module holds the chosen calls to it against the plain.
+"""
+
+from enum import StrEnum
+
+from overlayccl_core.program.arithmetics import is_power_of_two
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.nodes import Node
+
+REORDERED_TOLERANCE = 1e-5  # a sum of 224 unit normals in float32 has 2.7e-7
+LOSSY_TOLERANCE = 3e-2  # the same sum hop by hop in bfloat16 has 1.8e-2
+
+
+class NumericsClass(StrEnum):
+    """From harmless to harmful."""
+
+    EXACT = "exact"
+    REORDERED = "reordered"
+    LOSSY = "lossy"
+
+
+def rounds(x: Node) -> bool:
+    """True for arithmetic whose result may be rounded."""
+    if x.kind is Kind.SCALE:
+        return not is_power_of_two(x.ratio)
+    return x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+
+
+def loses(x: Node) -> bool:
+    """True for arithmetic in 16 bits."""
+    return rounds(x) and x.dtype.bytes == 2

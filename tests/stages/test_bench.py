@@ -1,6 +1,5 @@
 """The bench table on real ranks: what is timed, and how often."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +17,7 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from tests.backends.batches import deployment
 
 QUICK = read()
-QUICK = replace(QUICK, bench=replace(QUICK.bench, seconds=2.0, minimum_rounds=2, maximum_rounds=2))
+QUICK = QUICK.changed(bench=QUICK.bench.changed(seconds=2.0, minimum_rounds=2, maximum_rounds=2))
 
 
 def shortlist(path: Path) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 """From timings to theta, prices, fidelity and summary, through the tables' own checks."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -164,6 +163,6 @@ def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
 
 def test_the_held_out_seed_must_not_be_the_fitted_one(flow: SimpleNamespace) -> None:
     deployment: Deployment = flow.deployment
-    clash: Settings = replace(flow.configured, heldout_seed=flow.configured.probe.mixed_seed)
+    clash: Settings = flow.configured.model_copy(update={"heldout_seed": flow.configured.probe.mixed_seed})
     with pytest.raises(ValueError, match="heldout_seed must differ"):
         probe.probes_of(deployment, clash)

@@ -10,12 +10,14 @@ import json
 from collections.abc import Iterable, Mapping
 from copy import copy
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+Count = Annotated[int, Field(ge=1)]
 T = TypeVar("T")
 F = TypeVar("F", bound="Fields")
 _SHOWN = 60  # characters of a wrong value
@@ -86,6 +88,31 @@ def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: boo
             kind = partial(f"{name}{kind.__name__}", kind)
         fields[field] = (kind, left_out)
     return create_model(name, __base__=Fields, **fields)
+
+
+def schema(cls: type[Fields], *, given: Iterable[str] = ("name",)) -> dict[str, Any]:
+    """The JSON schema of a file of such fields, for editors. given: fields that do not stand in the file."""
+    whole: dict[str, Any] = _plain(cls.model_json_schema())
+    whole["properties"] = {k: v for k, v in whole["properties"].items() if k not in given}
+    whole["required"] = [name for name in whole["required"] if name not in given]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _plain(found: Any) -> Any:
+    """Without titles, which repeat names, and without the null of what may be left out."""
+    if isinstance(found, list):
+        return [_plain(item) for item in found]
+    if not isinstance(found, dict):
+        return found
+    noise = {
+        k for k, v in found.items() if (k == "title" and isinstance(v, str)) or (k == "default" and v is None)
+    }
+    return {k: _plain(v) for k, v in found.items() if k not in noise}
+
+
+def described(cls: type[Fields]) -> str:
+    """The fields of a class with what they mean, in one line."""
+    return "; ".join(f"{name}: {info.description}" for name, info in declared(cls).items())
 
 
 def unique(items: tuple[T, ...]) -> tuple[T, ...]:
@@ -185,8 +212,11 @@ def _step(annotation: Any, part: int | str) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """A type without what Annotated adds."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    """A type without what Annotated adds, and without None beside it."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    others = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return _bare(others[0]) if get_origin(annotation) is UnionType and len(others) == 1 else annotation
 
 
 def _is_fields(found: Any) -> bool:

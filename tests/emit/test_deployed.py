@@ -24,7 +24,6 @@ from overlayccl_core.emit.deployed import (
 from overlayccl_core.emit.port_groups import port_groups, printed_parts
 from overlayccl_core.emit.torch_dialect import ModuleStore
 from overlayccl_core.gates import numerics
-from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.library import read_library
@@ -42,15 +41,17 @@ WAVEFRONT = """
 
 def tp(site: str = "exit", ranks: int = 4, microbatches: int = 2, layers: int = 2) -> Case:
     fields = {"microbatches": microbatches, "layers": layers, "shape": [1, 3, 6], "site": site}
-    return tp_mlp.case(fields, ranks=ranks, ranks_per_node=ranks)
+    return catalog.case("tp_mlp", fields, ranks=ranks, ranks_per_node=ranks)
 
 
 def grads(ranks: int = 4, overlap: bool = False) -> Case:
-    return grad_ar.case({"sizes": [5, 16, 1, 7], "overlap": overlap}, ranks=ranks, ranks_per_node=ranks)
+    return catalog.case(
+        "grad_ar", {"sizes": [5, 16, 1, 7], "overlap": overlap}, ranks=ranks, ranks_per_node=ranks
+    )
 
 
 def exchange(ranks: int = 4) -> Case:
-    return uniform_a2a.case({"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
+    return catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
 
 
 def imported(source: str) -> set[str]:
@@ -152,7 +153,7 @@ def test_how_gradients_pass_follows_from_the_problem() -> None:
 
 def test_tolerances_are_those_of_the_numerics_gate() -> None:
     assert (REORDERED_TOLERANCE, LOSSY_TOLERANCE) == (numerics.REORDERED_BOUND, numerics.LOSSY_BOUND)
-    half = tp_mlp.case(
+    half = catalog.case("tp_mlp",
         {"microbatches": 1, "layers": 1, "shape": [1, 3, 6], "site": "entry"},
         ranks=4, ranks_per_node=4, dtype="bfloat16",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from overlayccl_core import loader
+from overlayccl_core import catalog, loader
 from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, lossy_bound_of, own_error, prove
 from overlayccl_core.gates.numerics import LOSSY_BOUND, NumericsClass
@@ -266,7 +266,7 @@ def test_every_seed_is_proven_within_the_budget_at_224_ranks(name: str, entry: d
 def _seeds(name: str, entry: dict) -> Iterator[tuple[Program, Program, float]]:
     """(Program, reference, bound of the error) of every seed that applies, forward and simplified backward."""
     module = loader.load("problems", name)
-    case = module.case(entry, ranks=224, ranks_per_node=32, dtype="bfloat16")
+    case = catalog.case(name, entry, ranks=224, ranks_per_node=32, dtype="bfloat16")
     problem = module.problem(case)
     reference = trace_function(module.reference, problem)
     source = loader.source("strategies", name)

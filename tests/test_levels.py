@@ -108,11 +108,9 @@ def test_torch_is_imported_where_ranks_run_only(file: Path) -> None:
 
 
 def test_stages_do_not_import_each_other() -> None:
-    shared = {"try_strategy"}  # what a command of people calls: it stands above the stages of the rules
     for file in (PACKAGE / "stages").glob("*.py"):
         for name, line in imports(file):
-            if file.stem not in shared:
-                assert not name.startswith("overlayccl_core.stages"), f"{file}:{line}"
+            assert not name.startswith("overlayccl_core.stages"), f"{file}:{line}"
 
 
 def test_init_files_are_empty() -> None:

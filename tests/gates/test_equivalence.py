@@ -138,7 +138,7 @@ def test_a_problem_that_is_not_linear_is_unproven() -> None:
     program = traced('io.write("y", all_reduce(io.read("x"), "max"))', problem)
     assert (prove(program, program).outcome, prove(program, program).reason) == (
         Outcome.UNPROVEN,
-        Reason.TOO_LARGE,
+        Reason.PROBLEM_NOT_LINEAR,
     )
 
 

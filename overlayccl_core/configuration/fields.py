@@ -156,6 +156,7 @@ def _said(cls: type[Fields], error: ValidationError) -> str:
     first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     *above, last = loc = first["loc"] or ("",)
     where = ".".join(map(str, loc))
+    prefix = f"{where}: " if where else ""
     if first["type"] == "extra_forbidden":
         return f"{where}: there is no such field: {hint(last, _names(_at(cls, above)))}"
     meant = _description(cls, loc)
@@ -163,12 +164,12 @@ def _said(cls: type[Fields], error: ValidationError) -> str:
     if first["type"] == "value_error":
         text = str(first["ctx"]["error"])
         if _is_fields(_bare(_at(cls, first["loc"]))):  # of several fields: it says its own mend
-            return f"{where}: {text}" if where else text
+            return f"{prefix}{text}"
         return f"{where}: {text}{mend}"
     if first["type"] == "missing":
         return f"{where}: must be there{mend}"
     subject, rule = first["msg"].split(" should ", 1) if " should " in first["msg"] else ("", first["msg"])
-    return f"{where}: {'must ' if subject else ''}{rule} (got {_shown(first['input'])}){mend}"
+    return f"{prefix}{'must ' if subject else ''}{rule} (got {_shown(first['input'])}){mend}"
 
 
 def _shown(value: object) -> str:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.costmodel.ablate import errors_without_terms
 from overlayccl_core.costmodel.features import Column, Features, Increment, Term, features
-from overlayccl_core.costmodel.fit import FitSettings, Observation, fit
+from overlayccl_core.costmodel.fit import FitSettings, Observation, errors_without_terms, fit
 from overlayccl_core.costmodel.price import price, price_features
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.probes.mixed import mixed_probes

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from overlayccl_core.cli.spent_text import spent_text
+from overlayccl_core.cli.summary import spent_text
 from overlayccl_core.configuration.deployment import Tier, load
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role

@@ -10,8 +10,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import choose, finalists, fit, price, probe, summary
 from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.configuration.settings import read
-from overlayccl_core.evidence.asked import settings_of
+from overlayccl_core.report.tree import settings_of
 from overlayccl_core.tables.sidecar import write_sidecar
 
 SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")

@@ -57,7 +57,7 @@ def pairs() -> Iterator[Pair]:
         source = catalog.library_source(problem)
         for strategy in functions:
             per_node = 2 if "hierarchical" in strategy else RANKS
-            case = catalog.plug_in(problem).case(ENTRIES[problem], ranks=RANKS, ranks_per_node=per_node)
+            case = catalog.case(problem, ENTRIES[problem], ranks=RANKS, ranks_per_node=per_node)
             program = trace_source(source, strategy, catalog.build(case))
             yield Pair(problem=problem, strategy=strategy, case=case, program=program)
 

@@ -19,6 +19,4 @@ ENTRIES: Mapping[str, Mapping[str, Any]] = {
 
 def train_case(problem: str, dtype: str = "bfloat16") -> Case:
     """The Case of a Problem at 224 ranks."""
-    return catalog.plug_in(problem).case(
-        ENTRIES[problem], ranks=RANKS, ranks_per_node=RANKS_PER_NODE, dtype=dtype
-    )
+    return catalog.case(problem, ENTRIES[problem], ranks=RANKS, ranks_per_node=RANKS_PER_NODE, dtype=dtype)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from overlayccl_core import loader
-from overlayccl_core.program.case import Case, parameters
+from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks, parameters
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -16,15 +18,16 @@ from overlayccl_core.program.transpose import backward_problem, transpose
 class ProblemPlugIn(Protocol):
     """What a file in problems/ defines (problems/README.md)."""
 
-    NAME: str
-    case: Callable[..., Case]
+    Entry: type[Fields]
+    parameters: Callable[[Any, int, DType], Mapping[str, ParameterValue]]
+    name: Callable[[Case], str]
     problem: Callable[[Case], Problem]
     reference: Callable[..., None]
     has_backward: Callable[[Case], bool]
     equals_backward: Callable[[Case], Case | None]
     payload_bytes: Callable[[Case], int]
     bus_factor: Callable[[Case], float]
-    proxy: Callable[[Case], Case | None]
+    proxy: Callable[[Case], Mapping[str, Any]]
 
 
 def plug_in(name: str) -> ProblemPlugIn:
@@ -35,6 +38,35 @@ def plug_in(name: str) -> ProblemPlugIn:
 def library_source(name: str) -> str:
     """The source of a Problem's seed library."""
     return loader.source("strategies", name)
+
+
+def case(
+    problem: str,
+    entry: Mapping[str, Any],
+    *,
+    ranks: int,
+    ranks_per_node: int,
+    groups: int = 1,
+    strided: bool = False,
+    dtype: str = "float32",
+) -> Case:
+    """The Case of one entry of the Problem's own fields, and of where it runs. ValueError: field and mend."""
+    found = plug_in(problem)
+    try:
+        own = found.parameters(found.Entry.from_data(entry), ranks, DType(dtype))
+    except ValueError as error:
+        raise ValueError(f"{problem}: {error}") from None
+    unnamed = Case(
+        problem=problem,
+        ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        dtype=DType(dtype),
+        groups=groups,
+        strided=strided,
+        name="",
+        parameters=parameters(own),
+    )
+    return replace(unnamed, name=found.name(unnamed))
 
 
 def build(case: Case) -> Problem:
@@ -70,9 +102,10 @@ def bus_factor(case: Case) -> float:
     return plug_in(case.problem).bus_factor(case)
 
 
-def proxy(case: Case) -> Case | None:
+def proxy(large: Case) -> Case | None:
     """A small Case that a search may use in a large one's place; None if it is no smaller."""
-    return plug_in(case.problem).proxy(case)
+    small = case(large.problem, plug_in(large.problem).proxy(large), **fewer_ranks(large))
+    return None if small == large else small
 
 
 def case_from_row(row: Mapping[str, Any]) -> Case:

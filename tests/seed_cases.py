@@ -30,7 +30,7 @@ def case(
 ) -> Case:
     """A Case of a Problem; by default the small one, on 4 ranks and one tier."""
     fields = SMALL[problem] if entry is None else entry
-    return catalog.plug_in(problem).case(fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
+    return catalog.case(problem, fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
 
 
 def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:

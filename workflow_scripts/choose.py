@@ -6,15 +6,13 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
-from overlayccl_core.tables.verdicts import VERDICTS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from workflow_scripts.command import Command, run
 
 

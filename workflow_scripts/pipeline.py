@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,12 @@ class Pipeline:
     @property
     def deployment_json(self) -> str:
         """The deployment's fields: a comment in its file changes nothing."""
-        return json.dumps(asdict(self.deployment), sort_keys=True)
+        return self.deployment.to_json()
 
     @property
     def ranks_json(self) -> str:
         """The fields that a measurement depends on: all but the budget that Programs are held to."""
-        fields = {k: v for k, v in asdict(self.deployment).items() if k != "memory_budget_bytes"}
+        fields = self.deployment.model_dump(mode="json", exclude={"memory_budget_bytes"})
         return json.dumps(fields, sort_keys=True)
 
     def cases_json(self, problem: str) -> str:
@@ -132,7 +132,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     config: as Snakemake merged it. overrides: the keys that came from --config.
     """
     settings = load_settings(config, overrides=overrides)
-    settings = replace(settings, models=tuple(m for m in settings.models if _solved(m, settings.problems)))
+    settings = settings.changed(models=tuple(m for m in settings.models if _solved(m, settings.problems)))
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:

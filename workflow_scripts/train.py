@@ -8,8 +8,7 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import train
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from workflow_scripts.command import Command, run
 
 

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
+from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.evidence.prices import theta_of
-from overlayccl_core.program.case import bytes_text
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.search import buckets
 from overlayccl_core.search.bucket_costs import PROBLEM, bucket_costs, check

@@ -10,7 +10,7 @@ from rich.table import Table
 from overlayccl_core.backends.timing import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console
-from overlayccl_core.program.case import bytes_text
+from overlayccl_core.configuration.sizes import bytes_text
 
 TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
 

@@ -12,6 +12,7 @@ from overlayccl_core.cli import (
     problems,
     prove,
     report,
+    schema,
     score,
     summary,
     trace,
@@ -19,7 +20,7 @@ from overlayccl_core.cli import (
 )
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 
-COMMANDS = (problems, trace, prove, score, try_strategy, bucket, explain, summary, report, doctor)
+COMMANDS = (problems, trace, prove, score, try_strategy, bucket, explain, summary, report, schema, doctor)
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 

@@ -11,6 +11,7 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.configuration.cases import cases_of
+from overlayccl_core.configuration.fields import described
 from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec, Problem
@@ -62,7 +63,8 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
         yield "backward", "exchanges nothing" if backward is None else _exchange(backward)
     seeds = read_library(catalog.library_source(name)).seeds
     yield "strategies", "\n".join(f"{seed}{_role(role)}" for seed, role in seeds)
-    yield "a Case has", " ".join((inspect.getdoc(catalog.plug_in(name).case) or "").split())
+    entry = catalog.plug_in(name).Entry
+    yield "a Case has", f"{described(entry)}. {inspect.getdoc(entry)}"
     yield f"{len(cases)} Cases" if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import context
+from overlayccl_core.cli.one_strategy import Proof, prove
 from overlayccl_core.cli.render import console
 from overlayccl_core.program.kinds import NotApplicable
-from overlayccl_core.stages.try_strategy import Proof, prove
 
 
 def add(commands: Any) -> None:

@@ -10,9 +10,9 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
-from overlayccl_core.stages.try_strategy import Contender
 
 WIDE = 160  # columns where the output is no terminal
 NARROW = 120  # terminals below this get fewer columns

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from overlayccl_core import catalog
-from overlayccl_core.cli import strategy_file
+from overlayccl_core.cli import one_strategy, strategy_file
 from overlayccl_core.cli.context import context
+from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.cli.prove import proof_text
 from overlayccl_core.cli.render import console, print_line, print_text
 from overlayccl_core.cli.terms_table import terms_table
 from overlayccl_core.cli.try_strategy import unpriced_text
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.report.terms import Priced, priced_of
-from overlayccl_core.stages import seed, try_strategy
-from overlayccl_core.stages.try_strategy import Contender
+from overlayccl_core.stages import seed
 
 
 def add(commands: Any) -> None:
@@ -36,12 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     problem = catalog.build(case)
     name, program = strategy_file.traced(arguments.strategy, problem)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
-    proof = try_strategy.judge(program, can, budget)
+    proof = one_strategy.judge(program, can, budget)
     print_line(f"{name} at {case.id}: {proof_text(proof)}")
     if not proof.passed:
         return 1
     theta = theta_of(*where.fitted())
-    found = try_strategy.contenders(name, proof, list(seed.seed_rows(problem, can, budget)), theta)
+    found = one_strategy.contenders(name, proof, list(seed.seed_rows(problem, can, budget)), theta)
     mine, *seeds = found
     console().print(terms_table(None, _compared(mine, seeds)))
     print_text("Predicted by the cost model fitted here. more: than the first. Measure: overlayccl try.")

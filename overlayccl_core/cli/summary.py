@@ -1,6 +1,7 @@
 """`overlayccl summary`: what a run deploys and what that is worth, and how right the model was."""
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -8,8 +9,10 @@ from rich.console import Console
 
 from overlayccl_core.cli.context import context
 from overlayccl_core.cli.deployed_table import deployed_parts
-from overlayccl_core.cli.render import case_parts, console, machine_parts
-from overlayccl_core.cli.spent_text import spent_text
+from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
+from overlayccl_core.configuration.models import label
+from overlayccl_core.report.arms import Arm, Run
+from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback, rounded
 from overlayccl_core.report.shortfall import shortfalls
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.choice import CHOICE
@@ -52,3 +55,31 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         screen.print(part, highlight=False)
     return 0
+
+
+def spent_text(tree: Tree) -> Iterator[str]:
+    """Nothing where a job of the run left no duration."""
+    cost = cost_of(tree)
+    if cost is None or cost.unknown:
+        return
+    said = f"Measuring, proving and searching took {cost.seconds / 60:.1f} minutes in all"
+    paid = [
+        f"{label(run.model, run.microbatches)} {rounded(steps)}{_beside(run, chosen, cost)}"
+        for run, chosen, developer in deployed_and_developer(tree)
+        if (steps := payback(chosen, developer, cost).steps)
+    ]
+    if paid:
+        said += (
+            ". Over developer's calls that is saved again, by each model alone, after so many training steps "
+            f"(in brackets: over the best other arm; -: not faster beyond noise): {', '.join(paid)}"
+        )
+    yield said + "."
+
+
+def _beside(run: Run, chosen: Arm, cost: Cost) -> str:
+    """` (13,300 hand_bundled)`."""
+    other = run.best_other
+    if other is None:
+        return ""
+    steps = payback(chosen, other, cost).steps
+    return f" ({NOTHING if steps is None else rounded(steps)} {other.name})"

@@ -10,8 +10,9 @@ from overlayccl_core.backends.timing import backend_of
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import print_line
+from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.gates import legality
-from overlayccl_core.program.case import Case, bytes_text
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.payload import group_size, payload_bytes, wire_bytes
 from overlayccl_core.program.problem import Direction, Problem

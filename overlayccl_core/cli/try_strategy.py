@@ -6,8 +6,9 @@ from math import inf
 from typing import Any
 
 from overlayccl_core import catalog
-from overlayccl_core.cli import strategy_file
+from overlayccl_core.cli import one_strategy, strategy_file
 from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.cli.prove import proof_text
 from overlayccl_core.cli.render import (
     LEGEND,
@@ -24,8 +25,7 @@ from overlayccl_core.evidence.benched import floor_of
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
-from overlayccl_core.stages import seed, try_strategy
-from overlayccl_core.stages.try_strategy import Contender
+from overlayccl_core.stages import seed
 from overlayccl_core.tables.probes import PROBES
 
 DEFAULT_SECONDS = 30.0
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
     try:
         with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
-            proof = try_strategy.prove(strategy.source, strategy.function, case, can, budget)
+            proof = one_strategy.prove(strategy.source, strategy.function, case, can, budget)
     except NotApplicable as reason:
         print_line(f"{strategy.function} at {case.id}: not applicable: {reason}")
         return _not_proven(where, case)
@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     theta = _theta(where)
     say("proving the seeds of this Case")
     seeds = list(seed.seed_rows(catalog.build(case), can, budget))
-    found = try_strategy.contenders(strategy.function, proof, seeds, theta)
+    found = one_strategy.contenders(strategy.function, proof, seeds, theta)
     if not arguments.no_measure:
-        found = try_strategy.measure(found, where.deployment, arguments.seconds, say)
+        found = one_strategy.measure(found, where.deployment, arguments.seconds, say)
     for part in trial_tables(found, _floor(where)):
         console().print(part, highlight=False)
     print_text(LEGEND)

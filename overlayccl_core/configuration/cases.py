@@ -80,7 +80,8 @@ def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> C
             f" choose among {_divisors(deployment.ranks)}"
         )
     groups = deployment.ranks // ranks
-    return catalog.plug_in(problem).case(
+    return catalog.case(
+        problem,
         _resolved(problem, entry),
         ranks=ranks,
         ranks_per_node=_ranks_per_node(deployment, ranks, groups, strided),

@@ -22,15 +22,11 @@ from overlayccl_core.program.view_plan import Layout
 
 
 class Term(StrEnum):
-    """Groups of columns, for display and ablation.
-
-    `compile` has columns only where a backend compiles; those that run eagerly have none.
-    """
+    """Groups of columns, for display and ablation."""
 
     LAUNCH = "launch"
     COLLECTIVES = "collectives"
     AMORTIZATION = "amortization"
-    COMPILE = "compile"
     COPIES = "copies"
     NETWORK = "network"
 

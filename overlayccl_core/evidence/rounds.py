@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.configuration.settings import Bench, Probe, Train
+from overlayccl_core.configuration.settings import BenchSection, ProbeSection, TrainSection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class TooFew:
     setting: str
 
 
-def of_probes(probes: pl.DataFrame, asked: Probe) -> list[TooFew]:
+def of_probes(probes: pl.DataFrame, asked: ProbeSection) -> list[TooFew]:
     """Of the held-out Programs, and of the fitted ones, which get no more than rounds_of_fitted."""
     held_out = pl.col("role") == "heldout"
     fitted_floor = min(asked.minimum_rounds, asked.rounds_of_fitted)
@@ -28,7 +28,7 @@ def of_probes(probes: pl.DataFrame, asked: Probe) -> list[TooFew]:
     ]
 
 
-def of_bench(problem: str, bench: pl.DataFrame, asked: Bench) -> list[TooFew]:
+def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[TooFew]:
     """Of a Problem's shortlist."""
     return _too_few(f"bench of {problem}", bench, asked.minimum_rounds, "bench.seconds")
 
@@ -52,7 +52,7 @@ def too_few_rounds(found: Sequence[TooFew]) -> str:
     )
 
 
-def too_few_steps(steps: pl.DataFrame, asked: Train) -> str:
+def too_few_steps(steps: pl.DataFrame, asked: TrainSection) -> str:
     """A sentence on a model's launches that timed the fewest steps allowed, because time was short for more.
 
     steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.

@@ -64,7 +64,7 @@ class _Proof:
         outcome = Outcome.FAIL
         if reason is Reason.OK:
             outcome = Outcome.PASS
-        elif reason in (Reason.TOO_LARGE, Reason.DENOMINATOR):
+        elif reason in (Reason.TOO_LARGE, Reason.DENOMINATOR, Reason.PROBLEM_NOT_LINEAR):
             outcome = Outcome.UNPROVEN
         return Verdict(
             gate=Gate.EQUIVALENCE,
@@ -132,7 +132,10 @@ def _check_question(proof: _Proof) -> None:
         if wrong := not_linear(proof.program):
             raise _Wrong(Reason.NOT_LINEAR, wrong)
         if not ours.linear:
-            raise TooLarge("a Problem that is not linear has no proof modulo a prime")
+            raise _Wrong(
+                Reason.PROBLEM_NOT_LINEAR,
+                f"{ours.name} is not linear and has no proof modulo a prime: ask it of linear Problems only",
+            )
 
 
 def _prove_component(proof: _Proof, pair: AtomPair) -> None:

@@ -32,7 +32,8 @@ class Reason(StrEnum):
     NOT_IN_LANGUAGE = "not_in_language"  # does not parse, trace, or make a Program
     NOT_APPLICABLE = "not_applicable"  # the strategy says so of itself at this Case
     ORDER = "order"  # waits for itself through the model
-    NOT_LINEAR = "not_linear"
+    NOT_LINEAR = "not_linear"  # the Program of a linear Problem
+    PROBLEM_NOT_LINEAR = "problem_not_linear"  # the proof is of linear Problems only
     UNSUPPORTED = "unsupported"  # the library cannot make such a call
     MEMORY = "memory"
     OTHER_PROBLEM = "other_problem"  # Program and reference are of different Cases or ports

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
-from overlayccl_core.program.case import bytes_text
 from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.maps import Map

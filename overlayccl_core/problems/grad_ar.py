@@ -4,62 +4,74 @@ Data parallelism. The gradients are there after the backward pass, or (`overlap`
 last tensor's first; the optimizer needs all means. Tensors are given flat: only their sizes matter here.
 """
 
-from collections.abc import Mapping
 from math import gcd
-from typing import Any
+from typing import Any, Self
 
-from overlayccl_core.program.case import Case, bytes_text, fewer_ranks, parameters
-from overlayccl_core.program.entry import Entry
+from pydantic import Field, model_validator
+
+from overlayccl_core.configuration.fields import Count, Fields
+from overlayccl_core.configuration.sizes import Bytes, bytes_text
+from overlayccl_core.program.case import Case, ParameterValue
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce, scale
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.recorder import IO
 
-NAME = "grad_ar"
 PROXY_TENSORS = 8
 
 
-def case(
-    entry: Mapping[str, Any],
-    *,
-    ranks: int,
-    ranks_per_node: int,
-    groups: int = 1,
-    strided: bool = False,
-    dtype: str = "float32",
-) -> Case:
-    """{sizes: elements of each tensor} or {tensors: {count, smallest, largest}}; overlap: true | false."""
-    fields = Entry(NAME, entry, known=("sizes", "tensors", "overlap"))
-    item = DType(dtype).bytes
-    sizes = fields.counts("sizes") if "sizes" in fields else _spread(fields, item)
-    overlap = fields.flag("overlap")
-    return Case(
-        problem=NAME,
-        ranks=ranks,
-        ranks_per_node=ranks_per_node,
-        dtype=DType(dtype),
-        groups=groups,
-        strided=strided,
-        name=f"t{len(sizes)}-{bytes_text(sum(sizes) * item)}" + ("-overlap" if overlap else ""),
-        parameters=parameters({"sizes": sizes, "overlap": int(overlap)}),
+class Tensors(Fields):
+    """So many tensors, log-spaced from the smallest to the largest."""
+
+    count: Count = Field(description="how many tensors")
+    smallest: Bytes = Field(description="bytes of the smallest tensor")
+    largest: Bytes = Field(description="bytes of the largest tensor")
+
+
+class Entry(Fields):
+    """Give sizes or tensors; any number of ranks fits."""
+
+    sizes: tuple[Count, ...] = Field(default=(), description="elements of each tensor")
+    tensors: Tensors | None = Field(
+        default=None, description="{count, smallest, largest}, the last two in bytes"
+    )
+    overlap: bool = Field(
+        default=False,
+        description="true if gradients come one after another in the backward pass (default: false)",
     )
 
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if bool(self.sizes) == (self.tensors is not None):
+            raise ValueError(
+                "give either sizes or tensors: elements of each tensor, or {count, smallest, largest}"
+            )
+        return self
 
-def _spread(fields: Entry, item_bytes: int) -> tuple[int, ...]:
-    """Sizes of `count` tensors, log-spaced from smallest to largest, in a mixed order as in a model."""
-    tensors = fields.value("tensors")
-    if not isinstance(tensors, Mapping):
-        raise fields.error(f"tensors must hold count, smallest and largest (got {tensors!r})")
-    inner = Entry(f"{NAME}: tensors", tensors, known=("count", "smallest", "largest"))
-    count = inner.count("count")
-    first, last = inner.payload_bytes("smallest") // item_bytes, inner.payload_bytes("largest") // item_bytes
+
+def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterValue]:
+    """sizes: elements of each tensor; overlap: 0 or 1."""
+    sizes = entry.sizes if entry.tensors is None else _spread(entry.tensors, dtype.bytes)
+    return {"sizes": sizes, "overlap": int(entry.overlap)}
+
+
+def _spread(tensors: Tensors, item_bytes: int) -> tuple[int, ...]:
+    """Log-spaced sizes in a mixed order, as in a model."""
+    n, first, last = tensors.count, tensors.smallest // item_bytes, tensors.largest // item_bytes
     if not 1 <= first <= last:
-        raise inner.error(
-            f"smallest must hold an element and be at most largest (got {first} and {last} elements)"
+        raise ValueError(
+            f"tensors: smallest must hold an element and be at most largest (got {first} and {last} elements): "
+            "change one of the two"
         )
-    growth = (last / first) ** (1 / max(count - 1, 1))
-    stride = next(s for s in range(max(count * 5 // 13, 1), count + 2) if gcd(s, count) == 1)
-    return tuple(round(first * growth ** (i * stride % count)) for i in range(count))
+    growth = (last / first) ** (1 / max(n - 1, 1))
+    stride = next(s for s in range(max(n * 5 // 13, 1), n + 2) if gcd(s, n) == 1)
+    return tuple(round(first * growth ** (i * stride % n)) for i in range(n))
+
+
+def name(case: Case) -> str:
+    """t40-12.5MiB, or t40-12.5MiB-overlap: tensors, bytes of them all."""
+    total = bytes_text(sum(case["sizes"]) * case.dtype.bytes)
+    return f"t{len(case['sizes'])}-{total}" + ("-overlap" if case["overlap"] else "")
 
 
 def problem(case: Case) -> Problem:
@@ -128,10 +140,9 @@ def bus_factor(case: Case) -> float:
     return 2 * (case.ranks - 1) / case.ranks
 
 
-def proxy(large: Case) -> Case | None:
-    """Every so-many-th tensor, on few ranks."""
+def proxy(large: Case) -> dict[str, Any]:
+    """Every so-many-th tensor."""
     sizes = large["sizes"]
     kept = min(len(sizes), PROXY_TENSORS)
     fewer = [sizes[i * len(sizes) // kept] for i in range(kept)]
-    small = case({"sizes": fewer, "overlap": bool(large["overlap"])}, **fewer_ranks(large))
-    return None if small == large else small
+    return {"sizes": fewer, "overlap": bool(large["overlap"])}

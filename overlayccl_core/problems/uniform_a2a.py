@@ -4,61 +4,56 @@ The exchange of a mixture of experts with padded capacity, or of sequence parall
 same exchange of the gradients.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-from overlayccl_core.program.case import Case, bytes_text, count, fewer_ranks, parameters
-from overlayccl_core.program.entry import Entry
+from pydantic import Field, model_validator
+
+from overlayccl_core.configuration.fields import Count, Fields
+from overlayccl_core.configuration.sizes import Bytes, bytes_text
+from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_to_all
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.recorder import IO
 
-NAME = "uniform_a2a"
 
+class Entry(Fields):
+    """Give chunk and width, or payload, which must divide over the ranks."""
 
-def case(
-    entry: Mapping[str, Any],
-    *,
-    ranks: int,
-    ranks_per_node: int,
-    groups: int = 1,
-    strided: bool = False,
-    dtype: str = "float32",
-) -> Case:
-    """{chunk: rows for one rank, width: elements of a row}, or {payload: bytes of a rank, width (default: one
-    row a chunk)}, which must divide over the ranks."""
-    fields = Entry(NAME, entry, known=("chunk", "width", "payload"))
-    item = DType(dtype).bytes
-    if "payload" in fields:
-        chunk, width = _from_payload(fields, ranks, item)
-    else:
-        chunk, width = fields.count("chunk"), fields.count("width")
-    return Case(
-        problem=NAME,
-        ranks=ranks,
-        ranks_per_node=ranks_per_node,
-        dtype=DType(dtype),
-        groups=groups,
-        strided=strided,
-        name=bytes_text(ranks * chunk * width * item),
-        parameters=parameters({"chunk": chunk, "width": width}),
+    chunk: Count | None = Field(default=None, description="rows for one rank")
+    width: Count | None = Field(default=None, description="elements of a row")
+    payload: Bytes | None = Field(
+        default=None, description="bytes of a rank, in rows of the width (default: one row a chunk)"
     )
 
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if (self.payload is None) == (self.chunk is None):
+            raise ValueError("give either payload, or chunk and width")
+        if self.chunk is not None and self.width is None:
+            raise ValueError("width must be there beside chunk: elements of a row")
+        return self
 
-def _from_payload(fields: Entry, ranks: int, item_bytes: int) -> tuple[int, int]:
-    if "chunk" in fields:
-        raise fields.error("give payload, or chunk and width: not payload and chunk")
-    payload = fields.payload_bytes("payload")
-    elements, rest = divmod(payload, ranks * item_bytes)
-    width = fields.count("width", default=max(elements, 1))
+
+def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterValue]:
+    """chunk: rows for one rank; width: elements of a row."""
+    if entry.payload is None:
+        assert entry.chunk is not None and entry.width is not None
+        return {"chunk": entry.chunk, "width": entry.width}
+    elements, rest = divmod(entry.payload, ranks * dtype.bytes)
+    width = entry.width or max(elements, 1)
     if rest or elements == 0 or elements % width:
-        raise fields.error(
+        raise ValueError(
             f"payload must be ranks * rows * width * bytes of an element, in whole rows"
-            f" (got {payload} for {ranks} ranks, width {width}, {item_bytes} bytes):"
-            f" choose a multiple of {ranks * width * item_bytes}"
+            f" (got {entry.payload} for {ranks} ranks, width {width}, {dtype.bytes} bytes):"
+            f" choose a multiple of {ranks * width * dtype.bytes}"
         )
-    return elements // width, width
+    return {"chunk": elements // width, "width": width}
+
+
+def name(case: Case) -> str:
+    """64KiB: bytes of a rank."""
+    return bytes_text(payload_bytes(case))
 
 
 def problem(case: Case) -> Problem:
@@ -108,7 +103,6 @@ def bus_factor(case: Case) -> float:
     return (case.ranks - 1) / case.ranks
 
 
-def proxy(large: Case) -> Case | None:
-    """The same chunks between few ranks."""
-    small = case({"chunk": large["chunk"], "width": large["width"]}, **fewer_ranks(large))
-    return None if small == large else small
+def proxy(large: Case) -> dict[str, Any]:
+    """The same chunks."""
+    return {"chunk": large["chunk"], "width": large["width"]}

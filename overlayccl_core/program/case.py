@@ -1,5 +1,6 @@
 """A Case: one instance of a Problem, with an id that a person reads."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -85,7 +86,7 @@ class Case:
 
 
 def fewer_ranks(case: Case) -> dict[str, Any]:
-    """Ranks, tiers, groups and dtype for a small Case in a Case's place, as a Problem's `case` takes them.
+    """Ranks, tiers, groups and dtype for a small Case in a Case's place, as `catalog.case` takes them.
 
     Every tier that there is stays, of PROXY_NODE ranks on a node and PROXY_NODES nodes (PROXY_NODE of a rank
     each where nodes have one rank), or as many as there are.
@@ -102,7 +103,7 @@ def fewer_ranks(case: Case) -> dict[str, Any]:
     }
 
 
-def parameters(values: dict[str, Any]) -> tuple[tuple[str, ParameterValue], ...]:
+def parameters(values: Mapping[str, Any]) -> tuple[tuple[str, ParameterValue], ...]:
     """A mapping as the sorted tuple that a Case holds."""
     return tuple(sorted((k, tuple(v) if isinstance(v, list | tuple) else v) for k, v in values.items()))
 
@@ -110,11 +111,3 @@ def parameters(values: dict[str, Any]) -> tuple[tuple[str, ParameterValue], ...]
 def count(shape: tuple[int, ...]) -> int:
     """Elements of a shape."""
     return prod(shape)
-
-
-def bytes_text(size: int) -> str:
-    """32KiB, 1.5MiB, 100B: binary units, at most one decimal."""
-    for unit, step in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= step:
-            return f"{size / step:.1f}".removesuffix(".0") + unit
-    return f"{size}B"

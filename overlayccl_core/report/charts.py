@@ -30,7 +30,6 @@ class Ink(StrEnum):
     TEXT = "#010101"
     MUTED = "#020202"
     GRID = "#030303"
-    PAPER = "#040404"
     BLUE = "#050505"
     ORANGE = "#060606"
     GREEN = "#070707"

@@ -18,18 +18,13 @@ INKS = {
     "launch": Ink.GREY,
     "collectives": Ink.BLUE,
     "amortization": Ink.SKY,
-    "compile": Ink.PURPLE,
     "copies": Ink.YELLOW,
     "network": Ink.ORANGE,
 }
 READING = (
-    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. "
-    "launch: of the module and its graphs; collectives: "
-    "library calls "
-    "issued alone, with their bytes and waits; amortization: library calls issued while others are in "
-    "flight; compile: "
-    "of graphs, where the backend compiles; copies: local packing and unpacking; network: bytes through a "
-    "node's "
+    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. launch: of the module and its "
+    "graphs; collectives: library calls issued alone, with their bytes and waits; amortization: library calls "
+    "issued while others are in flight; copies: local packing and unpacking; network: bytes through a node's "
     "network card, where there are several nodes. Diamond: the measured time of a pass."
 )
 

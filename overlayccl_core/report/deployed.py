@@ -23,8 +23,7 @@ from overlayccl_core.report.shortfall import shortfalls
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 
 OVERSUBSCRIBED = (
     "There were more ranks than cores here: ranks waited for the operating system's scheduler far more than "

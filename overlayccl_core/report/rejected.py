@@ -10,10 +10,10 @@ import polars as pl
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.choice import VERDICTS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
-from overlayccl_core.tables.verdicts import VERDICTS
 
 OUTCOMES = {
     "program": "a new Program",

@@ -10,13 +10,14 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.asked import settings_of
 from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
-from overlayccl_core.tables.table import Table, read
+from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.tables.table import Table, read, remake
+
+_SETTINGS = "--settings"  # the option of a rule's command that holds them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,26 @@ def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:
     if len(set(names)) != len(names):
         raise ValueError(f"every run is given once (got {', '.join(map(str, paths))})")
     return trees
+
+
+def settings_of(table: Path) -> Settings | None:
+    """The part of the settings that a table's rule declares; None where no sidecar tells any.
+
+    The configuration of today may be another, as may be the preset or a file given as --configfile. TableError
+    for a sidecar whose settings are not of this release.
+    """
+    beside = path_of(table)
+    if not beside.exists():
+        return None
+    command: list[str] = json.loads(beside.read_bytes())["command"]
+    if _SETTINGS not in command:
+        return None
+    try:
+        return Settings.from_part(command[command.index(_SETTINGS) + 1])
+    except (IndexError, ValueError) as error:
+        raise TableError(
+            f"{beside}: its settings are not of this release ({error}). Make it again: {remake(table)}"
+        ) from None
 
 
 def _folders(path: Path) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def check(
 def _program(sizes: Sequence[int], ranks: int, ranks_per_node: int, dtype: DType) -> Program:
     """One buffer of some tensors (elements of each), reduced and averaged: what practitioners write by hand."""
     entry: dict[str, Any] = {"sizes": list(sizes)}
-    case = catalog.plug_in(PROBLEM).case(entry, ranks=ranks, ranks_per_node=ranks_per_node, dtype=dtype.value)
+    case = catalog.case(PROBLEM, entry, ranks=ranks, ranks_per_node=ranks_per_node, dtype=dtype.value)
     one_buffer = read_library(catalog.library_source(PROBLEM)).listed.hand_bundled
     return replay(Recipe(base=one_buffer), catalog.build(case))
 

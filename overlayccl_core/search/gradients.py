@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.program.entry import size_bytes
+from overlayccl_core.configuration.sizes import in_bytes
 from overlayccl_core.program.kinds import DType
 
 Row = dict[str, Any]
@@ -231,7 +231,7 @@ def _elements(file: Path, name: str, shape: Any) -> int:
 
 def _payload(file: Path, name: str, size: Any, dtype: DType) -> int:
     try:
-        found = size_bytes(size, f"{file}: {name}")
+        found = in_bytes(size)
     except ValueError:
         raise ValueError(f"{file}: {name}: {size!r} is neither a shape nor a size; {ACCEPTED}") from None
     if found % dtype.bytes:

@@ -6,10 +6,9 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.costmodel.ablate import errors_without_terms
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.fidelity import Scored, fidelity
-from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, fit
+from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, errors_without_terms, fit
 from overlayccl_core.costmodel.price import price_features
 from overlayccl_core.costmodel.theta import Status
 from overlayccl_core.measuring.measurements import Measurement, measurements

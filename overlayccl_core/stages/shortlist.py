@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.settings import Settings, Shortlist
+from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
@@ -112,7 +112,7 @@ def _entries(
     return list(entries.values())
 
 
-def _chosen(place: Place, entries: Sequence[_Entry], settings: Shortlist, emit: Emit) -> list[_Entry]:
+def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection, emit: Emit) -> list[_Entry]:
     """Fill in `why` and return those that have one, sorted."""
     seeds = [entry for entry in entries if entry.roles]
     for entry in seeds:

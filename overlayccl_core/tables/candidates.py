@@ -8,7 +8,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 CANDIDATES = Table(
     name="candidates",
-    version=1,
+    version=2,
     columns=(
         Column(name="case", dtype=pl.String()),
         Column(name="direction", dtype=pl.String(), values=("forward", "backward")),

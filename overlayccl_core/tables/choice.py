@@ -1,9 +1,9 @@
-"""What is deployed at each Case and direction, what it is worth, and why it was chosen."""
+"""What every gate said of every candidate, and what is deployed at each Case and direction, and why."""
 
 import polars as pl
 
 from overlayccl_core.measuring.arms import OF_A_CASE
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, ratio, us
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, VERDICT_COLUMNS, ratio, us
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
@@ -48,5 +48,24 @@ CHOICE = Table(
         ),
         Column(name="reason", dtype=pl.String(), doc="why this one, in a sentence"),
         FINGERPRINT_OR_NULL,
+    ),
+)
+
+VERDICTS = Table(
+    name="verdicts",
+    version=1,
+    columns=(
+        *CANDIDATE_KEY,
+        Column(
+            name="arm", dtype=pl.String(), nullable=True, doc="null: it was no arm, or is judged as no arm"
+        ),
+        Column(name="model", dtype=pl.String(), nullable=True, doc="`nano m8`; null: judged in no model"),
+        Column(
+            name="gate",
+            dtype=pl.String(),
+            values=("legality", "equivalence", "bench", "training", "choice"),
+        ),
+        *VERDICT_COLUMNS,
+        Column(name="evidence", dtype=pl.String(), doc="JSON"),
     ),
 )

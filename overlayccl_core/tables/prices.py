@@ -6,11 +6,11 @@ from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 US = ("predicted_us", "low_us", "high_us")
-TERMS_US = ("launch_us", "collectives_us", "amortization_us", "compile_us", "copies_us", "network_us")
+TERMS_US = ("launch_us", "collectives_us", "amortization_us", "copies_us", "network_us")
 
 PRICES = Table(
     name="prices",
-    version=1,
+    version=2,
     columns=(
         Column(name="case", dtype=pl.String()),
         Column(name="direction", dtype=pl.String(), values=("forward", "backward")),

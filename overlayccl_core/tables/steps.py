@@ -1,5 +1,6 @@
-"""Training steps: one row per (model, microbatches, arm, purpose, seed, launch).
+"""Training steps, and what ran at every site of every arm, as the modules themselves tell.
 
+`steps`: one row per (model, microbatches, arm, purpose, seed, launch).
 Arms of one (model, microbatches, purpose, seed, launch) are interleaved step by step, so that their steps_us
 are paired by index.
 """
@@ -77,5 +78,24 @@ STEPS = Table(
         ),
         Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
         FINGERPRINT,
+    ),
+)
+
+STAMPS = Table(
+    name="stamps",
+    version=1,
+    columns=(
+        Column(name="model", dtype=pl.String()),
+        Column(name="microbatches", dtype=pl.Int64()),
+        Column(name="arm", dtype=pl.String()),
+        Column(name="site", dtype=pl.String(), doc="of the model's step"),
+        Column(name="problem", dtype=pl.String()),
+        Column(name="case", dtype=pl.String()),
+        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        Column(name="candidate", dtype=pl.String()),
+        Column(name="program", dtype=pl.String(), doc="digest of the Program that ran"),
+        Column(name="library", dtype=pl.String()),
+        Column(name="library_version", dtype=pl.String()),
+        Column(name="calls", dtype=pl.Int64(), doc="library calls per step"),
     ),
 )

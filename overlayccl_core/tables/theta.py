@@ -9,7 +9,7 @@ THETA = Table(
     name="theta",
     version=1,
     columns=(
-        Column(name="term", dtype=pl.String(), doc="one of the six terms that the feature belongs to"),
+        Column(name="term", dtype=pl.String(), doc="the term of prices that the feature belongs to"),
         Column(name="feature", dtype=pl.String()),
         Column(name="unit", dtype=pl.String(), doc="of value, low and high"),
         Column(name="value", dtype=pl.Float64(), nullable=True, doc="null: unidentified"),

@@ -1,7 +1,6 @@
 """The selftest on real ranks: what it finds, and that it stops where values are wrong."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +39,7 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
 
 
 def test_declared_tiers_are_compared_with_timed_groups(tmp_path: Path) -> None:
-    two_tiers = replace(deployment(4), tiers=(Tier(name="near", ranks=2), Tier(name="far", ranks=4)))
+    two_tiers = deployment(4).changed(tiers=(Tier(name="near", ranks=2), Tier(name="far", ranks=4)))
     checks = module.Selftest(
         deployment=two_tiers, folder=tmp_path, fingerprint="here", progress=silent,
         time_launch=lambda work, plan: _backend_launch(work, plan),

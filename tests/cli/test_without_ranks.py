@@ -211,7 +211,7 @@ def test_trace_prints_the_emitted_module_alone(call: Call) -> None:
     [
         ("{", "not readable as JSON"),
         ("[1]", "must be a mapping of fields"),
-        ('{"sizes": [0]}', "sizes must be a positive integer"),
+        ('{"sizes": [0]}', "sizes.0: must be greater than or equal to 1 (got 0)"),
         ('{"sizes": [4], "ranks": 3}', "ranks must be at least 2 and divide the world size"),
     ],
 )

@@ -41,11 +41,11 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
         ({"problems": []}, ("problems",)),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
-        ({"fit": {"bootstraps": 3}}, ("fit", "'ridge' is a required property")),
+        ({"fit": {"bootstraps": 3}}, ("fit.ridge: must be there: penalty",)),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
         (
             {"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}},
-            ("bench.minimum_rounds", "9 and 5"),
+            ("bench: minimum_rounds must be at most", "9 and 5"),
         ),
     ],
 )

@@ -15,7 +15,6 @@ from overlayccl_core.emit.deployed_case import DeployedCase, GradientPath
 from overlayccl_core.emit.port_groups import port_groups
 from overlayccl_core.emit.sections import printed_sections
 from overlayccl_core.emit.torch_dialect import ModuleStore
-from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import Placement
@@ -40,15 +39,17 @@ WAVEFRONT = """
 
 def tp(site: str = "exit", ranks: int = 4, microbatches: int = 2, layers: int = 2) -> Case:
     fields = {"microbatches": microbatches, "layers": layers, "shape": [1, 3, 6], "site": site}
-    return tp_mlp.case(fields, ranks=ranks, ranks_per_node=ranks)
+    return catalog.case("tp_mlp", fields, ranks=ranks, ranks_per_node=ranks)
 
 
 def grads(ranks: int = 4, overlap: bool = False) -> Case:
-    return grad_ar.case({"sizes": [5, 16, 1, 7], "overlap": overlap}, ranks=ranks, ranks_per_node=ranks)
+    return catalog.case(
+        "grad_ar", {"sizes": [5, 16, 1, 7], "overlap": overlap}, ranks=ranks, ranks_per_node=ranks
+    )
 
 
 def exchange(ranks: int = 4) -> Case:
-    return uniform_a2a.case({"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
+    return catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
 
 
 def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_how_gradients_pass_follows_from_the_problem() -> None:
 
 
 def test_tolerances_follow_from_the_class_and_from_what_the_plain_calls_round() -> None:
-    half = tp_mlp.case(
+    half = catalog.case("tp_mlp",
         {"microbatches": 1, "layers": 1, "shape": [1, 3, 6], "site": "entry"},
         ranks=4, ranks_per_node=4, dtype="bfloat16",
     )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.problems import tp_mlp
+from overlayccl_core import catalog
 from tests.emit.deployed_modules import entry, write
 
 pytestmark = pytest.mark.ranks
@@ -21,8 +21,11 @@ def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path)
     (tmp_path / "overlayccl_core.py").write_text("raise ImportError('the example needs a module, not us')\n")
     cases = [
-        tp_mlp.case(
-            {"microbatches": 2, "layers": 8, "shape": [1, 64, 128], "site": site}, ranks=4, ranks_per_node=4
+        catalog.case(
+            "tp_mlp",
+            {"microbatches": 2, "layers": 8, "shape": [1, 64, 128], "site": site},
+            ranks=4,
+            ranks_per_node=4,
         )
         for site in ("exit", "entry")
     ]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.emit.deployed_case import Stamp
-from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from tests.emit.deployed_modules import entry, tried, write
@@ -29,7 +29,9 @@ Scenario = tuple[str, str, dict[str, Any]]
 
 def tp(site: str, ranks: int = RANKS, microbatches: int = M, **size: Any) -> Case:
     fields = {"microbatches": microbatches, "layers": L, "shape": list(SHAPE), "site": site}
-    return tp_mlp.case(fields, ranks=ranks, ranks_per_node=size.pop("ranks_per_node", ranks), **size)
+    return catalog.case(
+        "tp_mlp", fields, ranks=ranks, ranks_per_node=size.pop("ranks_per_node", ranks), **size
+    )
 
 
 def play(folder: Path, scenarios: Mapping[str, Scenario], ranks: int = RANKS) -> dict[str, list[Any]]:
@@ -61,11 +63,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         write(folder, name, [entry(tp("exit"), name), entry(tp("entry"), name)])
     merged = "merged_over_microbatches.py"
     sizes = [5, 16, 1, 7]
-    means = grad_ar.case({"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS)
+    means = catalog.case("grad_ar", {"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "flat", [entry(means, "flat")])
-    one = grad_ar.case({"sizes": [6]}, ranks=RANKS, ranks_per_node=RANKS)
+    one = catalog.case("grad_ar", {"sizes": [6]}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "gathered", [entry(one, forward=tried(one, GATHERED))])
-    chunks = uniform_a2a.case({"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
+    chunks = catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
     ring = write(folder, "ring", [entry(chunks, "permute_ring", backward="native")])
     small = tp("exit", ranks=2)
     two = tp("exit", microbatches=2)

@@ -1,6 +1,6 @@
 """Emitted modules on real ranks do what their Programs mean, bit for bit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
-from overlayccl_core.problems import grad_ar, tp_mlp, uniform_a2a
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import read_library
@@ -23,13 +22,12 @@ from tests.small_problems import exchange, strategy
 
 pytestmark = pytest.mark.ranks
 
-MakeCase = Callable[..., Case]
-ENTRIES: list[tuple[MakeCase, Mapping[str, Any]]] = [
-    (tp_mlp.case, {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": "exit"}),
-    (tp_mlp.case, {"microbatches": 2, "layers": 2, "shape": [1, 2, 5], "site": "entry"}),
-    (uniform_a2a.case, {"chunk": 3, "width": 4}),
-    (grad_ar.case, {"sizes": [5, 16, 1, 7]}),
-    (grad_ar.case, {"sizes": [5, 16, 1, 7], "overlap": True}),
+ENTRIES: list[tuple[str, Mapping[str, Any]]] = [
+    ("tp_mlp", {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": "exit"}),
+    ("tp_mlp", {"microbatches": 2, "layers": 2, "shape": [1, 2, 5], "site": "entry"}),
+    ("uniform_a2a", {"chunk": 3, "width": 4}),
+    ("grad_ar", {"sizes": [5, 16, 1, 7]}),
+    ("grad_ar", {"sizes": [5, 16, 1, 7], "overlap": True}),
 ]
 
 
@@ -52,7 +50,7 @@ def seeds_of(case: Case) -> dict[str, Program]:
 
 
 def all_seeds(**size: Any) -> dict[str, Program]:
-    return {k: v for make, entry in ENTRIES for k, v in seeds_of(make(entry, **size)).items()}
+    return {k: v for name, entry in ENTRIES for k, v in seeds_of(catalog.case(name, entry, **size)).items()}
 
 
 def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_path: Path) -> None:
@@ -60,8 +58,8 @@ def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_p
     two_tiers = all_seeds(ranks=4, ranks_per_node=2)
     programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
     deployment = Deployment(
-        name="here", backend="torchdist", ranks=4, ranks_per_node=4, tiers=(Tier(name="node", ranks=4),),
-        memory_budget_bytes=2**30,
+        name="here", backend="torchdist", library="gloo", ranks=4, ranks_per_node=4,
+        tiers=(Tier(name="node", ranks=4),), memory_budget_bytes=2**30,
     )  # fmt: skip
     mixed = mixed_probes(deployment, seed=11, count=25, role=Role.MIXED)
     programs |= {probe.name: probe.program for probe in mixed}

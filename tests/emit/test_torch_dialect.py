@@ -11,7 +11,6 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.emit.torch_dialect import emit, port_name
-from overlayccl_core.problems import tp_mlp, uniform_a2a
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
@@ -20,7 +19,7 @@ from tests.small_problems import exchange, strategy
 
 
 def seed(name: str, ranks: int = 4, chunk: int = 3) -> Program:
-    case = uniform_a2a.case({"chunk": chunk, "width": 4}, ranks=ranks, ranks_per_node=ranks)
+    case = catalog.case("uniform_a2a", {"chunk": chunk, "width": 4}, ranks=ranks, ranks_per_node=ranks)
     return trace_source(catalog.library_source("uniform_a2a"), name, catalog.build(case))
 
 
@@ -85,8 +84,11 @@ def test_ports_never_hide_names_of_the_module() -> None:
 
 
 def test_224_ranks_are_emitted_quickly() -> None:
-    case = tp_mlp.case(
-        {"microbatches": 4, "layers": 8, "shape": [1, 64, 128], "site": "exit"}, ranks=224, ranks_per_node=32
+    case = catalog.case(
+        "tp_mlp",
+        {"microbatches": 4, "layers": 8, "shape": [1, 64, 128], "site": "exit"},
+        ranks=224,
+        ranks_per_node=32,
     )
     tp = trace_source(catalog.library_source("tp_mlp"), "hierarchical", catalog.build(case))
     programs = [tp, *(seed(name, 224, 2) for name in ("developer", "gather_slice", "permute_ring"))]

@@ -2,7 +2,6 @@
 
 from overlayccl_core import catalog
 from overlayccl_core.evidence.predictions import Prediction, first_choice
-from overlayccl_core.problems import tp_mlp
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 
@@ -10,7 +9,7 @@ ENTRY = {"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}
 
 
 def program(strategy: str) -> Program:
-    problem = catalog.build(tp_mlp.case(ENTRY, ranks=4, ranks_per_node=4))
+    problem = catalog.build(catalog.case("tp_mlp", ENTRY, ranks=4, ranks_per_node=4))
     return trace_source(catalog.library_source("tp_mlp"), strategy, problem)
 
 

@@ -1,6 +1,5 @@
 """What is said of measurements that got fewer rounds, or training steps, than they should."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -9,9 +8,9 @@ from overlayccl_core.configuration.settings import read
 from overlayccl_core.evidence.rounds import of_bench, of_probes, too_few_rounds, too_few_steps
 
 SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")
-PROBE = replace(SETTINGS.probe, minimum_rounds=25, rounds_of_fitted=10)
-BENCH = replace(SETTINGS.bench, minimum_rounds=12)
-TRAIN = replace(SETTINGS.train, minimum_steps=4, maximum_steps=8, seconds=20)
+PROBE = SETTINGS.probe.changed(minimum_rounds=25, rounds_of_fitted=10)
+BENCH = SETTINGS.bench.changed(minimum_rounds=12)
+TRAIN = SETTINGS.train.changed(minimum_steps=4, maximum_steps=8, seconds=20)
 
 
 def probes(*rows: tuple[str, int]) -> pl.DataFrame:
@@ -74,4 +73,4 @@ def test_training_at_the_fewest_steps_is_said_with_the_launches_and_the_configur
 
 def test_nothing_is_said_of_launches_with_time_for_more_or_where_no_more_was_wanted() -> None:
     assert too_few_steps(steps(5, 8), TRAIN) == ""
-    assert too_few_steps(steps(4, 4), replace(TRAIN, maximum_steps=4)) == ""
+    assert too_few_steps(steps(4, 4), TRAIN.changed(maximum_steps=4)) == ""

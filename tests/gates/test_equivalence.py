@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from overlayccl_core import loader
+from overlayccl_core import catalog, loader
 from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, lossy_bound_of, own_error, prove
 from overlayccl_core.gates.verdict import Outcome, Reason
@@ -138,7 +138,7 @@ def test_a_problem_that_is_not_linear_is_unproven() -> None:
     program = traced('io.write("y", all_reduce(io.read("x"), "max"))', problem)
     assert (prove(program, program).outcome, prove(program, program).reason) == (
         Outcome.UNPROVEN,
-        Reason.TOO_LARGE,
+        Reason.PROBLEM_NOT_LINEAR,
     )
 
 
@@ -266,7 +266,7 @@ def test_every_seed_is_proven_within_the_budget_at_224_ranks(name: str, entry: d
 def _seeds(name: str, entry: dict) -> Iterator[tuple[Program, Program, float]]:
     """(Program, reference, bound of the error) of every seed that applies, forward and simplified backward."""
     module = loader.load("problems", name)
-    case = module.case(entry, ranks=224, ranks_per_node=32, dtype="bfloat16")
+    case = catalog.case(name, entry, ranks=224, ranks_per_node=32, dtype="bfloat16")
     problem = module.problem(case)
     reference = trace_function(module.reference, problem)
     source = loader.source("strategies", name)

@@ -1,7 +1,6 @@
 """What the probes exercise: every kind, alone and together, at sizes that the mixed Programs do not have."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,13 +18,14 @@ from overlayccl_core.program.segments import walk
 FOUR = Deployment(
     name="four",
     backend="torchdist",
+    library="gloo",
     ranks=4,
     ranks_per_node=4,
     tiers=(Tier(name="node", ranks=4),),
     memory_budget_bytes=2**29,
 )
-TWO_NODES = replace(
-    FOUR, ranks=6, ranks_per_node=3, tiers=(Tier(name="node", ranks=3), Tier(name="network", ranks=6))
+TWO_NODES = FOUR.changed(
+    ranks=6, ranks_per_node=3, tiers=(Tier(name="node", ranks=3), Tier(name="network", ranks=6))
 )
 
 
@@ -36,7 +36,7 @@ def starts(program: Program) -> list[int]:
 
 @pytest.mark.parametrize(
     "deployment",
-    [FOUR, TWO_NODES, replace(FOUR, ranks=2, ranks_per_node=2, tiers=(Tier(name="node", ranks=2),))],
+    [FOUR, TWO_NODES, FOUR.changed(ranks=2, ranks_per_node=2, tiers=(Tier(name="node", ranks=2),))],
 )
 def test_probes_are_legal_programs_with_names_of_their_own(deployment: Deployment) -> None:
     probes = structured_probes(deployment)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from overlayccl_core import catalog
 from overlayccl_core.problems import grad_ar
 from overlayccl_core.program.kinds import Placement
 
@@ -9,7 +10,7 @@ SPREAD = {"tensors": {"count": 40, "smallest": "1KiB", "largest": "2MiB"}}
 
 
 def test_tensors_are_spread_from_smallest_to_largest_in_a_mixed_order() -> None:
-    case = grad_ar.case(SPREAD, ranks=4, ranks_per_node=4)
+    case = catalog.case("grad_ar", SPREAD, ranks=4, ranks_per_node=4)
     sizes = case["sizes"]
     assert len(sizes) == 40 == len(set(sizes))
     assert (min(sizes), max(sizes)) == (256, 524288)
@@ -21,7 +22,7 @@ def test_tensors_are_spread_from_smallest_to_largest_in_a_mixed_order() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 13, 26, 41])
 def test_any_number_of_tensors_keeps_both_ends(count: int) -> None:
     entry = {"tensors": {"count": count, "smallest": 64, "largest": 4096}}
-    sizes = grad_ar.case(entry, ranks=4, ranks_per_node=4)["sizes"]
+    sizes = catalog.case("grad_ar", entry, ranks=4, ranks_per_node=4)["sizes"]
     assert len(sizes) == count
     assert min(sizes) == 16
     assert max(sizes) == (1024 if count > 1 else 16)
@@ -30,28 +31,33 @@ def test_any_number_of_tensors_keeps_both_ends(count: int) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({}, "a Case needs 'tensors'"),
-        ({"tensors": 40}, "tensors must hold count, smallest and largest"),
+        ({}, "give either sizes or tensors"),
+        ({"tensors": 40}, "tensors: must be an object \\(got 40\\): {count, smallest, largest}"),
         ({"tensors": {"count": 4, "smallest": "2KiB", "largest": "1KiB"}}, "at most largest"),
         ({"tensors": {"count": 4, "smallest": "1B", "largest": "1KiB"}}, "smallest must hold an element"),
-        ({"sizes": [1, -1]}, "sizes must be a positive integer"),
-        ({"sizes": [1], "overlap": "yes"}, "overlap must be true or false"),
+        ({"sizes": [1, -1]}, "sizes.1: must be .* 1 \\(got -1\\): elements of each tensor"),
+        (
+            {"tensors": {"count": 0, "smallest": 64, "largest": 64}},
+            r"tensors.count: must be .*: how many tensors",
+        ),
+        ({"sizes": [1], "tensors": {"count": 1, "smallest": 64, "largest": 64}}, "give either"),
+        ({"sizes": [1], "overlap": "yes"}, "overlap: must be a valid boolean \\(got 'yes'\\): true if"),
     ],
 )
 def test_a_wrong_field_is_named(entry: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=f"grad_ar: .*{message}"):
-        grad_ar.case(entry, ranks=4, ranks_per_node=4)
+        catalog.case("grad_ar", entry, ranks=4, ranks_per_node=4)
 
 
 def test_one_backward_pass_gives_all_gradients_and_the_optimizer_needs_all_means() -> None:
-    problem = grad_ar.problem(grad_ar.case({"sizes": [3, 4]}, ranks=4, ranks_per_node=4))
+    problem = grad_ar.problem(catalog.case("grad_ar", {"sizes": [3, 4]}, ranks=4, ranks_per_node=4))
     backward, optimizer = problem.segments
     assert backward.gives == (("gradient", 0), ("gradient", 1))
     assert optimizer.needs == (("mean", 0), ("mean", 1))
 
 
 def test_overlapped_gradients_come_from_the_last_tensor_to_the_first() -> None:
-    case = grad_ar.case({"sizes": [3, 4, 5], "overlap": True}, ranks=4, ranks_per_node=4)
+    case = catalog.case("grad_ar", {"sizes": [3, 4, 5], "overlap": True}, ranks=4, ranks_per_node=4)
     problem = grad_ar.problem(case)
     assert case.id.endswith("-overlap-f32")
     assert problem.parameters["tensor_order"] == (2, 1, 0)
@@ -63,6 +69,6 @@ def test_overlapped_gradients_come_from_the_last_tensor_to_the_first() -> None:
 
 
 def test_gradients_differ_from_rank_to_rank_and_means_do_not() -> None:
-    problem = grad_ar.problem(grad_ar.case({"sizes": [3]}, ranks=4, ranks_per_node=4))
+    problem = grad_ar.problem(catalog.case("grad_ar", {"sizes": [3]}, ranks=4, ranks_per_node=4))
     assert problem.inputs["gradient", 0].placement is Placement.VARYING
     assert problem.outputs["mean", 0].placement is Placement.REPLICATE

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from overlayccl_core.program.case import Case, bytes_text, parameters
+from overlayccl_core.program.case import Case, parameters
 from overlayccl_core.program.kinds import DType
 
 CASE = Case(
@@ -52,13 +52,3 @@ def test_json_comes_back() -> None:
 def test_a_case_that_means_nothing_is_refused(change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(CASE, **change)
-
-
-def test_sizes_read_in_binary_units() -> None:
-    assert [bytes_text(n) for n in (100, 32768, 1536, 25 * 2**20, 2**31)] == [
-        "100B",
-        "32KiB",
-        "1.5KiB",
-        "25MiB",
-        "2GiB",
-    ]

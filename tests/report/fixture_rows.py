@@ -1,7 +1,6 @@
 """Rows of any table from the few values that matter, and a table with its sidecar."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -22,11 +21,10 @@ ROUNDS = 6  # of the probes
 def settings() -> Settings:
     """Settings that ask for no more than the tree's tables hold."""
     found = read(REPOSITORY / "config/config.yaml")
-    return replace(
-        found,
-        probe=replace(found.probe, minimum_rounds=ROUNDS),
-        bench=replace(found.bench, minimum_rounds=12),
-        train=replace(found.train, minimum_steps=4, maximum_steps=8),
+    return found.changed(
+        probe=found.probe.changed(minimum_rounds=ROUNDS),
+        bench=found.bench.changed(minimum_rounds=12),
+        train=found.train.changed(minimum_steps=4, maximum_steps=8),
     )
 
 

@@ -21,7 +21,7 @@ from overlayccl_core.stages import fit
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.prices import PRICES
@@ -29,10 +29,8 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.theta import THETA
-from overlayccl_core.tables.verdicts import VERDICTS
 from tests.fake_timings import FINGERPRINT, timing_columns
 from tests.report.fixture_rows import REPOSITORY, ROUNDS, Row, put, row, settings
 from tests.seed_cases import case

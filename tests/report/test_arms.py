@@ -5,8 +5,7 @@ import pytest
 
 from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from tests.report.fixture_rows import row
 
 

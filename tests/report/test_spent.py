@@ -4,13 +4,12 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from overlayccl_core.cli.spent_text import spent_text
+from overlayccl_core.cli.summary import spent_text
 from overlayccl_core.configuration.deployment import Tier, load
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
@@ -71,7 +70,7 @@ def test_a_job_that_measures_holds_every_node() -> None:
 def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
     assert (found := cost_of(Tree(path=run))) is not None and found.nodes == 1
     here = load(REPOSITORY / "config/deployments/local.yaml")
-    two = replace(here, ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)))
+    two = here.changed(ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)))
     (probe,) = mixed_probes(two, seed=1, count=1, role=Role.HELD_OUT)
     put(PROBES, [{"probe": "p", "role": "heldout", **timing_columns(probe.program)}], run / "probes.parquet")
     assert (found := cost_of(Tree(path=run))) is not None and found.nodes == 2
@@ -131,10 +130,9 @@ def test_a_run_that_got_what_it_asked_for_is_silent(whole: Path) -> None:
 def test_fewer_rounds_and_steps_than_asked_for_are_told_from_tables_and_sidecars(run: Path) -> None:
     bench, steps = run / "problems/tp_mlp/bench.parquet", run / "train/nano/steps.parquet"
     mine = settings()
-    asked = replace(
-        mine,
-        bench=replace(mine.bench, minimum_rounds=15),
-        train=replace(mine.train, minimum_steps=8, maximum_steps=20),
+    asked = mine.changed(
+        bench=mine.bench.changed(minimum_rounds=15),
+        train=mine.train.changed(minimum_steps=8, maximum_steps=20),
     )
     put(BENCH, pl.read_parquet(bench).to_dicts(), bench, asked.part("bench"))
     put(STEPS, pl.read_parquet(steps).to_dicts(), steps, asked.part("train"))

@@ -1,7 +1,6 @@
 """The archive search: it finds the form that a cost model favours, and nothing that must not be found."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -80,8 +79,8 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
 @pytest.mark.parametrize(
     ("stop", "search", "clock"),
     [
-        (Stop.PROGRAMS, replace(OFFLINE, programs=5), 0.0),
-        (Stop.ROUNDS, replace(OFFLINE, rounds=1), 0.0),
+        (Stop.PROGRAMS, OFFLINE.changed(programs=5), 0.0),
+        (Stop.ROUNDS, OFFLINE.changed(rounds=1), 0.0),
         (Stop.SECONDS, OFFLINE, 1e9),
     ],
 )
@@ -112,7 +111,7 @@ def test_every_program_tells_where_it_comes_from() -> None:
 
 def test_fewer_bits_are_invented_only_where_that_is_asked_for() -> None:
     assert not any(c.lossy for c in found_at(tp_mlp(TINY), plain).candidates)
-    asked = found_at(tp_mlp(TINY), plain, search=replace(OFFLINE, lossy=True))
+    asked = found_at(tp_mlp(TINY), plain, search=OFFLINE.changed(lossy=True))
     assert any(c.lossy for c in asked.candidates)
 
 

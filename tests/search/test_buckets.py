@@ -123,7 +123,7 @@ def test_the_list_of_caps_makes_torch_fill_these_very_buckets(
 @pytest.mark.parametrize("knob", ["all", "1/3", "1/8", "25MiB"])
 def test_a_knob_gives_the_buckets_that_the_rule_makes(knob: str) -> None:
     sizes = [3_000_000, 700, 5_000_000, 40, 40, 900_000, 4_000_000, 12]
-    case = catalog.plug_in("grad_ar").case({"sizes": sizes, "overlap": True}, ranks=4, ranks_per_node=4)
+    case = catalog.case("grad_ar", {"sizes": sizes, "overlap": True}, ranks=4, ranks_per_node=4)
     alone = replay(Recipe(base="reduce_back_to_back"), catalog.build(case))
     (site,) = site_classes(alone, merge.KINDS)
     made = apply(alone, ("merge", site, knob))

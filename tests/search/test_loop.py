@@ -1,7 +1,5 @@
 """What is worth keeping is proven; what is shown wrong is nobody's elite."""
 
-from dataclasses import replace
-
 from overlayccl_core import catalog
 from overlayccl_core.program.nodes import make_scale
 from overlayccl_core.program.program import Program
@@ -36,7 +34,7 @@ def test_a_wrong_program_is_no_elite_and_its_family_keeps_the_next() -> None:
 
 def test_every_elite_that_can_run_is_proven_and_so_are_some_others_at_random() -> None:
     def proven_of(seed: int) -> set[str]:
-        seeker = seeker_of(TINY, pricing_of(plain), search=replace(OFFLINE, seed=seed))
+        seeker = seeker_of(TINY, pricing_of(plain), search=OFFLINE.changed(seed=seed))
         found = seeker.directly(bases_of(TINY)[:1])
         proven = {d for d, verdict in seeker.prover.verdicts.items() if verdict.passed}
         elites = {c.program.digest for c in found.elites if c.feasible}

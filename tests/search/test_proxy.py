@@ -42,7 +42,7 @@ def test_proxy_then_replay_ends_where_a_search_at_full_size_does(cost: Cost) -> 
     explore(full, bases_of(problem)[:1], OFFLINE, lambda: 0.0, lossy=False)
     assert full.stop is Stop.NO_NEW_ELITE
     theta = theta_of((c.program for c in full.candidates), cost)
-    seeker = seeker_of(problem, pricing_of(cost), search=replace(OFFLINE, random=0))
+    seeker = seeker_of(problem, pricing_of(cost), search=OFFLINE.changed(random=0))
     replayed = seeker.through_proxy(
         Judge(pricing=pricing_as(small, of, theta)), bases_of(catalog.build(small))[:1], bases_of(problem)[:1]
     )

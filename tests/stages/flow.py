@@ -1,7 +1,6 @@
 """A small flow from timings of a known theta: every table that stages make before anything is trained."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,13 +51,12 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
         return write(table, rows, folder / f"{table.name}.parquet")
 
     configured = settings.read(ROOT / "config/config.yaml")
-    configured = replace(
-        configured,
+    configured = configured.changed(
         cases={problem: tuple(entries)},
         problems=(problem,),
         models=(),
-        fit=replace(configured.fit, bootstraps=20),
-        probe=replace(configured.probe, mixed=40, heldout=30),
+        fit=configured.fit.changed(bootstraps=20),
+        probe=configured.probe.changed(mixed=40, heldout=30),
     )
     deployment = load(ROOT / "config/deployments/local.yaml")
     probes = checked(PROBES, timed(probe.probes_of(deployment, configured)))

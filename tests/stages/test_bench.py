@@ -1,6 +1,5 @@
 """The bench table on real ranks: what is timed, and how often."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +8,6 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit.torch_dialect import emit
-from overlayccl_core.problems import uniform_a2a
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table
@@ -18,12 +16,12 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from tests.backends.batches import deployment
 
 QUICK = read()
-QUICK = replace(QUICK, bench=replace(QUICK.bench, seconds=2.0, minimum_rounds=2, maximum_rounds=2))
+QUICK = QUICK.changed(bench=QUICK.bench.changed(seconds=2.0, minimum_rounds=2, maximum_rounds=2))
 
 
 def shortlist(path: Path) -> pl.DataFrame:
     """Forward and backward seeds of a small uniform_a2a on 2 ranks, every Program once."""
-    case = uniform_a2a.case({"chunk": 4, "width": 8}, ranks=2, ranks_per_node=2)
+    case = catalog.case("uniform_a2a", {"chunk": 4, "width": 8}, ranks=2, ranks_per_node=2)
     found = {}
     for problem in catalog.directions(case):
         for row in seed_rows(problem, None, None):

@@ -8,11 +8,9 @@ import polars as pl
 import pytest
 
 from overlayccl_core.stages import choose
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
-from overlayccl_core.tables.verdicts import VERDICTS
 from tests.stages.flow import quiet
 from tests.stages.training import SPEEDS, train_tables
 

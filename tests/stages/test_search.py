@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ def test_it_says_what_is_cheapest(run: Searched) -> None:
 def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
     why: Stop, changed: dict[str, Any], clock: Clock
 ) -> None:
-    end = search_of("tp_mlp", search=replace(OFFLINE, **changed), clock=clock).search_ends[0]
+    end = search_of("tp_mlp", search=OFFLINE.changed(**changed), clock=clock).search_ends[0]
     assert (end["why"], end["search"]) == (why.value, "offline")
     assert f"(cut: raise `{why.value}` in config/searches/offline.yaml); cheapest: " in end["message"]
     assert end["proposals"] >= end["programs"] > 0
@@ -187,9 +187,7 @@ def test_without_a_right_strategy_there_is_nothing_to_search_from() -> None:
 
 
 def test_a_search_at_a_smaller_case_counts_its_proposals_and_names_it() -> None:
-    found = search_of(
-        "tp_mlp", search=replace(OFFLINE, proxy=replace(OFFLINE.proxy, nodes=1)), microbatches=3
-    )
+    found = search_of("tp_mlp", search=OFFLINE.changed(proxy=OFFLINE.proxy.changed(nodes=1)), microbatches=3)
     end = found.search_ends[0]
     assert {row["stage"] for row in found.sketches} == {"proxy", "full"}
     assert (end["why"], end["proposals"]) == ("no_new_elite", len(found.sketches))

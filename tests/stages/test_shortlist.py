@@ -1,6 +1,5 @@
 """What is timed: the obvious, the promising, some at random; the same list for the same input, without prices."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +30,7 @@ def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
 def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
     """Rows of the shortlist; changes: other tables, or fields of the settings."""
     tables = {name: changes.pop(name, getattr(flow, name)) for name in ("seeds", "prices", "candidates")}
-    configured = replace(flow.configured, shortlist=replace(flow.configured.shortlist, **changes))
+    configured = flow.configured.changed(shortlist=flow.configured.shortlist.changed(**changes))
     found = shortlist.run(configured, *tables.values(), emit, progress=quiet)
     return found["shortlist"]
 

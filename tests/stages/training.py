@@ -5,8 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
 from tests.gates.training_evidence import LAUNCHES, MATMULS, SEEDS, curve, steps

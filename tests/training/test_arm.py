@@ -13,7 +13,6 @@ from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.bench_driver import load_module
 from overlayccl_core.configuration import models
 from overlayccl_core.emit.torch_dialect import emit
-from overlayccl_core.problems import grad_ar
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
 from overlayccl_core.training.driver import SiteModule
@@ -66,7 +65,7 @@ def test_an_arm_has_the_gradients_and_the_loss_of_all_its_microbatches_every_ste
 def test_the_backward_is_cut_into_blocks_for_a_module_that_starts_before_it_has_read_everything(
     tmp_path: Path,
 ) -> None:
-    case = grad_ar.case({"sizes": [4, 4], "overlap": True}, ranks=2, ranks_per_node=2)
+    case = catalog.case("grad_ar", {"sizes": [4, 4], "overlap": True}, ranks=2, ranks_per_node=2)
     overlap = {}
     for name in ("developer", "flat"):
         program = trace_source(catalog.library_source("grad_ar"), name, catalog.build(case))

@@ -9,7 +9,6 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.emit.torch_dialect import emit
-from overlayccl_core.problems import grad_ar, tp_mlp
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.models.llama import full_parameters, shard
@@ -38,7 +37,7 @@ def tensor_parallel(
     for where in ("entry", "exit"):
         entry = {"microbatches": microbatches, "layers": 2 * MODEL.layers, "shape": shape, "site": where}
         ranks = RANKS // replicas
-        case = tp_mlp.case(entry, ranks=ranks, ranks_per_node=ranks, groups=replicas)
+        case = catalog.case("tp_mlp", entry, ranks=ranks, ranks_per_node=ranks, groups=replicas)
         found.append(site(folder, where, case, strategy))
     return found
 
@@ -84,7 +83,8 @@ def test_three_modules_of_several_segments_share_a_step(tmp_path: Path) -> None:
     microbatches, replicas = 3, 2
     full = full_parameters(MODEL, seed=0)
     sizes = [shard(name, value, 0, RANKS // replicas).numel() for name, value in full.items()]
-    across = grad_ar.case(
+    across = catalog.case(
+        "grad_ar",
         {"sizes": sizes, "overlap": True},
         ranks=replicas,
         ranks_per_node=replicas,

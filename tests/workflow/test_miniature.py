@@ -11,11 +11,10 @@ import yaml
 
 from overlayccl_core.digest import closure
 from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
-from overlayccl_core.tables.verdicts import VERDICTS
 from tests.workflow.repository import copy_to, snakemake
 from workflow_scripts.pipeline import prepare
 

@@ -72,7 +72,7 @@ ROWS = [
     Row(
         "a column of the verdicts",
         AFTER_TRAINING,
-        new_column("verdicts", "*VERDICT_COLUMNS,\n"),
+        new_column("choice", "*VERDICT_COLUMNS,\n"),
     ),
     Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
     Row("the training gate", AFTER_TRAINING, appended(f"{CORE}/gates/training.py")),

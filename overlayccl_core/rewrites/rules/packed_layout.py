@@ -47,7 +47,7 @@ def pack_plan(x: Node) -> PackPlan | None:
         return None
     blocks, rows = blocks_in(x), view.map.rows
     width = view.size // blocks
-    cell, at, source, length = _pieces(view.map, width, blocks)
+    cell, at, source, length = _pieces(view.map, width)
     span = sum(y.size for y in view.operands)
     if not len(cell):
         return None
@@ -69,7 +69,7 @@ def view_below(x: Node) -> Node | None:
     return x if x.kind is Kind.VIEW else None
 
 
-def _pieces(m: Map, width: int, blocks: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _pieces(m: Map, width: int) -> tuple[Ints, Ints, Ints, Ints]:
     """(row * blocks + block, place in the block, source, length) of what is not zero, cut at the blocks' ends."""
     some = m.sources >= 0
     key, source, length = m.keys[some], m.sources[some], m.lengths[some]

@@ -1,13 +1,12 @@
 """The settings that a table was made with are in its sidecar's command."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from overlayccl_core.configuration.settings import read
-from overlayccl_core.evidence.asked import settings_of
+from overlayccl_core.report.tree import settings_of
 from overlayccl_core.tables.sidecar import write_sidecar
 
 SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")
@@ -22,7 +21,7 @@ def made_with(folder: Path, *command: str) -> Path:
 
 
 def test_they_are_those_of_the_run_and_only_the_part_of_its_rule(tmp_path: Path) -> None:
-    of_run = replace(SETTINGS, bench=replace(SETTINGS.bench, minimum_rounds=3))
+    of_run = SETTINGS.changed(bench=SETTINGS.bench.changed(minimum_rounds=3))
     found = settings_of(made_with(tmp_path, "--settings", of_run.part("bench"), "--log", "x"))
     assert found is not None and found.bench == of_run.bench != SETTINGS.bench
     with pytest.raises(AttributeError, match=r"settings\.train is not among"):

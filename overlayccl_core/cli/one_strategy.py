@@ -1,4 +1,4 @@
-"""What `overlayccl try` and `overlayccl prove` do with one strategy: trace, prove, price, and time it."""
+"""What `overlayccl try`, `score` and `prove` do with one strategy: trace, prove, price, and time it."""
 
 import tempfile
 from collections.abc import Callable, Sequence

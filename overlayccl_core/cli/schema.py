@@ -1,0 +1,31 @@
+"""`overlayccl schema`: the JSON schema of a file of the configuration, for editors that check what is typed."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.fields import Fields, schema
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.settings import File
+
+FILES: Mapping[str, type[Fields]] = {"config": File, "deployment": Deployment, "search": Search}
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "schema",
+        help="print the JSON schema of a file of the configuration",
+        description="The JSON schema of config/config.yaml, or of a file in config/deployments or config/searches: "
+        "every field with its meaning and bounds, for editors that check what is typed.",
+    )
+    parser.add_argument("file", choices=FILES, help="which file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0."""
+    print(json.dumps(schema(FILES[arguments.file]), indent=2))
+    return 0

@@ -1,0 +1,124 @@
+"""Classes of fields: what is read, what is refused, and what is said of it in one line."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from overlayccl_core.cli import main
+from overlayccl_core.configuration.fields import Count, Fields, described, partial, read, schema
+from overlayccl_core.configuration.sizes import Bytes
+
+
+class Way(StrEnum):
+    NEAR = "near"
+    FAR = "far"
+
+
+class Inner(Fields):
+    """Some of it."""
+
+    nodes: Count = Field(description="nodes of it")
+    ranks: Count = Field(description="ranks of it")
+
+
+class Outer(Fields):
+    """All of it."""
+
+    name: str
+    way: Way = Field(default=Way.NEAR, description="where to")
+    seconds: float = Field(gt=0, description="how long")
+    counts: tuple[Count, ...] = Field(min_length=1, description="how many")
+    on: bool = Field(default=False, description="whether")
+    held_bytes: Bytes = Field(default=1, validation_alias="held", description="what it holds")
+    inner: Inner | None = Field(default=None, description="both of it")
+    others: dict[str, Inner] = Field(default={}, description="more of it")
+
+
+GOOD: dict[str, Any] = {"seconds": 3, "counts": [1, 2]}
+
+
+def outer(**changes: Any) -> Outer:
+    return Outer.from_data({**GOOD, **changes}, name="some")
+
+
+def test_what_is_read_has_its_types_and_survives_its_own_text() -> None:
+    found = outer(way="far", held="2KiB", inner={"nodes": 1, "ranks": 2})
+    assert (found.name, found.way, found.seconds, found.counts) == ("some", Way.FAR, 3.0, (1, 2))
+    assert (found.held_bytes, found.inner) == (2048, Inner(nodes=1, ranks=2))
+    assert Outer.from_json(found.to_json()) == found
+    assert found.changed(seconds=1.5).seconds == 1.5
+    with pytest.raises(ValueError, match="greater than 0"):
+        found.changed(seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"second": 3}, "second: there is no such field: did you mean 'seconds'?"),
+        ({"name": "other"}, "name: there is no such field: choose among way, seconds, counts"),
+        ({"held_bytes": 3}, "held_bytes: there is no such field: "),
+        ({"way": "nowhere"}, "way: must be 'near' or 'far' (got 'nowhere'): where to"),
+        ({"seconds": "3"}, "seconds: must be a valid number (got '3'): how long"),
+        ({"seconds": True}, "seconds: must be a valid number (got True): how long"),
+        ({"seconds": 0}, "seconds: must be greater than 0 (got 0): how long"),
+        ({"seconds": float("inf")}, "seconds: must be a finite number"),
+        ({"counts": []}, "counts: must have at least 1 item"),
+        ({"counts": [2, "4"]}, "counts.1: must be a valid integer (got '4'): how many"),
+        ({"counts": [True]}, "counts.0: must be a valid integer (got True): how many"),
+        ({"on": 1}, "on: must be a valid boolean (got 1): whether"),
+        (
+            {"held": "2 kilobytes"},
+            "held: must be a size such as 64KiB, 1.5MiB or a whole number of bytes (got",
+        ),
+        ({"inner": {"nodes": 1}}, "inner.ranks: must be there: ranks of it"),
+        ({"inner": {"nodes": 1, "rank": 2}}, "inner.rank: there is no such field: did you mean 'ranks'?"),
+        ({"inner": 3}, "inner: must be an object (got 3): both of it"),
+        (
+            {"others": {"x": {"nodes": 0, "ranks": 1}}},
+            "others.x.nodes: must be greater than or equal to 1 (got 0): n",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_with_field_rule_value_and_mend(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        outer(**changes)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_holds_no_fields_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "some.yaml"
+    path.write_text("just words")
+    with pytest.raises(ValueError, match=r"some\.yaml: must be a mapping of fields \(got 'just words'\)"):
+        read("thing", path, Outer, name="some")
+
+
+def test_of_a_part_any_field_may_be_left_out_and_none_may_be_wrong() -> None:
+    part = partial("Part", Outer, only=("inner", "others", "seconds"))
+    assert part.from_data({}).model_fields_set == set()
+    with pytest.raises(ValueError, match="seconds: must be greater than 0"):
+        part.from_data({"seconds": 0})
+    with pytest.raises(ValueError, match="counts: there is no such field"):
+        part.from_data({"counts": [1]})
+
+
+def test_a_schema_is_of_the_file_and_a_description_of_all_fields() -> None:
+    found = schema(Outer)
+    assert "name" not in found["properties"]
+    assert found["required"] == ["seconds", "counts"]
+    assert found["properties"]["held"]["description"] == "what it holds"
+    assert described(Inner) == "nodes: nodes of it; ranks: ranks of it"
+
+
+@pytest.mark.parametrize(
+    ("file", "field"), [("config", "presets"), ("deployment", "memory_budget"), ("search", "proxy")]
+)
+def test_the_command_prints_the_schema_of_a_file(
+    file: str, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["schema", file]) == 0
+    assert field in json.loads(capsys.readouterr().out)["properties"]

@@ -10,7 +10,6 @@ from typing import Any
 from overlayccl_core import loader
 from overlayccl_core.configuration import named_files
 
-DEFAULT_LIBRARY = "gloo"
 UNITS = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
 
 
@@ -28,7 +27,7 @@ class Deployment:
 
     name: str
     backend: str
-    library: str = DEFAULT_LIBRARY
+    library: str
     ranks: int
     ranks_per_node: int
     tiers: tuple[Tier, ...]
@@ -74,7 +73,7 @@ def load(path: str | Path) -> Deployment:
         return Deployment(
             name=file.stem,
             backend=data["backend"],
-            library=data.get("library", DEFAULT_LIBRARY),
+            library=data["library"],
             ranks=ranks,
             ranks_per_node=per_node,
             tiers=tiers,

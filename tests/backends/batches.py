@@ -18,7 +18,7 @@ BODIES = {
 
 def deployment(ranks: int = 2) -> Deployment:
     return Deployment(
-        name="here", backend="torchdist", ranks=ranks, ranks_per_node=ranks,
+        name="here", backend="torchdist", library="gloo", ranks=ranks, ranks_per_node=ranks,
         tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30,
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ def _deployment(ranks: int = 8, ranks_per_node: int = 8) -> Deployment:
     return Deployment(
         name="some",
         backend="torchdist",
+        library="gloo",
         ranks=ranks,
         ranks_per_node=ranks_per_node,
         tiers=(Tier(name="all", ranks=ranks),),

@@ -8,6 +8,7 @@ from overlayccl_core.configuration.deployment import Tier, in_bytes, load
 
 GOOD = """
 backend: torchdist
+library: gloo
 ranks: 8
 ranks_per_node: 4
 memory_budget: 1.5GiB
@@ -50,6 +51,7 @@ def test_the_deployment_of_this_machine_is_valid() -> None:
         (("1.5GiB", "plenty"), "(bytes that the values of one Program may hold"),
         (("1.5GiB", "0"), "memory_budget: 0"),
         (("backend: torchdist\n", ""), "'backend' is a required property"),
+        (("library: gloo\n", ""), "'library' is a required property"),
         (("ranks: 8", "ranks: [8"), "not readable as YAML"),
         (("ranks: 8", "tiers: [{name: node, ranks: 3}, {name: net, ranks: 8}]\nranks: 8"), "got [3, 8]"),
         (("ranks: 8", "tiers: [{name: node, ranks: 4}]\nranks: 8"), "the last hold all 8 ranks"),

@@ -178,6 +178,7 @@ def test_every_column_has_a_term_and_a_unit() -> None:
     deployment = Deployment(
         name="two",
         backend="torchdist",
+        library="gloo",
         ranks=4,
         ranks_per_node=2,
         tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)),

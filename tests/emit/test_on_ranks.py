@@ -60,8 +60,8 @@ def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_p
     two_tiers = all_seeds(ranks=4, ranks_per_node=2)
     programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
     deployment = Deployment(
-        name="here", backend="torchdist", ranks=4, ranks_per_node=4, tiers=(Tier(name="node", ranks=4),),
-        memory_budget_bytes=2**30,
+        name="here", backend="torchdist", library="gloo", ranks=4, ranks_per_node=4,
+        tiers=(Tier(name="node", ranks=4),), memory_budget_bytes=2**30,
     )  # fmt: skip
     mixed = mixed_probes(deployment, seed=11, count=25, role=Role.MIXED)
     programs |= {probe.name: probe.program for probe in mixed}

@@ -19,6 +19,7 @@ from overlayccl_core.program.segments import walk
 FOUR = Deployment(
     name="four",
     backend="torchdist",
+    library="gloo",
     ranks=4,
     ranks_per_node=4,
     tiers=(Tier(name="node", ranks=4),),

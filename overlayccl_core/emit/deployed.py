@@ -40,18 +40,11 @@ class Gradient(StrEnum):
 class Stamp:
     """What proof and measurements were made with.
 
-    library: as torch.distributed calls it (gloo, nccl). versions: of `torch` as torch.__version__ has it, and
-    of `nccl`, where that is the library.
+    library: as the ranks call it. versions: software -> version, as the backend compares them.
     """
 
     library: str
     versions: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if "torch" not in self.versions or set(self.versions) - {"torch", "nccl"}:
-            raise ValueError(
-                f"a stamp holds the version of torch, and of nccl where it is used (got {dict(self.versions)})"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

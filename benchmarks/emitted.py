@@ -17,8 +17,9 @@ import torch.distributed as dist
 
 from benchmarks.by_hand import BY_HAND, connect
 from benchmarks.pairs import RANKS, Pair, pairs
+from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.primitives import grouped, permute
-from overlayccl_core.backends.timing import Job, TimingSettings, time_programs
+from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, load_module, run
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.torch_dialect import emit
@@ -84,8 +85,8 @@ def _cpu_s(side: Callable[[], Any], calls: int) -> float:
 def fastest_probes_us() -> dict[Kind, float]:
     """us of the cheapest collective of each kind on 2 real ranks."""
     here = Deployment(
-        name="two-ranks", backend="torchdist", ranks=2, ranks_per_node=2, tiers=(Tier(name="node", ranks=2),),
-        memory_budget_bytes=2**30,
+        name="two-ranks", backend="torchdist", library="gloo", ranks=2, ranks_per_node=2,
+        tiers=(Tier(name="node", ranks=2),), memory_budget_bytes=2**30,
     )  # fmt: skip
     found = {
         kind: permute(here, DType.FLOAT32, PROBE_ELEMENTS)

@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.pairs import RANKS, Pair, pairs
-from overlayccl_core.backends.timing import Job, TimingSettings, time_programs
-from overlayccl_core.backends.torchdist.run_once import Trial, run_once
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.backends.torchdist.backend import run_once
+from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.measuring import statistics
 
 SECONDS = 90.0
+
+
+HERE = Deployment(
+    name="four-ranks", backend="torchdist", library="gloo", ranks=RANKS, ranks_per_node=RANKS,
+    tiers=(Tier(name="node", ranks=RANKS),), memory_budget_bytes=2**30,
+)  # fmt: skip
 
 
 def report() -> list[str]:
@@ -25,10 +33,6 @@ def report() -> list[str]:
         wrong = differing(found, Path(folder))
     if wrong:
         raise RuntimeError(f"written by hand and wrong: {', '.join(wrong)}")
-    here = Deployment(
-        name="four-ranks", backend="torchdist", ranks=RANKS, ranks_per_node=RANKS,
-        tiers=(Tier(name="node", ranks=RANKS),), memory_budget_bytes=2**30,
-    )  # fmt: skip
     jobs = [Job(key=pair.name, program=pair.program, source=emit(pair.program)) for pair in found]
     jobs += [
         Job(key=f"{pair.name} by hand", program=pair.program, source=pair.hand_written_module(yields=False))
@@ -36,7 +40,7 @@ def report() -> list[str]:
     ]
     with tempfile.TemporaryDirectory() as folder:
         settings = TimingSettings(seconds=SECONDS, foreign_cpu_limit=1.0)
-        timed = time_programs(jobs, here, settings, Path(folder), "benchmark", "", lambda _line: None)
+        timed = time_programs(jobs, HERE, settings, Path(folder), "benchmark", "", lambda _line: None)
     samples = {one.key: one.samples_us for one in timed}
     lines = [
         f"emitted and hand-written on {RANKS} ranks, {timed[0].rounds} rounds: us, emitted over hand-written"
@@ -64,7 +68,7 @@ def differing(found: list[Pair], folder: Path) -> list[str]:
         }
         for source in (emit(pair.program), pair.hand_written_module(yields=True)):
             trials.append(Trial(job=Job(key=pair.name, program=pair.program, source=source), inputs=inputs))
-    observed = run_once(trials, folder, ranks=RANKS, library="gloo")
+    observed = run_once(HERE, folder, trials, may_refuse=True)
     wrong = []
     for index, pair in enumerate(found):
         emitted, by_hand = observed[2 * index : 2 * index + 2]

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import os
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -80,6 +81,16 @@ def _join(folder: str, root: Path) -> None:
     package = importlib.import_module(f"{PACKAGE}.{folder.replace('/', '.')}")
     if str(root / folder) not in package.__path__:
         package.__path__.append(str(root / folder))
+
+
+def required() -> tuple[str, ...]:
+    """What the plug-ins of this process say that they need installed (REQUIRES), sorted."""
+    found: set[str] = set()
+    for file in _handed_out:
+        below = place(file)[1].with_suffix("")
+        module = sys.modules.get(f"{PACKAGE}.{'.'.join(below.parts)}")
+        found.update(getattr(module, "REQUIRES", ()))
+    return tuple(sorted(found))
 
 
 def source(folder: str, name: str) -> str:

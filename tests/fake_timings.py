@@ -55,6 +55,8 @@ def bench_rows(listed: Iterable[Mapping[str, Any]], **changes: Any) -> list[dict
         {
             **{key: row[key] for key in ("case", "direction", "candidate")},
             **timing_columns(loads(row["program_json"]), **changes),
+            "status": "timed",
+            "message": "",
         }
         for row in listed
     ]

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.measured import Job
-from overlayccl_core.backends.torchdist.run_once import Trial, run_once
+from overlayccl_core.backends.torchdist.backend import run_once
+from overlayccl_core.backends.trials import Trial
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.kinds import Placement
@@ -57,7 +59,11 @@ def differences(
         wanted.append([meaning(program, inputs) for inputs in each])
         job = Job(key=name, program=program, source=emit(program))
         trials.append(Trial(job=job, inputs=_spread(each, members, world)))
-    observed = run_once(trials, folder, ranks=world, library="gloo")
+    here = Deployment(
+        name="here", backend="torchdist", library="gloo", ranks=world, ranks_per_node=world,
+        tiers=(Tier(name="node", ranks=world),), memory_budget_bytes=2**30,
+    )  # fmt: skip
+    observed = run_once(here, folder, trials, may_refuse=True)
     return {
         name: seen.error or _difference(seen.outputs, _spread(want, members, world))
         for name, seen, want in zip(programs, observed, wanted, strict=True)

@@ -2,6 +2,7 @@
 
 import json
 
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.bench import BENCH
@@ -30,9 +31,16 @@ def main(command: Command) -> None:
         steps=command.read_all(STEPS),
         stamps=command.read_all(STAMPS),
     )
-    library = load(command.option("deployment")).library
+    deployment = load(command.option("deployment"))
     trained = json.loads(command.option("trained"))
-    found = choose.run(problem, library, tables, trained, progress=command.say)
+    found = choose.run(
+        problem,
+        deployment.library,
+        tables,
+        trained,
+        printer=backend_of(deployment),
+        progress=command.say,
+    )
     command.write_text(".py", found.module)
     command.write_text(f"{problem}.json", json.dumps(found.record, indent=1, sort_keys=True) + "\n")
     command.write({VERDICTS: found.verdicts, CHOICE: found.choice})

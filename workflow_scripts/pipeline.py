@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog, loader
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.cases import cases_of, cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
@@ -96,7 +97,7 @@ class Pipeline:
         """The plug-ins that a rule loads by name, as paths in the package."""
         if model is not None:
             return self._plugins_of_model(model)
-        if rule in ("selftest", "probe", "shortlist", "bench"):
+        if rule in ("selftest", "probe", "shortlist", "bench", "choose"):
             return (_file("backends", self.deployment.backend),)
         if rule == "summary":
             return tuple(_file("problems", name) for name in self.settings.problems)
@@ -137,7 +138,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         load_search(name)
-    _check_backend(deployment)
+    _check_backend(deployment, settings.models)
     return Pipeline(settings=settings, deployment=deployment, cases=cases)
 
 
@@ -155,14 +156,22 @@ def prefer_this_python() -> None:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
 
 
-def _check_backend(deployment: Deployment) -> None:
-    """The backend's libraries are installed; none of them is imported here."""
-    backend = loader.load("backends", deployment.backend)
+def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:
+    """The backend's libraries are installed, it can start the ranks, and train if it must; none is imported."""
+    backend = backend_of(deployment)
     missing = [name for name in backend.REQUIRES if find_spec(name) is None]
     if missing:
         raise ValueError(
             f"deployment {deployment.name}: backend {deployment.backend} needs {', '.join(missing)}, which "
             "this Python does not have: `make env` installs it"
+        )
+    if refused := backend.refuses(deployment):
+        raise ValueError(refused)
+    if backend.CANNOT_TRAIN and (named := ", ".join(models)):
+        raise ValueError(
+            f"deployment {deployment.name}: backend {deployment.backend} trains no model ({backend.CANNOT_TRAIN}), "
+            f"and {named} is configured: choose what is deployed by the bench alone, with `models: []` in the "
+            "configuration"
         )
 
 

@@ -1,6 +1,6 @@
 """List what is timed of one Problem."""
 
-from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import shortlist

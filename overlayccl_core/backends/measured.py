@@ -112,3 +112,21 @@ class TimedProgram:
             "disturbed": self.disturbed,
             "fingerprint": self.fingerprint,
         }
+
+
+def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:
+    """The timing columns of a Program that failed before it was timed: no samples."""
+    return {
+        "program": program.digest,
+        "program_json": dumps(program),
+        "launch": 0,
+        "repeats": 0,
+        "cold_us": [],
+        "samples_us": [],
+        "slowest_rank": [],
+        "rounds": 0,
+        "oversubscribed": False,
+        "foreign_cpu_share": None,
+        "disturbed": False,
+        "fingerprint": fingerprint,
+    }

@@ -1,105 +1,31 @@
-"""Launches kept on disk as they come, so that an interrupted batch goes on where it stopped.
+"""Launches that are kept as they come, repeated if others disturbed them, and cleared after a dead run.
 
-<folder>/launch-<k>.parquet   samples of a launch, finished or not (its own table, in no rule's output)
-<folder>/launch-<k>/          a launch at work, or one that was cut off: turned into the above when found
+<partial>/<rule>-<key>/   a batch: what its launches gave, until the rule's table is written
+  launch-<k>/             a launch at work, or what a dead run left of one
+<logs>/<rule>.launch-<k>/ evidence of a launch that failed: its log, and the tracebacks of its ranks
 """
 
+import hashlib
+import itertools
+import json
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-import polars as pl
-
-from overlayccl_core.backends.measured import Job, TimedProgram
-from overlayccl_core.backends.plan import Calibration, LaunchPlan
-from overlayccl_core.backends.rounds import visits
-from overlayccl_core.tables.table import Column, Table, read, write
-from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
+from overlayccl_core.backends.launch import LOG_FILE, LaunchError
 
 KEY_DIGITS = 16  # of the digest that a batch's folder ends in
-_OWN = ("program_json",)  # the jobs have it: a launch keeps samples only
-
-LAUNCH = Table(
-    name="launch",
-    version=2,
-    columns=(
-        Column(name="key", dtype=pl.String(), doc="name of the Program in its batch"),
-        *(c for c in TIMING_COLUMNS if c.name not in _OWN),
-        Column(name="planned_rounds", dtype=pl.Int64(), doc="samples that there were to be"),
-        Column(name="complete", dtype=pl.Boolean(), doc="the launch ended by itself"),
-    ),
-)
+LOGS = "logs"
 
 
-class LaunchStore:
-    """The launches of one batch (one key) in one folder."""
-
-    def __init__(self, folder: Path, *, fingerprint: str, oversubscribed: bool) -> None:
-        self.folder = folder
-        self.fingerprint = fingerprint
-        self.oversubscribed = oversubscribed
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def launches(self) -> list[list[TimedProgram]]:
-        """What is kept, launch by launch."""
-        paths = sorted(self.folder.glob("launch-*.parquet"), key=lambda path: _number(path))
-        return [[_timed(row) for row in read(LAUNCH, path).iter_rows(named=True)] for path in paths]
-
-    def recover(self) -> None:
-        """Keep what launches that were cut off had finished."""
-        for work in sorted(p for p in self.folder.glob("launch-*") if p.is_dir()):
-            self.harvest(work, foreign_cpu_share=None, complete=False)
-
-    def next_launch(self) -> int:
-        """A number that no launch has."""
-        return max((_number(path) for path in self.folder.glob("launch-*")), default=-1) + 1
-
-    def work_folder(self, launch: int) -> Path:
-        """Where a launch works."""
-        return self.folder / f"launch-{launch}"
-
-    def harvest(
-        self, work: Path, *, foreign_cpu_share: float | None, complete: bool, disturbed: bool = False
-    ) -> None:
-        """Turn a launch's stamps into its table, if it finished a round at all; its folder goes."""
-        rows = [] if not _readable(work) else self._rows(work, foreign_cpu_share, complete, disturbed)
-        if rows:
-            write(LAUNCH, rows, work.with_suffix(".parquet"))
-        shutil.rmtree(work)
-
-    def _rows(
-        self, work: Path, foreign_cpu_share: float | None, complete: bool, disturbed: bool
-    ) -> list[dict[str, object]]:
-        plan, calibration = LaunchPlan.read(work), Calibration.read(work)
-        if calibration is None:
-            return []
-        samples = _finished_samples(plan, calibration, np.array(plan.open_stamps(work, "r")))
-        cold = plan.settings.cold_rounds
-        rows: list[dict[str, object]] = []
-        for job, repeats, (times, ranks) in zip(plan.jobs, calibration.repeats, samples, strict=True):
-            if len(times) <= cold:
-                continue
-            cap = job.rounds if job.rounds is not None else calibration.rounds
-            rows.append(
-                {
-                    "key": job.key,
-                    "program": job.program,
-                    "launch": plan.launch,
-                    "repeats": repeats,
-                    "cold_us": times[:cold],
-                    "samples_us": times[cold:],
-                    "slowest_rank": ranks[cold:],
-                    "rounds": len(times) - cold,
-                    "oversubscribed": self.oversubscribed,
-                    "foreign_cpu_share": foreign_cpu_share,
-                    "disturbed": disturbed,
-                    "fingerprint": self.fingerprint,
-                    "planned_rounds": min(cap, calibration.rounds),
-                    "complete": complete,
-                }
-            )
-        return rows
+def key(*parts: Any) -> str:
+    """Digest of all that decides what a batch's figures mean: plain data."""
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=KEY_DIGITS // 2).hexdigest()
 
 
 def forget(partial_dir: Path, rule: str) -> None:
@@ -108,69 +34,97 @@ def forget(partial_dir: Path, rule: str) -> None:
         shutil.rmtree(folder)
 
 
-def missing(jobs: Sequence[Job], launches: Sequence[Sequence[TimedProgram]]) -> dict[str, int | None]:
-    """key -> rounds that are still to be taken (None: as many as the budget gives); empty when all is there.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Where launches of a rule leave what their ranks said when they failed: <logs>/<name>.launch-<k>/."""
 
-    A launch that ended by itself is all there is to be had. After cut-off ones the first one's plan counts.
+    logs: Path
+    name: str
+
+    @classmethod
+    def beside(cls, partial_dir: Path, name: str) -> "Evidence":
+        """In the folder of logs of the same results."""
+        return cls(logs=Path(partial_dir).parent / LOGS, name=name)
+
+    def clear(self) -> None:
+        """Forget what an earlier run of the rule left."""
+        for folder in self.logs.glob(f"{self.name}.launch-*"):
+            shutil.rmtree(folder)
+
+    def keep(self, work: Path, ranks: Sequence[int] = ()) -> Path:
+        """Copy a launch's log and tracebacks; returns the file to read first: of `ranks`, else the log."""
+        folders = (self.logs / f"{self.name}.launch-{k}" for k in itertools.count())
+        folder = next(one for one in folders if not one.exists())
+        folder.mkdir(parents=True)
+        for file in (work / LOG_FILE, *sorted(work.glob("rank-*.error"))):
+            if file.exists():
+                shutil.copy(file, folder)
+        first = (folder / f"rank-{rank}.error" for rank in ranks)
+        return next((file for file in first if file.exists()), folder / LOG_FILE)
+
+
+@contextmanager
+def at_work(folder: Path, evidence: Evidence) -> Iterator[Path]:
+    """An empty folder for one launch; it goes when the launch ends. What a dead run left there goes before.
+
+    A LaunchError comes out naming the file in which its evidence is kept.
     """
-    if any(timed.complete for launch in launches for timed in launch):
-        return {}
-    planned: dict[str, int] = {}
-    taken: dict[str, int] = {}
-    for launch in launches:
-        for timed in launch:
-            planned.setdefault(timed.key, timed.planned_rounds)
-            taken[timed.key] = taken.get(timed.key, 0) + timed.rounds
-    found: dict[str, int | None] = {}
-    for job in jobs:
-        if job.key not in planned:
-            found[job.key] = job.rounds
-        elif (left := planned[job.key] - taken[job.key]) > 0:
-            found[job.key] = max(left, 2)  # one round alone has no repeat
-    return found
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    except LaunchError as error:
+        if error.evidence is not None:
+            raise
+        raise error.kept_at(evidence.keep(folder, error.ranks)) from None
+    finally:
+        shutil.rmtree(folder)
 
 
-def _finished_samples(
-    plan: LaunchPlan, calibration: Calibration, stamps: np.ndarray
-) -> list[tuple[list[float], list[int]]]:
-    """(us of every visit, slowest rank) of each job, up to the last round that all ranks finished.
+class Attempt(Protocol):
+    """A launch that was kept. foreign_cpu_share: None where it was cut off before that was known."""
 
-    A visit lasts from the instant at which the last rank began its timed calls to that at which the last rank
-    ended them.
+    @property
+    def foreign_cpu_share(self) -> float | None:
+        """Of the CPU (0..1), taken by others."""
+
+    @property
+    def disturbed(self) -> bool:
+        """That was too much."""
+
+    @property
+    def complete(self) -> bool:
+        """It ended by itself."""
+
+
+Kept = TypeVar("Kept", bound=Attempt)
+
+
+def least_disturbed(attempts: Sequence[Kept]) -> Kept:
+    """Of launches that ended by themselves, the one of which others took least."""
+    return min((one for one in attempts if one.complete), key=_share)
+
+
+def launch_quietly(
+    attempts: Callable[[], Sequence[Attempt]],
+    launch: Callable[[], None],
+    *,
+    lacking: bool,
+    repeat: bool,
+    progress: Callable[[str], None],
+) -> None:
+    """Launch if something is lacking; then, where `repeat`, once more if others disturbed the only launch there is.
+
+    attempts: what is kept by now. launch: one more, which is kept.
     """
-    settings = plan.settings
-    order = visits(
-        calibration.rounds,
-        [job.rounds for job in plan.jobs],
-        cold_rounds=settings.cold_rounds,
-        seed=settings.seed + plan.launch,
-    )
-    counts = [0] * len(plan.jobs)
-    for jobs in order:
-        if not all((stamps[counts[job], job, :, 1] > 0).all() for job in jobs):
-            break
-        for job in jobs:
-            counts[job] += 1
-    found = []
-    for job, (count, repeats) in enumerate(zip(counts, calibration.repeats, strict=True)):
-        start, end = stamps[:count, job, :, 0], stamps[:count, job, :, 1]
-        if count:
-            each = (end.max(axis=1) - start.max(axis=1)) / 1e3 / repeats
-            found.append((each.tolist(), end.argmax(axis=1).tolist()))
-        else:
-            found.append(([], []))
-    return found
+    if lacking:
+        launch()
+    kept = attempts()
+    if repeat and len(kept) == 1 and kept[0].disturbed:
+        progress(f"others took {_share(kept[0]):.0%} of the CPU: launching once more")
+        launch()
 
 
-def _readable(work: Path) -> bool:
-    """False for a folder whose preparation was cut off."""
-    return (work / "plan.json").exists() and (work / "stamps.bin").exists()
-
-
-def _number(path: Path) -> int:
-    return int(path.stem.removeprefix("launch-"))
-
-
-def _timed(row: dict[str, object]) -> TimedProgram:
-    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k != "rounds"}
-    return TimedProgram(**fields)  # type: ignore[arg-type]
+def _share(one: Attempt) -> float:
+    return math.inf if one.foreign_cpu_share is None else one.foreign_cpu_share

@@ -64,7 +64,6 @@ class LaunchPlan:
 
     launch: int
     ranks: int
-    library: str
     started_ns: int
     settings: TimingSettings
     jobs: tuple[PlannedJob, ...]

@@ -6,59 +6,38 @@ sample is several back-to-back calls; what disturbs a machine comes in bursts, s
 Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.measuring.statistics`).
 """
 
-import hashlib
-import json
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from overlayccl_core import loader
+from overlayccl_core.backends.backend import Backend, backend_of
+from overlayccl_core.backends.failed import Failed, FailedJobs, JobStatus, blamed
+from overlayccl_core.backends.launch import LaunchError
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
-from overlayccl_core.backends.partial import KEY_DIGITS, LaunchStore, missing
+from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
-from overlayccl_core.backends.status import Phase, Status
+from overlayccl_core.backends.reporting import Progress, Reporter
+from overlayccl_core.backends.timed_launches import LaunchStore, missing
+from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.program.program import Program
 
-__all__ = ["Backend", "Job", "Progress", "TimedProgram", "TimingSettings", "backend_of", "time_programs"]
-
-Progress = Callable[[str], None]
-Rows = list[dict[str, Any]]
-REPORT_S = 2.0
+TRIAL_TIMEOUT_S = 30.0  # of one Program that runs once
 
 
-class Backend(Protocol):
-    """What `backends/<name>/backend.py` defines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueCheck:
+    """What every job must pass before it is timed.
 
-    def emit(self, program: Program) -> str:
-        """The source of the module that is timed and deployed."""
+    trial: the job with given inputs. wrong: what is wrong with what came out, in a clause; empty: nothing.
+    needed: jobs without which the others mean nothing: where one fails, the batch does.
+    """
 
-    def fingerprint(self, deployment: Deployment) -> str:
-        """Host, libraries and ranks, in one readable line."""
-
-    def time_launch(
-        self, folder: Path, plan: LaunchPlan, watch: Callable[[NDArray[np.int64]], None]
-    ) -> float:
-        """Run the plan of a folder on the ranks; returns the share of the CPU that others took."""
-
-    def selftest(self, deployment: Deployment, folder: Path, progress: Progress) -> tuple[Rows, Rows]:
-        """Rows of the tables selftest and capabilities."""
-
-    def doctor(self, deployment: Deployment) -> Rows:
-        """What there is and what is missing: rows of check, ok, detail."""
-
-
-def backend_of(deployment: Deployment) -> Backend:
-    """The deployment's backend; ValueError naming those there are."""
-    return cast(Backend, loader.load("backends", deployment.backend))
+    trial: Callable[[Job], Trial]
+    wrong: Callable[[Trial, Observed], str]
+    needed: frozenset[str] = frozenset()
 
 
 def time_programs(
@@ -69,38 +48,72 @@ def time_programs(
     rule: str,
     code: str,
     progress: Progress,
+    *,
+    logs: Path | None = None,
 ) -> list[TimedProgram]:
     """Samples of every job, one entry per (launch, Program).
 
     Launches are kept in partial_dir/<rule>-<key>/ as they come; the key is a digest of Programs, sources,
     settings, fingerprint and `code` (the digest of the rule's code). What is there under the same key is not
     timed again, until `partial.forget` is told that the rule's table is written. One batch at a time runs on
-    a machine: others wait. LaunchError (a ValueError) names rank and Program if ranks die or hang.
+    a machine: others wait. LaunchError (a ValueError) names rank, Program and the file of its traceback if ranks
+    die or hang; these files are in `logs` (None: the folder of that name beside partial_dir).
     """
-    _check(jobs, deployment)
-    backend = backend_of(deployment)
-    fingerprint = backend.fingerprint(deployment)
-    cores = len(os.sched_getaffinity(0))
-    store = LaunchStore(
-        Path(partial_dir) / f"{rule}-{batch_key(jobs, settings, fingerprint, code)}",
-        fingerprint=fingerprint,
-        oversubscribed=deployment.ranks > cores,
-    )
+    batch = _batch(jobs, deployment, settings, partial_dir, rule, code, progress, logs)
     with machine_lock(progress):
-        store.recover()
-        _Batch(jobs, deployment, settings, backend, store, progress).finish()
-    kept = _chosen(store.launches())
-    _say_floor(kept, settings, progress)
-    return kept
+        return batch.finish()
+
+
+def time_candidates(
+    jobs: Sequence[Job],
+    deployment: Deployment,
+    settings: TimingSettings,
+    partial_dir: Path,
+    rule: str,
+    code: str,
+    progress: Progress,
+    *,
+    check: ValueCheck,
+) -> tuple[list[TimedProgram], dict[str, Failed]]:
+    """The same for jobs of which some may be broken: (samples, key -> how it failed), every job in one of them.
+
+    Each runs once and its values are looked at, before any is timed. One that gives wrong ones, crashes its
+    ranks, hangs or raises is left out, and the others are tried or timed in a new launch. LaunchError where ranks
+    fail at no job, or at one that is needed; ValueError where the values of such a job are wrong.
+    """
+    batch = _batch(jobs, deployment, settings, partial_dir, rule, code, progress, None)
+    with machine_lock(progress):
+        return batch.finish_without_failed(check)
 
 
 def batch_key(jobs: Sequence[Job], settings: TimingSettings, fingerprint: str, code: str) -> str:
     """Digest of everything that decides what samples mean."""
-    h = hashlib.blake2b(digest_size=KEY_DIGITS // 2)
     programs = [(job.key, job.program.digest, job.source, job.rounds) for job in jobs]
-    for part in (programs, sorted(settings.to_json().items()), fingerprint, code):
-        h.update(json.dumps(part).encode())
-    return h.hexdigest()
+    return key(programs, settings.to_json(), fingerprint, code)
+
+
+def _batch(
+    jobs: Sequence[Job],
+    deployment: Deployment,
+    settings: TimingSettings,
+    partial_dir: Path,
+    rule: str,
+    code: str,
+    progress: Progress,
+    logs: Path | None,
+) -> "_Batch":
+    _check(jobs, deployment)
+    backend = backend_of(deployment)
+    fingerprint = backend.fingerprint(deployment)
+    store = LaunchStore(
+        Path(partial_dir) / f"{rule}-{batch_key(jobs, settings, fingerprint, code)}",
+        fingerprint=fingerprint,
+        oversubscribed=deployment.ranks > len(os.sched_getaffinity(0)),
+    )
+    evidence = Evidence(logs=logs, name=rule) if logs else Evidence.beside(partial_dir, rule)
+    if not any(store.folder.iterdir()):
+        evidence.clear()
+    return _Batch(jobs, deployment, settings, backend, store, progress, evidence)
 
 
 class _Batch:
@@ -114,98 +127,140 @@ class _Batch:
         backend: Backend,
         store: LaunchStore,
         progress: Progress,
+        evidence: Evidence,
     ) -> None:
-        self.jobs = jobs
+        self.jobs = list(jobs)
         self.deployment = deployment
         self.settings = settings
         self.backend = backend
         self.store = store
         self.progress = progress
+        self.evidence = evidence
 
-    def finish(self) -> None:
+    def finish(self) -> list[TimedProgram]:
         """Launch what is missing; a launch in which others took too much CPU is repeated once."""
+        self.store.recover()
+        kept = self.store.launches()
+        lacking = bool(missing(self.jobs, kept))
+        if not lacking:
+            self.progress(f"using the samples of a run that was cut off after them: {len(kept)} launches")
+        launch_quietly(
+            self._attempts,
+            self._launch_missing,
+            lacking=lacking,
+            repeat=self.settings.repeat_disturbed,
+            progress=self.progress,
+        )
+        found = _chosen(self.store.launches())
+        _say_floor(found, self.settings, self.progress)
+        return found
+
+    def finish_without_failed(self, check: ValueCheck) -> tuple[list[TimedProgram], dict[str, Failed]]:
+        """The same with those jobs only that do not fail."""
+        everything = self.jobs
+        failed = FailedJobs(self.store.folder)
+        while True:
+            self.jobs = [job for job in everything if job.key not in failed]
+            if not self.jobs:
+                return [], dict(failed)
+            try:
+                if not failed.tried:
+                    self._try(check, failed)
+                    continue
+                return self.finish(), dict(failed)
+            except LaunchError as error:
+                found = blamed(error)
+                if found is None or found[0] in check.needed:
+                    raise
+                self.store.discard()
+                self._leave_out(failed, *found)
+
+    def _try(self, check: ValueCheck, failed: FailedJobs) -> None:
+        """Run every job once and look at what it gives."""
+        self.progress(f"running {len(self.jobs)} Programs once: are their values right?")
+        trials = [check.trial(job) for job in self.jobs]
+        with at_work(self.store.folder / "trial", self.evidence) as work:
+            seen = self.backend.run_once(self.deployment, work, trials, step_timeout_s=TRIAL_TIMEOUT_S)
+            for trial, observed in zip(trials, seen, strict=True):
+                if observed.error:
+                    found = Failed(status=JobStatus.RAISED, message=observed.error)
+                elif wrong := check.wrong(trial, observed):
+                    found = Failed(status=JobStatus.WRONG, message=wrong)
+                else:
+                    continue
+                if trial.job.key in check.needed:
+                    raise ValueError(
+                        f"{trial.job.key} {found.status}: {found.message}: without it nothing can be compared; "
+                        "look at the module that the backend emits, or try another version of the library"
+                    )
+                self._leave_out(failed, trial.job.key, found)
+        failed.all_tried()
+
+    def _leave_out(self, failed: FailedJobs, job: str, found: Failed) -> None:
+        self.progress(f"{job} {found.status}, going on without it: {found.message}")
+        failed.add(job, found)
+
+    def _attempts(self) -> list["_Attempt"]:
+        return [_Attempt(launch) for launch in self.store.launches()]
+
+    def _launch_missing(self) -> None:
+        """One launch of what no launch has, or of all once more."""
         kept = self.store.launches()
         left = missing(self.jobs, kept)
-        if kept and not left:
-            self.progress(f"using the samples of a run that was cut off after them: {len(kept)} launches")
-        if left:
-            if kept:
-                self.progress(f"continuing a batch that was cut off: {len(left)} Programs lack rounds")
-            self.launch([replace(job, rounds=left[job.key]) for job in self.jobs if job.key in left])
-        launches = self.store.launches()
-        first = launches[0][0]
-        if len(launches) == 1 and first.disturbed and self.settings.repeat_disturbed:
-            self.progress(f"others took {first.foreign_cpu_share:.0%} of the CPU: timing the batch once more")
-            self.launch(self.jobs)
+        if kept and left:
+            self.progress(f"continuing a batch that was cut off: {len(left)} Programs lack rounds")
+        jobs = [replace(job, rounds=left[job.key]) for job in self.jobs if job.key in left]
+        self.launch(jobs if left else self.jobs)
 
     def launch(self, jobs: Sequence[Job]) -> None:
         """One launch, kept whether it ends well or not."""
         launch = self.store.next_launch()
-        work = self.store.work_folder(launch)
-        work.mkdir()
         plan = LaunchPlan(
             launch=launch,
             ranks=self.deployment.ranks,
-            library=self.deployment.library,
             started_ns=time.monotonic_ns(),
             settings=self.settings,
             jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
         )
         share: float | None = None
-        try:
-            plan.write(work, jobs)
-            share = self.backend.time_launch(work, plan, _Reporter(plan, work, self.progress).watch)
-        finally:
-            complete = share is not None
-            disturbed = share is not None and share > self.settings.foreign_cpu_limit
-            self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
+        with at_work(self.store.work_folder(launch), self.evidence) as work:
+            try:
+                plan.write(work, jobs)
+                watch = _reporter(plan, work, self.progress).watch
+                share = self.backend.time_launch(self.deployment, work, plan, watch)
+            finally:
+                complete = share is not None
+                disturbed = share is not None and share > self.settings.foreign_cpu_limit
+                self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
 
 
-class _Reporter:
-    """Says how far a launch is, every other second."""
+def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
+    def how_far(done: int) -> str:
+        calibration = Calibration.read(work)
+        total = plan.settings.cold_rounds + calibration.rounds if calibration else 0
+        spent = (time.monotonic_ns() - plan.started_ns) / 1e9
+        return f"round {done} of {total}, {spent:.0f} s of {plan.settings.seconds:.0f} s"
 
-    def __init__(self, plan: LaunchPlan, work: Path, progress: Progress) -> None:
-        self.plan = plan
-        self.work = work
-        self.progress = progress
-        self._said_at = 0.0
-        self._said = ""
+    head = f"launch {plan.launch + 1}, {len(plan.jobs)} Programs on {plan.ranks} ranks"
+    return Reporter(head, how_far, progress)
 
-    def watch(self, rows: NDArray[np.int64]) -> None:
-        """Look at the status rows of the ranks."""
-        now = time.monotonic()
-        if now - self._said_at < REPORT_S:
-            return
-        self._said_at = now
-        text = self._text(rows)
-        if text != self._said:
-            self._said = text
-            self.progress(text)
 
-    def _text(self, rows: NDArray[np.int64]) -> str:
-        phase = Phase(int(rows[:, Status.PHASE].min()))
-        head = f"launch {self.plan.launch + 1}, {len(self.plan.jobs)} Programs on {self.plan.ranks} ranks"
-        if phase is not Phase.TIMING:
-            return f"{head}: {phase.words}"
-        calibration = Calibration.read(self.work)
-        total = self.plan.settings.cold_rounds + calibration.rounds if calibration else 0
-        done = int(rows[:, Status.ROUND].min())
-        spent = (time.monotonic_ns() - self.plan.started_ns) / 1e9
-        return f"{head}: round {done} of {total}, {spent:.0f} s of {self.plan.settings.seconds:.0f} s"
+class _Attempt:
+    """A timed launch as `launch_quietly` sees it: what holds for one of its Programs holds for all."""
+
+    def __init__(self, programs: Sequence[TimedProgram]) -> None:
+        self.programs = programs
+        self.foreign_cpu_share = programs[0].foreign_cpu_share
+        self.disturbed = programs[0].disturbed
+        self.complete = programs[0].complete
 
 
 def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:
     """All that is kept; of launches that were repeated because others disturbed them, the least disturbed."""
-    complete = [launch for launch in launches if launch[0].complete]
-    if len(complete) <= 1:
+    attempts = [_Attempt(launch) for launch in launches]
+    if sum(one.complete for one in attempts) <= 1:
         return [timed for launch in launches for timed in launch]
-    shares = [_foreign_share(launch) for launch in complete]
-    return list(complete[shares.index(min(shares))])
-
-
-def _foreign_share(launch: Sequence[TimedProgram]) -> float:
-    share = launch[0].foreign_cpu_share
-    return math.inf if share is None else share
+    return list(least_disturbed(attempts).programs)
 
 
 def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress: Progress) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 from rich.table import Table
 
-from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console
 from overlayccl_core.configuration.sizes import bytes_text

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli import strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import print_line

@@ -1,18 +1,12 @@
 """What is deployed, as values: a Case with its chosen and its plain Programs, and what they were proven with."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from overlayccl_core.emit.port_groups import PortGroup, port_groups
 from overlayccl_core.program.kinds import Kind, Placement
-from overlayccl_core.program.numerics import (
-    LOSSY_TOLERANCE,
-    REORDERED_TOLERANCE,
-    NumericsClass,
-    loses,
-    rounds,
-)
+from overlayccl_core.program.numerics import tolerance
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 
@@ -133,12 +127,4 @@ class DeployedCase:
     def tolerance(self, direction: Direction) -> float:
         """How far the chosen calls may be from the plain ones: the class, or what the plain ones do themselves."""
         numerics = self.numerics if direction is Direction.FORWARD else self.backward_numerics
-        return tolerance(numerics, (self.programs(side)[direction] for side in Side))
-
-
-def tolerance(numerics: str, programs: Iterable[Program]) -> float:
-    """Of Programs that are held against each other, one of which is of that class."""
-    rounded = [x for p in programs for x in p.nodes if rounds(x)]
-    if numerics == NumericsClass.LOSSY or any(map(loses, rounded)):
-        return LOSSY_TOLERANCE
-    return REORDERED_TOLERANCE if rounded else 0.0
+        return tolerance(numerics, *(self.programs(side)[direction] for side in Side))

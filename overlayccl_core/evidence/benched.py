@@ -31,6 +31,11 @@ class Benched:
     speedup: Ratio | None
 
     @property
+    def failed(self) -> bool:
+        """True if it crashed, hung, raised or gave wrong values: nothing may start it again."""
+        return self.verdict.reason in gate.FAILED.values()
+
+    @property
     def us(self) -> float:
         """The measured time; only of what has one."""
         if self.timed is None:
@@ -62,13 +67,14 @@ def benched(shortlist: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> dict[
 
 def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched]:
     measured = measurements(bench.iter_rows(named=True))
+    failed = {r["program"]: r for r in bench.iter_rows(named=True) if r["status"] in gate.FAILED}
     rows = list(listed.iter_rows(named=True))
     developer = next((measured.get(r["program"]) for r in rows if ArmName.DEVELOPER in r["why"]), None)
     found = []
     for row in rows:
         program, timed = loads(row["program_json"]), measured.get(row["program"])
         floor_us = floor.us(program)
-        verdict = gate.check(timed.estimate if timed else None, floor_us)
+        verdict = _verdict(timed, failed.get(row["program"]), floor_us)
         comparable = timed is not None and developer is not None and verdict.passed
         found.append(
             Benched(
@@ -83,6 +89,12 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
             )
         )
     return found
+
+
+def _verdict(timed: Measurement | None, failed: Mapping[str, str] | None, floor_us: float) -> Verdict:
+    if failed is not None:
+        return gate.failed(failed["status"], failed["message"], floor_us)
+    return gate.check(timed.estimate if timed else None, floor_us)
 
 
 def ranked(found: Iterable[Benched], *, lossy: bool) -> list[Benched]:

@@ -1,12 +1,10 @@
 """What `choose` deploys: the source of a module, and the figures and verdicts that stand beside it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
-from overlayccl_core.backends.fingerprint import part
-from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.program.json_form import loads
@@ -14,13 +12,23 @@ from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
 FORWARD, BACKWARD = "forward", "backward"
-VERSIONS = ("torch", "nccl")
+
+
+class Printer(Protocol):
+    """What a backend does for a deployed module (`backends.backend.Backend`)."""
+
+    def versions_in(self, fingerprint: str) -> dict[str, str]:
+        """Software -> version, as a measurement's fingerprint tells. ValueError where it tells none."""
+
+    def deployed(self, problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
+        """The module's source."""
 
 
 def module_and_record(
     problem: str,
     library: str,
     fingerprint: str,
+    printer: Printer,
     seeds: pl.DataFrame,
     shortlist: pl.DataFrame,
     choices: Sequence[Row],
@@ -28,10 +36,10 @@ def module_and_record(
 ) -> tuple[str, dict[str, Any]]:
     """(source of deploy/<problem>.py, content of deploy/<problem>.json).
 
-    The source is a function of recipes, Programs, library and versions alone, as `fingerprint` tells them.
-    ValueError for a measurement that does not tell its version of torch.
+    The source is a function of recipes, Programs, library and versions alone, as `fingerprint` tells them: those
+    of the measurement. ValueError for a measurement that does not tell what a module is to compare.
     """
-    versions = {name: found for name in VERSIONS if (found := part(fingerprint, name))}
+    versions = printer.versions_in(fingerprint)
     stamp = Stamp(library=library, versions=versions)
     cases = list(dict.fromkeys(choice["case"] for choice in choices))
     entries = [_entry(case, seeds, shortlist, choices) for case in cases]
@@ -42,7 +50,7 @@ def module_and_record(
         "fingerprint": fingerprint,
         "choice": [{**choice, "verdicts": list(_of(choice, verdicts))} for choice in choices],
     }
-    return deployed_module(problem, entries, stamp), record
+    return printer.deployed(problem, entries, stamp), record
 
 
 def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> DeployedCase:

@@ -29,7 +29,8 @@ def of_probes(probes: pl.DataFrame, asked: ProbeSection) -> list[TooFew]:
 
 
 def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[TooFew]:
-    """Of a Problem's shortlist."""
+    """Of what was timed of a Problem's shortlist."""
+    bench = bench.filter(pl.col("status") == "timed")
     return _too_few(f"bench of {problem}", bench, asked.minimum_rounds, "bench.seconds")
 
 
@@ -57,7 +58,7 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection) -> str:
 
     steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.
     """
-    timed = steps.filter(pl.col("purpose") == "timed")
+    timed = steps.filter((pl.col("purpose") == "timed") & (pl.col("status") == "trained"))
     by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().min())["steps_us"].to_list()
     short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
     if not short:

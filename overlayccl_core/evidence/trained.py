@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.models import label
+from overlayccl_core.gates.bench import FAILED
 from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, faster_frameworks, judge, passes
 from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
@@ -47,13 +48,30 @@ class Outcomes:
 
 
 def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
-    """`nano m8` -> arm -> what was seen of it; arms that compute something else are left out."""
+    """`nano m8` -> arm -> what was seen of it.
+
+    Arms that compute something else are left out, and those that failed in a launch (`failed_arms`).
+    """
+    failed = failed_arms(steps)
     found: dict[str, dict[str, list[Row]]] = {}
     for row in steps.iter_rows(named=True):
-        if row["arm"] != ArmName.BIG_BATCH and row["purpose"] != "quiet":
-            arms = found.setdefault(label(row["model"], row["microbatches"]), {})
+        model = label(row["model"], row["microbatches"])
+        compared = row["arm"] != ArmName.BIG_BATCH and row["purpose"] != "quiet"
+        if compared and (model, row["arm"]) not in failed:
+            arms = found.setdefault(model, {})
             arms.setdefault(row["arm"], []).append(row)
     return {model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in found.items()}
+
+
+def failed_arms(steps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:
+    """(`nano m8`, arm) -> how it failed in a training launch, which is what training says of it."""
+    return {
+        (label(row["model"], row["microbatches"]), row["arm"]): Verdict(
+            gate=Gate.TRAINING, outcome=Outcome.FAIL, reason=FAILED[row["status"]], message=row["message"]
+        )
+        for row in steps.iter_rows(named=True)
+        if row["status"] in FAILED
+    }
 
 
 def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:

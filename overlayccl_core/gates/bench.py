@@ -12,6 +12,25 @@ from overlayccl_core.gates.verdict import (
 )
 from overlayccl_core.measuring.statistics import Estimate
 
+# What becomes of a candidate on real ranks (column `status` of the table bench) -> why it is out.
+FAILED = {
+    "crashed": Reason.CRASHED,
+    "hung": Reason.HUNG,
+    "raised": Reason.RAISED,
+    "wrong": Reason.WRONG_VALUE,
+}
+
+
+def failed(status: str, message: str, floor_us: float) -> Verdict:
+    """Fail: a candidate that has no time because it failed on the ranks."""
+    return Verdict(
+        gate=Gate.BENCH,
+        outcome=Outcome.FAIL,
+        reason=FAILED[status],
+        message=message,
+        evidence=evidence(floor_us=floor_us),
+    )
+
 
 def check(estimate: Estimate | None, floor_us: float, checks: frozenset[Check] = ALL_CHECKS) -> Verdict:
     """Pass; fail below the physical floor; unproven without a measurement.

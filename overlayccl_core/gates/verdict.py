@@ -44,6 +44,9 @@ class Reason(StrEnum):
     INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
     TOO_LARGE = "too_large"  # not provable within the budget
     BELOW_FLOOR = "below_floor"  # a time that physics does not allow
+    CRASHED = "crashed"  # ended the process of a rank
+    HUNG = "hung"  # ranks took no step
+    RAISED = "raised"  # on real ranks
     NOT_MEASURED = "not_measured"
     OTHER_MATMULS = "other_matmuls"  # a step that computes something else than the developer's
     WRONG_GRADIENT = "wrong_gradient"

@@ -14,6 +14,7 @@ from enum import StrEnum
 from overlayccl_core.program.arithmetics import is_power_of_two
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.program import Program
 
 REORDERED_TOLERANCE = 1e-5  # a sum of 224 unit normals in float32 has 2.7e-7
 LOSSY_TOLERANCE = 3e-2  # the same sum hop by hop in bfloat16 has 1.8e-2
@@ -37,3 +38,11 @@ def rounds(x: Node) -> bool:
 def loses(x: Node) -> bool:
     """True for arithmetic in 16 bits."""
     return rounds(x) and x.dtype.bytes == 2
+
+
+def tolerance(numerics: str, *programs: Program) -> float:
+    """How far values may be off of Programs that are held against each other, one of which is of that class."""
+    rounded = [x for p in programs for x in p.nodes if rounds(x)]
+    if numerics == NumericsClass.LOSSY or any(map(loses, rounded)):
+        return LOSSY_TOLERANCE
+    return REORDERED_TOLERANCE if rounded else 0.0

@@ -207,7 +207,12 @@ def _stamps(tree: Tree) -> list[Block]:
 def _frames(tree: Tree) -> dict[str, pl.DataFrame]:
     probes, bench, steps = tree.table(PROBES, "probes"), tree.of_problems(BENCH), tree.of_models(STEPS)
     named = {"probes of the cost model": probes, "bench of candidates": bench, "training steps": steps}
-    return {name: frame for name, frame in named.items() if frame is not None}
+    return {name: _ran(frame) for name, frame in named.items() if frame is not None}
+
+
+def _ran(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without what failed on the ranks, which has no figures."""
+    return frame.filter(pl.col("status").is_in(["timed", "trained"])) if "status" in frame.columns else frame
 
 
 def _measured(tree: Tree) -> list[tuple[str, ...]]:

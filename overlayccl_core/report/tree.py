@@ -107,6 +107,7 @@ class Tree:
         for model in self.models:
             steps = self.table(STEPS, f"train/{model}/steps")
             if steps is not None:
+                steps = steps.filter(pl.col("status") == "trained")
                 found += runs_of(steps, self.choice, self.table(STAMPS, f"train/{model}/stamps"))
         return tuple(found)
 

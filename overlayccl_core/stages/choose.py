@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, regret
-from overlayccl_core.evidence.deployment_files import module_and_record
+from overlayccl_core.evidence.deployment_files import Printer, module_and_record
 from overlayccl_core.evidence.predictions import Place, at, predictions
-from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, outcomes
+from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, failed_arms, outcomes
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.training import ArmEvidence
@@ -60,9 +60,13 @@ def run(
     tables: Tables,
     trained: Mapping[str, Sequence[str]],
     *,
+    printer: Printer,
     progress: Callable[[str], None],
 ) -> Chosen:
-    """trained: Case -> models (`nano m8`) that have it. library: of the deployment, as its ranks call it."""
+    """trained: Case -> models (`nano m8`) that have it. library: of the deployment, as its ranks call it.
+
+    printer: the backend that was measured, which prints the deployed module.
+    """
     frames: dict[str | Path, pl.DataFrame] = {
         "bench": tables.bench,
         "probes": tables.probes,
@@ -84,7 +88,7 @@ def run(
         progress(f"{' '.join(place)}: {decided.chosen.candidate}: {decided.reason}")
     _add_pairs(choices)
     module, record = module_and_record(
-        problem, library, fingerprint or "", tables.seeds, tables.shortlist, choices, verdicts
+        problem, library, fingerprint or "", printer, tables.seeds, tables.shortlist, choices, verdicts
     )
     return Chosen(verdicts=verdicts, choice=choices, module=module, record=record)
 
@@ -101,6 +105,7 @@ class _Trial:
         self.finalists: dict[Place, dict[str, Row]] = {}
         for listed in tables.finalists.iter_rows(named=True):
             self.finalists.setdefault((listed["case"], listed["direction"]), {})[listed["arm"]] = listed
+        self.failed = failed_arms(tables.steps)
         self.judged: dict[tuple[str, str], Outcomes] = {}
         self.programs: dict[str, Program] = {}
 
@@ -128,7 +133,12 @@ class _Trial:
     def outcomes(self, model: str, arm: str) -> Outcomes:
         """What training says of an arm in a model, judged once."""
         if (model, arm) not in self.judged:
-            self.judged[model, arm] = outcomes(model, arm, self.arms.get(model, {}), self.stamps, self.ran)
+            failed = self.failed.get((model, arm))
+            self.judged[model, arm] = (
+                Outcomes(verdicts=(failed,))
+                if failed
+                else outcomes(model, arm, self.arms.get(model, {}), self.stamps, self.ran)
+            )
         return self.judged[model, arm]
 
     def ran(self, arm: str) -> Iterable[Ran]:

@@ -57,7 +57,7 @@ def run(
 
 
 def _arms(found: Iterable[Benched], best: Sequence[Benched]) -> list[tuple[str, Benched]]:
-    baselines = [(arm, one) for arm in BASELINES for one in found if arm in one.why]
+    baselines = [(arm, one) for arm in BASELINES for one in found if arm in one.why and not one.failed]
     return [*baselines, *zip(FINALISTS, best, strict=False)]
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends.timing import Job, TimingSettings, backend_of, time_programs
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities, operation_name

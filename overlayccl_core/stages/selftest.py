@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.machine_lock import machine_lock
+from overlayccl_core.backends.selftest import Selftest
 from overlayccl_core.configuration.deployment import Deployment
 
 Rows = list[dict[str, Any]]
@@ -12,7 +14,11 @@ Rows = list[dict[str, Any]]
 
 def run(deployment: Deployment, partial_dir: Path, *, progress: Callable[[str], None]) -> dict[str, Rows]:
     """Rows of the tables selftest and capabilities. ValueError if the library computes wrong values."""
-    checks, capabilities = backend_of(deployment).selftest(deployment, Path(partial_dir), progress)
+    selftest = Selftest(
+        deployment=deployment, backend=backend_of(deployment), folder=Path(partial_dir), progress=progress
+    )
+    with machine_lock(progress):
+        checks, capabilities = selftest.run()
     passed = sum(row["outcome"] == "pass" for row in checks)
     progress(f"selftest: {passed} of {len(checks)} checks passed")
     return {"selftest": checks, "capabilities": capabilities}

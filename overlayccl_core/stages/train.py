@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.timing import Backend, backend_of
+from overlayccl_core.backends.backend import Backend, backend_of
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
@@ -49,8 +49,7 @@ def run(
         model=model,
         arms=tuple(arms.arms),
         sources=arms.sources,
-        ranks=deployment.ranks,
-        library=deployment.library,
+        deployment=deployment,
         fingerprint=backend.fingerprint(deployment),
         settings=StepSettings(
             seconds=settings.train.seconds,
@@ -62,7 +61,12 @@ def run(
         launches=settings.train.launches,
     )
     found = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
-    stamps = [{**stamp, "library": deployment.library, **_stamp(found, stamp)} for stamp in arms.stamps]
+    ran = {(row["microbatches"], row["arm"]) for row in found if row["stamps"]}
+    stamps = [
+        {**stamp, "library": deployment.library, **_stamp(found, stamp)}
+        for stamp in arms.stamps
+        if (stamp["microbatches"], stamp["arm"]) in ran
+    ]
     return {"steps": [{k: v for k, v in row.items() if k != "stamps"} for row in found], "stamps": stamps}
 
 

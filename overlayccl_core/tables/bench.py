@@ -1,11 +1,25 @@
-"""Timed candidates of the shortlist."""
+"""Candidates of the shortlist on real ranks: timed, or how they failed."""
+
+import polars as pl
 
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
-from overlayccl_core.tables.table import Table
+from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 BENCH = Table(
     name="bench",
-    version=2,
-    columns=(*CANDIDATE_KEY, *TIMING_COLUMNS),
+    version=3,
+    columns=(
+        *CANDIDATE_KEY,
+        *TIMING_COLUMNS,
+        Column(
+            name="status",
+            dtype=pl.String(),
+            values=("timed", "crashed", "hung", "raised", "wrong"),
+            doc="wrong: other values than its Program's; without samples where it is not `timed`",
+        ),
+        Column(
+            name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: timed"
+        ),
+    ),
 )

@@ -10,11 +10,12 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
+from overlayccl_core import loader
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.table import remake
 
-LIBRARIES = ("numpy", "scipy", "polars", "torch", "snakemake")
+LIBRARIES = ("numpy", "scipy", "polars", "snakemake")  # besides what the plug-ins of the process need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def _sha256(path: Path) -> str:
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, *loader.required()):
         try:
             found[library] = metadata.version(library)
         except metadata.PackageNotFoundError:

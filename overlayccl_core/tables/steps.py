@@ -13,7 +13,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 STEPS = Table(
     name="steps",
-    version=1,
+    version=2,
     columns=(
         Column(name="model", dtype=pl.String(), doc="a file in config/models"),
         Column(name="microbatches", dtype=pl.Int64()),
@@ -77,6 +77,15 @@ STEPS = Table(
             doc="CPU time of other processes in the launch; null: it was cut off before this was known",
         ),
         Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
+        Column(
+            name="status",
+            dtype=pl.String(),
+            values=("trained", "crashed", "hung", "raised"),
+            doc="of the arm in this launch; without steps where it is not `trained`, and in no later launch",
+        ),
+        Column(
+            name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: trained"
+        ),
         FINGERPRINT,
     ),
 )

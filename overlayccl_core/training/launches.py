@@ -1,13 +1,12 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
-Finished launches are kept in <partial>/<rule>-<key>/launch-<k>.json until the rule's tables are written, so that an
-interrupted run goes on where it stopped. This file imports no torch: ranks do.
+Finished launches are kept in <partial>/<rule>-<key>/launch-<k>.<attempt>.json until the rule's tables are written,
+so that an interrupted run goes on where it stopped. A finalist that crashes, hangs or raises is left out of further
+launches. This file imports no torch: ranks do.
 """
 
-import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,11 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.failed import Failed, FailedJobs, blamed
+from overlayccl_core.backends.launch import Launch, LaunchError
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
-from overlayccl_core.backends.partial import KEY_DIGITS
-from overlayccl_core.backends.torchdist.launch import Launch, launch
+from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
+from overlayccl_core.backends.plan import write_text
+from overlayccl_core.backends.reporting import Reporter
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.measuring.arms import FINALISTS
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
     MODULES,
@@ -27,6 +32,7 @@ from overlayccl_core.training.plan import (
     ArmSite,
     Found,
     Inspection,
+    Purpose,
     StepSettings,
     TrainingPlan,
     read_found,
@@ -35,6 +41,7 @@ from overlayccl_core.training.plan import (
 WORKER = "overlayccl_core.training.worker"
 STEP_TIMEOUT_S = 120.0
 COUNTS = ("matmuls", "matmul_digest", "collectives", "stamps", "peak_activation_bytes")
+TRAINED = "trained"
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -46,24 +53,20 @@ class Training:
     model: Model
     arms: tuple[Arm, ...]
     sources: Mapping[str, str]
-    ranks: int
-    library: str
+    deployment: Deployment
     fingerprint: str
     settings: StepSettings
     launches: int
 
     def key(self, code: str) -> str:
         """Digest of everything that decides what the figures mean."""
-        parts = (
+        return key(
             asdict(self.model),
             [asdict(arm) for arm in self.arms],
             sorted(self.sources.items()),
-            (self.ranks, self.library, self.fingerprint, code),
+            (self.deployment.ranks, self.deployment.library, self.fingerprint, code),
             asdict(self.settings),
         )
-        return hashlib.blake2b(
-            json.dumps(parts, sort_keys=True).encode(), digest_size=KEY_DIGITS // 2
-        ).hexdigest()
 
 
 def module_name(digest: str) -> str:
@@ -72,27 +75,140 @@ def module_name(digest: str) -> str:
 
 
 def train(training: Training, partial_dir: Path, rule: str, code: str, progress: Progress) -> list[Row]:
-    """The rows of `steps` (without model's name): one per arm, purpose and seed of every launch.
+    """The rows of `steps` (without model's name): one per arm, purpose and seed of every launch, and one for each
+    arm that failed.
 
-    LaunchError (a ValueError) names rank and arm if ranks die or hang.
+    LaunchError (a ValueError) names rank, arm and the file of the traceback if ranks die or hang in another arm
+    than a finalist.
     """
     folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
     folder.mkdir(parents=True, exist_ok=True)
-    rows: list[Row] = []
+    batch = _Batch(training, folder, Evidence.beside(partial_dir, rule), progress)
     with machine_lock(progress):
-        for number in range(training.launches):
-            kept = folder / f"launch-{number}.json"
-            if kept.exists():
-                progress(
-                    f"using launch {number + 1} of {training.launches} of a run that was cut off after it"
+        return batch.finish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """A launch that was kept."""
+
+    rows: list[Row]
+    complete: bool = True
+
+    @property
+    def foreign_cpu_share(self) -> float:
+        return float(self.rows[0]["foreign_cpu_share"])
+
+    @property
+    def disturbed(self) -> bool:
+        return bool(self.rows[0]["disturbed"])
+
+
+class _Batch:
+    """The launches of a model on their way."""
+
+    def __init__(self, training: Training, folder: Path, evidence: Evidence, progress: Progress) -> None:
+        self.training = training
+        self.folder = folder
+        self.evidence = evidence
+        self.progress = progress
+        if not any(folder.iterdir()):
+            evidence.clear()
+        self.failed = FailedJobs(folder)
+
+    def finish(self) -> list[Row]:
+        """The rows of all launches, made or kept."""
+        rows = [row for number in range(self.training.launches) for row in self._rows(number)]
+        failed = [
+            self._failed_row(arm, self.failed[arm.label])
+            for arm in self.training.arms
+            if arm.label in self.failed
+        ]
+        return [*_with_counts(rows), *failed]
+
+    def _rows(self, number: int) -> list[Row]:
+        """Of one launch: the less disturbed of two where others took too much of the CPU."""
+        while True:
+            kept = self._attempts(number)
+            if kept:
+                of = f"{number + 1} of {self.training.launches}"
+                self.progress(f"using launch {of} of a run that was cut off after it")
+            try:
+                launch_quietly(
+                    lambda: self._attempts(number),
+                    lambda: self._launch(number),
+                    lacking=not kept,
+                    repeat=True,
+                    progress=self.progress,
                 )
+            except LaunchError as error:
+                found = blamed(error, number)
+                if found is None or found[0] not in self._finalists():
+                    raise
+                name, failed = found
+                self.progress(f"{name} {failed.status}, going on without it: {failed.message}")
+                self.failed.add(name, failed)
             else:
-                found = _launch_quietly(training, folder, number, progress)
-                temporary = kept.with_suffix(".tmp")
-                temporary.write_text(json.dumps(found))
-                temporary.replace(kept)
-            rows += json.loads(kept.read_text())
-    return _with_counts(rows)
+                return least_disturbed(self._attempts(number)).rows
+
+    def _finalists(self) -> set[str]:
+        return {arm.label for arm in self.training.arms if arm.name in FINALISTS}
+
+    def _attempts(self, number: int) -> list[_Attempt]:
+        paths = sorted(self.folder.glob(f"launch-{number}.*.json"))
+        return [_Attempt(rows=json.loads(path.read_text())) for path in paths]
+
+    def _launch(self, number: int) -> None:
+        """One launch, kept if it ends well."""
+        training = self.training
+        settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
+        plan = TrainingPlan(
+            launch=number,
+            ranks=training.deployment.ranks,
+            library=training.deployment.library,
+            model=training.model,
+            settings=settings,
+            arms=tuple(arm for arm in training.arms if arm.label not in self.failed),
+        )
+        head = f"launch {number + 1} of {training.launches}, {len(plan.arms)} arms on {plan.ranks} ranks"
+        reporter = Reporter(head, lambda done: f"step {done} of every arm", self.progress)
+        with at_work(self.folder / f"launch-{number}", self.evidence) as work:
+            plan.write(work, training.sources)
+            started = Launch(
+                worker=WORKER,
+                folder=work,
+                ranks=plan.ranks,
+                names=tuple(arm.label for arm in plan.arms),
+                step_timeout_s=STEP_TIMEOUT_S,
+            )
+            share = backend_of(training.deployment).train(training.deployment, started, reporter.watch)
+            rows = rows_of(plan, read_found(work, plan.ranks), share, training.fingerprint)
+        attempt = len(self._attempts(number))
+        write_text(self.folder / f"launch-{number}.{attempt}.json", json.dumps(rows))
+
+    def _failed_row(self, arm: Arm, failed: Failed) -> Row:
+        """The row of an arm that failed in a launch: no steps."""
+        return {
+            "model": self.training.model.name,
+            "microbatches": arm.microbatches,
+            "arm": arm.name,
+            "purpose": Purpose.TIMED.value,
+            "seed": failed.launch,
+            "launch": failed.launch,
+            "cold_us": [],
+            "steps_us": [],
+            "losses": [],
+            "validation_loss": None,
+            "gradient_rel_error": None,
+            **dict.fromkeys(COUNTS),
+            "stamps": {},
+            "oversubscribed": _oversubscribed(self.training.deployment.ranks),
+            "foreign_cpu_share": None,
+            "disturbed": False,
+            "fingerprint": self.training.fingerprint,
+            "status": failed.status.value,
+            "message": failed.message,
+        }
 
 
 def _with_counts(rows: Sequence[Row]) -> list[Row]:
@@ -103,45 +219,8 @@ def _with_counts(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _launch_quietly(training: Training, folder: Path, number: int, progress: Progress) -> list[Row]:
-    """One launch; once more if others took too much of the CPU, and then the less disturbed one."""
-    rows = _launch(training, folder, number, progress)
-    if not rows[0]["disturbed"]:
-        return rows
-    progress(f"others took {rows[0]['foreign_cpu_share']:.0%} of the CPU: launching once more")
-    again = _launch(training, folder, number, progress)
-    return min(rows, again, key=lambda found: found[0]["foreign_cpu_share"])
-
-
-def _launch(training: Training, folder: Path, number: int, progress: Progress) -> list[Row]:
-    work = folder / f"launch-{number}"
-    if work.exists():
-        shutil.rmtree(work)
-    settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
-    plan = TrainingPlan(
-        launch=number,
-        ranks=training.ranks,
-        library=training.library,
-        model=training.model,
-        settings=settings,
-        arms=training.arms,
-    )
-    plan.write(work, training.sources)
-    progress(f"launch {number + 1} of {training.launches}: {len(plan.arms)} arms on {plan.ranks} ranks")
-    try:
-        outcome = launch(
-            Launch(
-                worker=WORKER,
-                folder=work,
-                ranks=plan.ranks,
-                names=tuple(arm.label for arm in plan.arms),
-                step_timeout_s=STEP_TIMEOUT_S,
-            )
-        )
-        share = outcome.foreign_cpu_share
-        return rows_of(plan, read_found(work, plan.ranks), share, training.fingerprint)
-    finally:
-        shutil.rmtree(work)
+def _oversubscribed(ranks: int) -> bool:
+    return ranks > len(os.sched_getaffinity(0))
 
 
 def rows_of(
@@ -149,7 +228,7 @@ def rows_of(
 ) -> list[Row]:
     """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end.
 
-    The ranks' clocks are one: a launch is on one host (`backends.torchdist.launch`).
+    The ranks' clocks are one: a launch is on one host (`backends.launch`).
     """
     rows = []
     for entries in zip(*found, strict=True):
@@ -177,10 +256,12 @@ def rows_of(
                 "collectives": seen.collectives if seen else None,
                 "stamps": _stamps(seen) if seen else {},
                 "peak_activation_bytes": seen.peak_activation_bytes if seen else None,
-                "oversubscribed": plan.ranks > len(os.sched_getaffinity(0)),
+                "oversubscribed": _oversubscribed(plan.ranks),
                 "foreign_cpu_share": foreign_cpu_share,
                 "disturbed": foreign_cpu_share > FOREIGN_CPU_LIMIT,
                 "fingerprint": fingerprint,
+                "status": TRAINED,
+                "message": "",
             }
         )
     return rows

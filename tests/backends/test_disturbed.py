@@ -11,6 +11,7 @@ import pytest
 from overlayccl_core.backends import timing
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import TimedProgram, TimingSettings
+from overlayccl_core.backends.partial import Evidence
 from tests.backends.batches import deployment, jobs
 
 
@@ -21,6 +22,9 @@ class Launches:
         self.shares = shares
         self.kept: list[list[TimedProgram]] = []
         monkeypatch.setattr(timing._Batch, "launch", self.launch)
+
+    def recover(self) -> None:
+        """No dead run left anything."""
 
     def launches(self) -> list[list[TimedProgram]]:
         return self.kept
@@ -43,14 +47,28 @@ def _timed(key: str, launch: int, share: float) -> TimedProgram:
     [([0.05], True, 1, 0), ([0.3, 0.2], True, 2, 1), ([0.2, 0.3], True, 2, 0), ([0.3], False, 1, 0)],
 )
 def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_is_kept(
-    monkeypatch: pytest.MonkeyPatch, shares: list[float], repeat: bool, launched: int, chosen: int
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    shares: list[float],
+    repeat: bool,
+    launched: int,
+    chosen: int,
 ) -> None:
     work = Launches(monkeypatch, shares)
     settings = replace(TimingSettings(seconds=1.0), repeat_disturbed=repeat)
     said: list[str] = []
-    timing._Batch(jobs(names=("reduce",)), deployment(), settings, None, work, said.append).finish()  # type: ignore[arg-type]
+    evidence = Evidence(logs=tmp_path, name="bench")
+    batch = timing._Batch(
+        jobs(names=("reduce",)),
+        deployment(),
+        settings,
+        None,
+        work,
+        said.append,
+        evidence,  # type: ignore[arg-type]
+    )
+    kept = batch.finish()
     assert len(work.kept) == launched
-    kept = timing._chosen(work.kept)
     assert [t.launch for t in kept] == [chosen] and kept[0].disturbed == (shares[0] > 0.1)
     assert any("once more" in line for line in said) == (launched == 2)
 

@@ -1,29 +1,51 @@
-"""The selftest on real ranks: what it finds, and that it stops where values are wrong."""
+"""The selftest on real ranks: what it finds, what it leaves, and that it stops where values are wrong."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from overlayccl_core.backends.torchdist import selftest as module
-from overlayccl_core.backends.torchdist.run_once import Observed, Trial
-from overlayccl_core.configuration.deployment import Tier
+from overlayccl_core.backends.launch import Failure, LaunchError
+from overlayccl_core.backends.selftest import Selftest
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.trials import Observed, Trial
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.stages import selftest
 from overlayccl_core.tables import table
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST
 from tests.backends.batches import deployment
 
-pytestmark = pytest.mark.ranks
+ranks = pytest.mark.ranks
 
 
 def silent(_line: str) -> None:
     """No progress."""
 
 
+def right(trials: Sequence[Trial]) -> list[Observed]:
+    """What a library that computes as NumPy does would give: no ranks are started."""
+    from tests.on_ranks import meaning
+
+    return [
+        Observed(outputs=meaning(trial.job.program, trial.inputs))  # type: ignore[arg-type]
+        for trial in trials
+    ]
+
+
+@ranks
 def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: Path) -> None:
-    tables = selftest.run(deployment(4), tmp_path, progress=silent)
+    partial = tmp_path / ".partial"
+    (partial / "selftest" / "modules").mkdir(parents=True)  # as a run that was killed with -9 leaves it
+    (partial / "selftest" / "out-0-0.error").write_text("of a run that is dead")
+    tables = selftest.run(deployment(4), partial, progress=silent)
     capabilities = table.write(CAPABILITIES, tables["capabilities"], tmp_path / "capabilities.parquet")
     checks = table.write(SELFTEST, tables["selftest"], tmp_path / "selftest.parquet")
     assert checks["check"][0] == "all_reduce of ones gives 4" and checks["outcome"][0] == "pass"
@@ -35,59 +57,87 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     assert in_float32["supported"].all()
     assert all(capabilities["evidence"])
     assert checks["outcome"].to_list()[-1] == "not_applicable"
-    assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == []
+    assert list(partial.iterdir()) == []
 
 
+@ranks
 def test_declared_tiers_are_compared_with_timed_groups(tmp_path: Path) -> None:
     two_tiers = deployment(4).changed(tiers=(Tier(name="near", ranks=2), Tier(name="far", ranks=4)))
-    checks = module.Selftest(
-        deployment=two_tiers, folder=tmp_path, fingerprint="here", progress=silent,
-        time_launch=lambda work, plan: _backend_launch(work, plan),
-    )  # fmt: skip
+    partial = tmp_path / ".partial"
+    (partial / "tiers" / "launch-0").mkdir(parents=True)  # of a dead run
+    (partial / "tiers" / "launch-0.parquet").write_bytes(b"of a dead run")
+    checks = Selftest(deployment=two_tiers, backend=backend, folder=partial, progress=silent)  # type: ignore[arg-type]
     [row] = checks._tiers()
     assert row["outcome"] in ("pass", "fail")
     assert "near:" in row["detail"] and "far:" in row["detail"] and "over 2 ranks" in row["detail"]
 
 
-def _backend_launch(work: Path, plan: module.LaunchPlan) -> float:
-    from overlayccl_core.backends.torchdist.backend import time_launch
+KILLED = """
+import sys
+from pathlib import Path
+from overlayccl_core.stages import selftest
+from tests.backends.batches import deployment
+selftest.run(deployment(2), Path(sys.argv[1]), progress=lambda line: print(line, flush=True))
+"""
 
-    return time_launch(work, plan, lambda _rows: None)
+
+@ranks
+def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    partial = tmp_path / ".partial"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(partial)])
+    status = partial / "selftest" / "status.bin"
+    end = time.monotonic() + 30
+    while not status.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(10)
+    assert status.exists()
+    tables = selftest.run(deployment(2), partial, progress=silent)
+    assert tables["selftest"][0]["outcome"] == "pass" and list(partial.iterdir()) == []
 
 
 def test_a_library_that_computes_wrongly_stops_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(trials: Sequence[Trial], *_: object, **__: object) -> list[Observed]:
-        outputs = trials[0].job.program.problem.outputs
-        return [
-            Observed(
-                outputs={p: np.zeros((2, spec.size)) for p, spec in t.job.program.problem.outputs.items()}
-            )
-            for t in trials
-            if outputs
-        ]
+    def wrong(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+        return [Observed(outputs={p: np.zeros_like(x) for p, x in o.outputs.items()}) for o in right(trials)]
 
-    monkeypatch.setattr(module, "run_once", wrong)
+    monkeypatch.setattr(backend, "run_once", wrong)
     with pytest.raises(ValueError, match="all_reduce of ones gives 2"):
-        selftest.run(deployment(2), tmp_path, progress=silent)
+        selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
 
 
 def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module.run_once
+    launches: list[int] = []
 
-    def fragile(trials: Sequence[Trial], *where: Path, **rules: object) -> list[Observed]:
+    def fragile(_: Deployment, folder: Path, trials: Sequence[Trial], **__: Any) -> list[Observed]:
+        launches.append(len(trials))
         for trial in trials:
             if trial.job.key.startswith("all_to_all over 2 of 2 ranks, float16"):
-                raise module.LaunchError(
-                    f"rank 1 of 2 died (SIGSEGV) while checking at Program {trial.job.key}: all ranks were ended"
+                (folder / "launch.log").write_text("Fatal Python error: Segmentation fault")
+                raise LaunchError(
+                    "rank 1 of 2 died (SIGSEGV)", kind=Failure.CRASHED, ranks=(1,), job=trial.job.key
                 )
-        return real(trials, *where, **rules)  # type: ignore[arg-type]
+        return right(trials)
 
-    monkeypatch.setattr(module, "run_once", fragile)
-    tables = selftest.run(deployment(2), tmp_path, progress=silent)
-    lost = [row for row in tables["capabilities"] if not row["supported"]]
-    assert {(row["operation"], row["dtype"]) for row in lost} >= {("all_to_all", "float16")}
-    assert any("SIGSEGV" in row["evidence"] for row in lost)
+    monkeypatch.setattr(backend, "run_once", fragile)
+    tables = selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
+    [lost] = [row for row in tables["capabilities"] if not row["supported"]]
+    assert (lost["operation"], lost["dtype"]) == ("all_to_all", "float16")
+    log = tmp_path / "logs" / "selftest.launch-0" / "launch.log"
+    assert lost["evidence"] == f"rank 1 of 2 died (SIGSEGV); see {log}"
+    assert "Segmentation fault" in log.read_text()
+    assert launches[-2:] == [launches[-2], launches[-2] - 1]
+
+
+def test_ranks_that_fail_at_no_primitive_stop_the_selftest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: Any, **__: Any) -> list[Observed]:
+        raise LaunchError("ranks 0, 1 of 2 did not join", kind=Failure.NOT_JOINED, ranks=(0, 1))
+
+    monkeypatch.setattr(backend, "run_once", late)
+    with pytest.raises(LaunchError, match=r"did not join.* is kept: .*launch\.log"):
+        selftest.run(deployment(2), tmp_path / ".partial", progress=silent)

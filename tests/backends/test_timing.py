@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from overlayccl_core.backends import processes
-from overlayccl_core.backends.partial import LAUNCH
+from overlayccl_core.backends.timed_launches import LAUNCH
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.tables.table import read
 from tests.backends.batches import BODIES, broken_job, deployment, jobs, leftovers, settings
@@ -65,9 +65,9 @@ def test_a_budget_below_the_floor_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "pattern"),
     [
-        ("import os; os.kill(os.getpid(), 9)", r"died \(SIGKILL\) while \w+ at Program the broken one"),
-        ("import os; os.kill(os.getpid(), 19)", r"took no step for 6 s while \w+ at Program the broken one"),
-        ("raise RuntimeError('no luck')", r"raised RuntimeError: no luck at Program the broken one"),
+        ("import os; os.kill(os.getpid(), 9)", r"died \(SIGKILL\) while \w+ at the broken one"),
+        ("import os; os.kill(os.getpid(), 19)", r"took no step for 6 s while \w+ at the broken one"),
+        ("raise RuntimeError('no luck')", r"raised RuntimeError: no luck at the broken one"),
     ],
     ids=["killed", "stopped", "raising"],
 )
@@ -86,8 +86,10 @@ def test_a_rank_that_fails_ends_the_batch_naming_rank_and_program(
 SCRIPT = """
 import sys
 from pathlib import Path
+from overlayccl_core.backends import reporting
 from overlayccl_core.backends.timing import time_programs
 from tests.backends.batches import deployment, jobs, settings
+reporting.REPORT_S = 0.5
 many = settings(seconds=600.0, maximum_rounds=100000, min_sample_ms=30.0, max_repeats=200)
 time_programs(jobs(), deployment(), many, Path(sys.argv[1]), "bench", "code", lambda line: print(line, flush=True))
 """

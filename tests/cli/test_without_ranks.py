@@ -258,6 +258,7 @@ def chosen(root: Path, folder: Path) -> Path:
     timed = [
         {**{key: seed[key] for key in KEY}, "candidate": seed["strategy"]}
         | timing_columns(loads(seed["program_json"]))
+        | {"status": "timed", "message": ""}
         for seed in programs
     ]
     write(BENCH, timed, tables / "bench.parquet")

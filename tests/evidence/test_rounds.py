@@ -23,7 +23,10 @@ def probes(*rows: tuple[str, int]) -> pl.DataFrame:
 def bench(*rows: tuple[str, int]) -> pl.DataFrame:
     """rows: (Program, rounds)."""
     return pl.DataFrame(
-        [{"case": "c", "direction": "forward", "program": program, "rounds": n} for program, n in rows]
+        [
+            {"case": "c", "direction": "forward", "program": program, "rounds": n, "status": "timed"}
+            for program, n in rows
+        ]
     )
 
 
@@ -31,7 +34,14 @@ def steps(*launches: int) -> pl.DataFrame:
     """launches: the steps of two arms in each."""
     return pl.DataFrame(
         [
-            {"model": "nano", "arm": arm, "purpose": purpose, "launch": n, "steps_us": [1.0] * (count - less)}
+            {
+                "model": "nano",
+                "arm": arm,
+                "purpose": purpose,
+                "launch": n,
+                "steps_us": [1.0] * (count - less),
+                "status": "trained",
+            }
             for n, count in enumerate(launches)
             for arm in ("developer", "finalist_1")
             for purpose, less in (("timed", 0), ("quiet", 1))

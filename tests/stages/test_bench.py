@@ -1,11 +1,18 @@
 """The bench table on real ranks: what is timed, and how often."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from overlayccl_core import catalog
+from overlayccl_core import catalog, loader
+from overlayccl_core.backends import timing
+from overlayccl_core.backends.launch import Failure, LaunchError
+from overlayccl_core.backends.plan import LaunchPlan
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.stages import bench
@@ -45,6 +52,145 @@ def test_both_directions_are_timed_in_one_launch(tmp_path: Path) -> None:
     assert set(frame["direction"]) == {"forward", "backward"}
     assert len(frame.select("launch", "foreign_cpu_share").unique()) == 1
     assert frame["samples_us"].list.len().min() >= 2
+    assert set(frame["status"]) == {"timed"}
+
+
+WRONG = """
+
+right = forward
+
+def forward():
+    generator, answer = right(), None
+    while True:
+        try:
+            event = generator.send(answer)
+        except StopIteration:
+            return
+        answer = yield (event if event.__class__ is Read else event.__class__(event.port, event.value + 1))
+"""
+ON_RANK_1 = "def forward():\n    if dist.get_rank() == 1:\n        {}\n"
+PLANTED = {
+    "crashed": "import os; os._exit(3)",
+    "hung": "import time; time.sleep(1000)",
+    "raised": "raise KeyError('no luck')",
+}
+
+
+def planted(source: str, how: str) -> str:
+    """A module that fails on rank 1, or gives wrong values everywhere."""
+    if how == "wrong":
+        return source + WRONG
+    spoiled = source.replace("def forward():\n", ON_RANK_1.format(PLANTED[how]))
+    assert spoiled != source
+    return spoiled
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, how: Mapping[str, str]) -> None:
+    """Digest of a Program -> how its module fails."""
+    monkeypatch.setattr(
+        backend, "emit", lambda program: planted(emit(program), how[program.digest]) if program.digest in how
+        else emit(program),
+    )  # fmt: skip
+
+
+@pytest.mark.ranks
+def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_are_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "TRIAL_TIMEOUT_S", 6.0)
+    listed = shortlist(tmp_path)
+    forward = listed.filter((pl.col("direction") == "forward") & ~pl.col("why").list.contains("developer"))
+    how = dict(zip(forward["program"], ("crashed", "hung", "raised", "wrong"), strict=False))
+    assert len(how) == 4 and forward.height > 4
+    spoil(monkeypatch, how)
+    partial, said = tmp_path / ".partial", list[str]()
+    found = bench.run(deployment(2), QUICK, listed, partial, progress=said.append)
+    frame = table.write(BENCH, found["bench"], tmp_path / "bench.parquet")
+    failed = frame.filter(pl.col("status") != "timed")
+    assert dict(failed.select("program", "status").iter_rows()) == how
+    assert failed["samples_us"].list.len().to_list() == [0] * 4
+    assert frame.height == listed.height and frame.filter(pl.col("rounds") > 0).height == listed.height - 4
+    message = {row["status"]: row["message"] for row in failed.iter_rows(named=True)}
+    assert "rank 1 of 2 died (exit code 3)" in message["crashed"]
+    assert "took no step for 6 s" in message["hung"]
+    assert "wrong values: output" in message["wrong"]
+    trace = Path(message["raised"].partition("; see ")[2])
+    assert trace.parent.parent == tmp_path / "logs" and "in forward" in trace.read_text()
+    assert not list(partial.rglob("trial"))
+
+
+@pytest.mark.ranks
+def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = shortlist(tmp_path)
+    [program] = listed.filter(pl.col("candidate") == "permute_ring")["program"].to_list()
+    later = "global calls; calls = globals().get('calls', 0) + 1; calls == 3 and __import__('os')._exit(3)"
+    monkeypatch.setitem(PLANTED, "crashed", later)
+    spoil(monkeypatch, {program: "crashed"})
+    found = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+    status = {row["candidate"]: row["status"] for row in found["bench"] if row["program"] == program}
+    assert status == {"permute_ring": "crashed"}
+    timed = [row for row in found["bench"] if row["status"] == "timed"]
+    assert len(timed) == listed.height - 1 and {row["launch"] for row in timed} == {0}
+
+
+class Fails:
+    """Stands for ranks of the developer's own way, or of another, that fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, culprit: str) -> None:
+        self.culprit = culprit
+        monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
+        self.paper = loader.load("backends", "paper")
+        self.real = self.paper.time_launch
+        self.launches: list[list[str]] = []
+        monkeypatch.setattr(self.paper, "time_launch", self.time_launch)
+
+    def time_launch(self, where: Deployment, folder: Path, plan: LaunchPlan, watch: Any) -> float:
+        keys = [job.key for job in plan.jobs]
+        self.launches.append(keys)
+        for key in keys:
+            if self.culprit in key:
+                (folder / "rank-1.error").write_text("Traceback: no luck")
+                raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=key)
+        return self.real(where, folder, plan, watch)
+
+
+PAPER = deployment(2).changed(backend="paper", library="numpy")
+
+
+def test_without_ranks_a_crash_costs_one_candidate_and_names_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = Fails(monkeypatch, "forward permute_ring")
+    listed = shortlist(tmp_path)
+    found = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+    [row] = [row for row in found["bench"] if row["status"] != "timed"]
+    evidence = tmp_path / "logs" / "bench-uniform_a2a.launch-0" / "rank-1.error"
+    assert row["message"] == f"rank 1 of 2 died; see {evidence}" and evidence.exists()
+    assert [len(keys) for keys in fails.launches] == [listed.height, listed.height - 1]
+
+
+def test_where_the_developer_s_own_way_fails_there_is_nothing_to_compare_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = shortlist(tmp_path).with_columns(
+        why=pl.when(pl.col("candidate") == "permute_ring").then(pl.lit(["developer"])).otherwise("why")
+    )
+    Fails(monkeypatch, "forward permute_ring")
+    with pytest.raises(LaunchError, match=r"is kept: .*rank-1.error"):
+        bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+
+
+def test_what_failed_is_not_tried_again_by_a_run_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = Fails(monkeypatch, "forward permute_ring")
+    listed, partial = shortlist(tmp_path), tmp_path / ".partial"
+    first = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    (partial / next(partial.iterdir()).name / "trial").mkdir()  # of a run that was killed
+    again = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    assert first == again and len(fails.launches) == 2
 
 
 def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:

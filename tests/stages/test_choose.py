@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.steps import STAMPS, STEPS
@@ -48,7 +49,7 @@ def decide(
         stamps=pl.DataFrame(schema=STAMPS.schema) if stamps is None else stamps,
     )
     cases = {case: models for case in flow.listed["case"]} if steps is not None else {}
-    found = choose.run(flow.problem, "gloo", tables, cases, progress=quiet)
+    found = choose.run(flow.problem, "gloo", tables, cases, printer=backend, progress=quiet)
     write(CHOICE, found.choice, flow.folder / "choice.parquet")
     write(VERDICTS, found.verdicts, flow.folder / "verdicts.parquet")
     return found

@@ -78,6 +78,8 @@ def _row(
         "seed": launch,
         "launch": launch,
         "cold_us": [9000.0],
+        "status": "trained",
+        "message": "",
         "steps_us": list(steps_us),
         "losses": [5.0],
         "validation_loss": None,

@@ -1,5 +1,6 @@
 """From what ranks found to rows of the table steps; which of two launches is kept. Needs no ranks."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, rows_of, train
 from overlayccl_core.training.plan import (
@@ -21,6 +23,7 @@ from overlayccl_core.training.plan import (
 )
 
 ARMS = (Arm(name="developer", microbatches=2), Arm(name="hand_bundled", microbatches=2))
+HERE = load("config/deployments/local-2.yaml")
 SETTINGS = StepSettings(seconds=1, minimum_steps=2, maximum_steps=4, loss_steps=0, loss_seeds=())
 SEEN = Inspection(
     matmuls=7,
@@ -80,19 +83,20 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
     """Launches that find the same each time; others take these shares of the CPU."""
     left = iter(shares)
 
-    def one(training: Training, folder: Path, number: int, progress: Any) -> list[dict[str, Any]]:
+    def one(self: launches._Batch, number: int) -> None:
         entries = [
             found(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
         ]
-        return rows_of(plan(number), [entries, entries], next(left), "here")
+        rows = rows_of(plan(number), [entries, entries], next(left), "here")
+        attempt = len(self._attempts(number))
+        (self.folder / f"launch-{number}.{attempt}.json").write_text(json.dumps(rows))
 
-    monkeypatch.setattr(launches, "_launch", one)
+    monkeypatch.setattr(launches._Batch, "_launch", one)
     training = Training(
         model=models.load("nano"),
         arms=ARMS,
         sources={},
-        ranks=2,
-        library="gloo",
+        deployment=HERE,
         fingerprint="here",
         settings=SETTINGS,
         launches=2,
@@ -120,7 +124,7 @@ def test_what_the_first_launch_counted_holds_for_all_rows_of_an_arm(
 
 def test_the_key_of_kept_launches_knows_what_decides_their_meaning() -> None:
     one = Training(
-        model=models.load("nano"), arms=ARMS, sources={"modules/a.py": "x"}, ranks=2, library="gloo",
+        model=models.load("nano"), arms=ARMS, sources={"modules/a.py": "x"}, deployment=HERE,
         fingerprint="here", settings=SETTINGS, launches=2,
     )  # fmt: skip
     others = [

@@ -3,25 +3,29 @@
 This file imports no torch: ranks do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from overlayccl_core.backends import fingerprint as fingerprints
+from overlayccl_core.backends.launch import Launch, RefusedError, Watch, no_watch, one_host
 from overlayccl_core.backends.plan import LaunchPlan
-from overlayccl_core.backends.torchdist.launch import Launch, launch
-from overlayccl_core.backends.torchdist.selftest import Selftest
+from overlayccl_core.backends.rank import Rank, write_joining
+from overlayccl_core.backends.torchdist.launch import launch
+from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
+CANNOT_TRAIN = ""
 Rows = list[dict[str, Any]]
-WORKER = "overlayccl_core.backends.torchdist.worker"
+TIMER = "overlayccl_core.backends.torchdist.worker"
+TRIALS = "overlayccl_core.backends.torchdist.trials_worker"
+VERSIONS = ("torch", "nccl")
 
 
 def emit(program: Program) -> str:
@@ -29,43 +33,38 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program)
 
 
+def deployed(problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
+    """The source of a module that calls torch.distributed."""
+    return deployed_module(problem, entries, stamp)
+
+
+def versions(_deployment: Deployment) -> dict[str, str]:
+    """torch's version; its libraries come with it."""
+    return {"torch": metadata.version("torch")}
+
+
+def versions_in(fingerprint: str) -> dict[str, str]:
+    """Versions of torch, and of nccl where the line tells it."""
+    found = {name: version for name in VERSIONS if (version := fingerprints.part(fingerprint, name))}
+    if "torch" not in found:
+        raise ValueError(f"no version of torch in the fingerprint {fingerprint!r}: measure again")
+    return found
+
+
 def fingerprint(deployment: Deployment) -> str:
     """Host, torch, library and ranks in one line."""
     parts = {
         **fingerprints.host_parts(),
-        "torch": metadata.version("torch"),
+        **versions(deployment),
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
     }
     return fingerprints.line(parts)
 
 
-def time_launch(folder: Path, plan: LaunchPlan, watch: Callable[[NDArray[np.int64]], None]) -> float:
-    """Time the plan of a folder; returns the share of the CPU that others took. LaunchError if ranks fail."""
-    outcome = launch(
-        Launch(
-            worker=WORKER,
-            folder=folder,
-            ranks=plan.ranks,
-            names=tuple(job.key for job in plan.jobs),
-            start_timeout_s=plan.settings.start_timeout_s,
-            step_timeout_s=plan.settings.program_timeout_s,
-        ),
-        watch,
-    )
-    return outcome.foreign_cpu_share
-
-
-def selftest(deployment: Deployment, folder: Path, progress: Callable[[str], None]) -> tuple[Rows, Rows]:
-    """(rows of selftest, rows of capabilities). SelftestError (a ValueError) if the library computes wrongly."""
-    checks = Selftest(
-        deployment=deployment,
-        folder=folder,
-        fingerprint=fingerprint(deployment),
-        time_launch=lambda work, plan: time_launch(work, plan, lambda _rows: None),
-        progress=progress,
-    )
-    return checks.run()
+def refuses(deployment: Deployment) -> str:
+    """All ranks start on this host."""
+    return one_host(deployment)
 
 
 def doctor(deployment: Deployment) -> Rows:
@@ -73,12 +72,62 @@ def doctor(deployment: Deployment) -> Rows:
     found = util.find_spec("torch") is not None
     version = metadata.version("torch") if found else "not installed: run `make`"
     cores = int(fingerprints.host_parts()["cores"])
-    over = deployment.ranks_per_node > cores
-    ranks = f"{deployment.ranks_per_node} ranks on {cores} cores"
-    if over:
+    ranks = f"{deployment.ranks} ranks on {cores} cores"
+    if deployment.ranks > cores:
         ranks += ": oversubscribed, start-up times contain the operating system's scheduler"
+    refused = refuses(deployment)
     return [
         {"check": "torch", "ok": found, "detail": version},
         {"check": "cpu", "ok": True, "detail": fingerprints.cpu_model()},
-        {"check": "ranks", "ok": True, "detail": ranks},
+        {"check": "ranks", "ok": not refused, "detail": refused or ranks},
     ]
+
+
+def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+    """Time the plan of a folder; returns the share of the CPU that others took."""
+    timed = Launch(
+        worker=TIMER,
+        folder=folder,
+        ranks=plan.ranks,
+        names=tuple(job.key for job in plan.jobs),
+        start_timeout_s=plan.settings.start_timeout_s,
+        step_timeout_s=plan.settings.program_timeout_s,
+    )
+    return _start(deployment, timed, watch)
+
+
+def run_once(
+    deployment: Deployment,
+    folder: Path,
+    trials: Sequence[Trial],
+    *,
+    may_refuse: bool = False,
+    step_timeout_s: float = 60.0,
+) -> Sequence[Observed]:
+    """Run every trial on all ranks, in order, in one launch."""
+    write_trials(folder, trials, may_refuse=may_refuse)
+    names = tuple(trial.job.key for trial in trials)
+    tried = Launch(
+        worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
+    )
+    _start(deployment, tried, no_watch)
+    return read_seen(folder, trials, deployment.ranks)
+
+
+def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    """Start a worker module on all ranks; returns the share of the CPU that others took."""
+    return _start(deployment, started, watch)
+
+
+def _start(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    if refused := refuses(deployment):
+        raise RefusedError(refused)
+    write_joining(started.folder, deployment)
+    return launch(started, watch).foreign_cpu_share
+
+
+def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
+    """Join the process group of the launch and do the work."""
+    from overlayccl_core.backends.torchdist import rank
+
+    rank.run_rank(folder, library, work)

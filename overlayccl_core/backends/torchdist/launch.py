@@ -1,91 +1,18 @@
-"""Launch ranks through torchrun, watch them, and leave no process behind, whatever happens.
-
-A launch is a folder: the worker module finds its work there and writes its results there. Status of the ranks
-is shared memory (status.bin), their output goes to launch.log, the traceback of a rank that raises to
-rank-<r>.error. torchrun chooses a free port by itself.
-
-All ranks are on this host, whatever nodes a deployment names: status is shared memory, and the ranks' monotonic
-clocks are compared with each other.
-"""
+"""Launch ranks through torchrun, which chooses a free port by itself; watched as all launches are."""
 
 import os
 import re
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from overlayccl_core.backends.launch import Launch, LaunchError, Outcome, Starter, Watch, no_watch, run
 
-from overlayccl_core.backends import processes
-from overlayccl_core.backends.status import NO_JOB, Phase, Status
-
-STATUS_FILE = "status.bin"
-LOG_FILE = "launch.log"
-POLL_S = 0.1
-REPORT_PATIENCE_S = 3.0
+__all__ = ["Launch", "LaunchError", "launch"]
 
 
-class LaunchError(ValueError):
-    """Ranks that died, hung or raised; the message names rank, Program and what is left of the work."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """What to start: a worker module with a folder, `ranks` times; `names` are those of its jobs (Programs).
-
-    `start_timeout_s` bounds the time until all ranks have joined, `step_timeout_s` the time in which no rank
-    takes a step: longer means that they hang.
-    """
-
-    worker: str
-    folder: Path
-    ranks: int
-    names: Sequence[str] = ()
-    start_timeout_s: float = 120.0
-    step_timeout_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a launch went: the share of the CPU that others took while it timed (0 where it timed nothing)."""
-
-    foreign_cpu_share: float
-
-
-Watch = Callable[[NDArray[np.int64]], None]
-
-
-def _no_watch(_rows: NDArray[np.int64]) -> None:
-    """Look at nothing."""
-
-
-def launch(plan: Launch, watch: Watch = _no_watch) -> Outcome:
-    """Run the ranks to their end. `watch` sees the status rows [ranks, 6] ten times a second.
-
-    LaunchError if a rank dies, raises, or hangs; on every way out, KeyboardInterrupt included, all processes
-    of the launch have ended.
-    """
-    status = Status.create(plan.folder / STATUS_FILE, plan.ranks)
-    with (plan.folder / LOG_FILE).open("wb") as log:
-        process = subprocess.Popen(
-            _command(plan), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environment(),
-            start_new_session=True, preexec_fn=processes.die_with_parent,
-        )  # fmt: skip
-        watcher = _Watcher(plan, status, process)
-        try:
-            while process.poll() is None and not watcher.all_done():
-                watch(status.snapshot())
-                watcher.look()
-                time.sleep(POLL_S)
-            watcher.check_end()
-        finally:
-            watcher.end()
-    return Outcome(foreign_cpu_share=watcher.foreign_cpu_share)
+def launch(plan: Launch, watch: Watch = no_watch) -> Outcome:
+    """Run the ranks to their end (`backends.launch.run`, errors too)."""
+    return run(plan, Starter(command=_command, environment=_environment, exit_code=_exit_code), watch)
 
 
 def _command(plan: Launch) -> list[str]:
@@ -102,135 +29,7 @@ def _environment() -> dict[str, str]:
     return {**defaults, **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-class _Watcher:
-    """Looks at the ranks between polls and says what is wrong with them."""
-
-    def __init__(self, plan: Launch, status: Status, process: "subprocess.Popen[bytes]") -> None:
-        self.plan = plan
-        self.status = status
-        self.process = process
-        self.foreign_cpu_share = 0.0
-        self._steps = status.snapshot()[:, Status.STEPS]
-        self._moved_at = self._started_at = time.monotonic()
-        self._timing_from: processes.CpuReading | None = None
-
-    def look(self) -> None:
-        """Raise LaunchError if a rank has died, raised, or not moved for too long."""
-        rows = self.status.snapshot()
-        self._check_alive(rows)
-        now = time.monotonic()
-        if (rows[:, Status.STEPS] != self._steps).any():
-            self._steps, self._moved_at = rows[:, Status.STEPS], now
-        self._read_cpu(rows)
-        if (rows[:, Status.PHASE] <= Phase.JOINING).any():
-            if now - self._started_at > self.plan.start_timeout_s:
-                late = np.flatnonzero(rows[:, Status.PHASE] <= Phase.JOINING)
-                raise self._error(rows, late, f"did not join within {self.plan.start_timeout_s:.0f} s")
-        elif now - self._moved_at > self.plan.step_timeout_s:
-            raise self._error(rows, self._behind(rows), f"took no step for {self.plan.step_timeout_s:.0f} s")
-
-    def all_done(self) -> bool:
-        """True once every rank has said so: how it leaves the process group does not matter any more."""
-        return bool((self.status.snapshot()[:, Status.PHASE] == Phase.DONE).all())
-
-    def check_end(self) -> None:
-        """Raise LaunchError unless every rank says that it is done."""
-        rows = self.status.snapshot()
-        self._check_alive(rows)
-        if not self.all_done():
-            unfinished = np.flatnonzero(rows[:, Status.PHASE] != Phase.DONE)
-            raise self._error(
-                rows, unfinished, f"ended without a result; torchrun gave {self.process.returncode}"
-            )
-
-    def end(self) -> None:
-        """End every process of the launch."""
-        folder = str(self.plan.folder)
-        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, folder)}
-        processes.kill_all(set(processes.tree(self.process.pid)) | ranks)
-        self.process.wait()
-
-    def _pids_of_ranks(self) -> set[int]:
-        return {int(pid) for pid in self.status.snapshot()[:, Status.PID] if pid > 0}
-
-    def _check_alive(self, rows: NDArray[np.int64]) -> None:
-        if (rows[:, Status.PHASE] == Phase.FAILED).any() or self._dead(rows):
-            raise self._blame(rows)
-
-    def _dead(self, rows: NDArray[np.int64]) -> list[int]:
-        """Ranks whose process has ended before they were done and without a word."""
-        found = []
-        for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
-            state = processes.state(pid) if pid else None
-            if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
-                found.append(rank)
-        still = self.status.snapshot()[found, Status.PHASE]  # it may have said so after the look at its row
-        return [r for r, phase in zip(found, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
-
-    def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
-        """Which rank began it: the others break off, or are ended by torchrun, because of it.
-
-        A rank that died by itself comes before those that raised (a lost peer makes them raise), and of those
-        the first to raise comes before the others.
-        """
-        end = time.monotonic() + REPORT_PATIENCE_S
-        while self.process.poll() is None and time.monotonic() < end:
-            time.sleep(POLL_S)
-        now = self.status.snapshot()
-        codes = {rank: self._exit_code(int(rows[rank, Status.PID])) for rank in self._dead(now)}
-        died = [rank for rank, code in codes.items() if code not in (None, -signal.SIGTERM)]
-        if died:
-            code = codes[died[0]] or 0
-            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            return self._error(rows, np.array(died[:1]), f"died ({how})")
-        failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
-        if len(failed):
-            first = failed[np.argmin(now[failed, Status.FAILED_NS])]
-            return self._error(now, np.array([first]), f"raised {self._raised(int(first))}")
-        return self._error(rows, np.array(list(codes)[:1] or [0]), "died")
-
-    def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The ranks that hold up the others: stopped ones, else those that took the fewest steps."""
-        letters = [s.letter if (s := processes.state(int(pid))) else "X" for pid in rows[:, Status.PID]]
-        stopped = np.array([letter in "Tt" for letter in letters])
-        return np.flatnonzero(
-            stopped if stopped.any() else rows[:, Status.STEPS] == rows[:, Status.STEPS].min()
-        )
-
-    def _read_cpu(self, rows: NDArray[np.int64]) -> None:
-        if (rows[:, Status.PHASE] == Phase.TIMING).all():
-            now = processes.read_cpu({*self._pids_of_ranks(), self.process.pid, os.getpid()})
-            if self._timing_from is None:
-                self._timing_from = now
-            self.foreign_cpu_share = processes.foreign_share(self._timing_from, now, os.cpu_count() or 1)
-
-    def _error(self, rows: NDArray[np.int64], ranks: NDArray[np.int64], what: str) -> LaunchError:
-        rank = int(ranks[0])
-        phase = Phase(int(rows[rank, Status.PHASE]))
-        who = f"rank {rank}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-        job = int(rows[rank, Status.JOB])
-        on = f" at Program {self.plan.names[job]}" if job != NO_JOB else ""
-        when = f" while {phase.words}" if phase is not Phase.FAILED else ""
-        return LaunchError(
-            f"{who} of {self.plan.ranks} {what}{when}{on}: all ranks were ended, finished work is kept. "
-            f"Run the same command again; if it fails again, try `overlayccl doctor`.{self._log_tail(phase)}"
-        )
-
-    def _raised(self, rank: int) -> str:
-        path = self.plan.folder / f"rank-{rank}.error"
-        return (
-            path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
-        )
-
-    def _exit_code(self, pid: int) -> int | None:
-        """How a process ended, as torchrun reports it."""
-        text = (self.plan.folder / LOG_FILE).read_text(errors="replace")
-        found = re.search(rf"exitcode\s*:\s*(-?\d+)\)?[^\n]*\(pid:\s*{pid}\)", text)
-        return int(found[1]) if found else None
-
-    def _log_tail(self, phase: Phase) -> str:
-        """What was printed last, where ranks ended before they could say anything themselves."""
-        if phase > Phase.JOINING:
-            return ""
-        lines = (self.plan.folder / LOG_FILE).read_text(errors="replace").strip().splitlines()
-        return f" The last it printed: {lines[-1]}" if lines else ""
+def _exit_code(log: str, pid: int) -> int | None:
+    """How a process ended, as torchrun reports it."""
+    found = re.search(rf"exitcode\s*:\s*(-?\d+)\)?[^\n]*\(pid:\s*{pid}\)", log)
+    return int(found[1]) if found else None

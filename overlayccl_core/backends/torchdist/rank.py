@@ -1,4 +1,4 @@
-"""What every worker does around its work: join the others, say what it does, report errors, leave cleanly."""
+"""This rank of torch.distributed (`backends.rank.Rank`): join the others, report errors, leave cleanly."""
 
 import os
 import time
@@ -7,17 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 
 import torch
 import torch.distributed as dist
 
 from overlayccl_core.backends import processes
+from overlayccl_core.backends.launch import STATUS_FILE
+from overlayccl_core.backends.rank import Members
 from overlayccl_core.backends.status import Phase, RankStatus, Status
-from overlayccl_core.backends.torchdist.launch import STATUS_FILE
+from overlayccl_core.backends.torchdist import bench_driver
 
 LEAD_NS = 2_000_000  # an all_reduce of 8 bytes is usually over within 2 ms
 STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
 NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
+CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
+NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,25 @@ class Rank:
         """Wait until everything that was issued on the device has happened."""
         if self.device != "cpu":
             torch.cuda.synchronize()
+
+    @property
+    def library_version(self) -> str:
+        """torch's version: gloo and nccl come with it."""
+        return f"torch {torch.__version__}"
+
+    def make_usual_groups(self) -> None:
+        """Contiguous groups of every size that divides the ranks."""
+        bench_driver.make_usual_groups()
+
+    def load(self, path: Path, name: str, members: Members) -> ModuleType:
+        """Import an emitted module and connect it."""
+        module = bench_driver.load_module(path, name)
+        module.connect(members, bench_driver.shared_group, self.device)
+        return module
+
+    def calls_library(self, operation: str) -> bool:
+        """Whether an operation of torch's dispatcher is a call of the library, counted once."""
+        return operation.startswith(CALLS) and operation not in NO_CALLS
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

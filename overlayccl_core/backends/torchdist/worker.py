@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob
+from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.rounds import (
     VISIT_OVERHEAD_S,
     lead_in_calls,
@@ -17,7 +18,6 @@ from overlayccl_core.backends.rounds import (
 )
 from overlayccl_core.backends.status import NO_JOB, Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, make_usual_groups, run
-from overlayccl_core.backends.torchdist.rank import Rank, run_rank
 
 STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
 SHUTDOWN_S = 1.0
@@ -143,7 +143,7 @@ def main(folder: Path) -> None:
         timer.time(timer.calibrate())
         rank.status.work_on(NO_JOB)
 
-    run_rank(folder, plan.library, work)
+    run_rank(folder, work)
 
 
 if __name__ == "__main__":

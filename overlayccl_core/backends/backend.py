@@ -1,0 +1,86 @@
+"""What a backend is: the one place that knows a library.
+
+A backend NAME is the folder `backends/NAME/` with `backend.py` in it, here or in a folder of yours
+(`overlayccl_core.loader`), and a deployment names it. Its `backend.py` defines at its top level what `Backend`
+declares. It must import without the library (rules that start no ranks load it too); what runs in the ranks
+is in other files of the folder.
+
+Neutral, and called with a backend: what a selftest checks (`selftest.py`), batches of timings (`timing.py`),
+the watcher of a launch (`launch.py`), launches that are kept and repeated (`partial.py`), trials (`trials.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from overlayccl_core import loader
+from overlayccl_core.backends.launch import Launch, Watch
+from overlayccl_core.backends.plan import LaunchPlan
+from overlayccl_core.backends.rank import Rank
+from overlayccl_core.backends.trials import Observed, Trial
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.program.program import Program
+
+Rows = list[dict[str, Any]]
+
+
+class Backend(Protocol):
+    """What `backends/<name>/backend.py` defines. What starts ranks raises RefusedError where `refuses` says why,
+    and LaunchError where ranks die, hang or raise."""
+
+    REQUIRES: tuple[str, ...]
+    """Modules that must be installed, by the names under which they are imported."""
+
+    CANNOT_TRAIN: str
+    """Why it has no training launch, in a clause; empty: it has one. No model may be configured without."""
+
+    def emit(self, program: Program) -> str:
+        """The source of the module that is timed and trained: the backend's dialect."""
+
+    def deployed(self, problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
+        """The source of deploy/<problem>.py, a function of its arguments alone. ValueError as `emit.deployed`."""
+
+    def versions(self, deployment: Deployment) -> dict[str, str]:
+        """Software -> version, of what a deployed module compares with what it finds where it runs."""
+
+    def versions_in(self, fingerprint: str) -> dict[str, str]:
+        """The same of a measurement, read from the line that `fingerprint` gave. ValueError for another line."""
+
+    def fingerprint(self, deployment: Deployment) -> str:
+        """Host, versions, library and ranks, in one readable line: equal where measurements may be compared."""
+
+    def refuses(self, deployment: Deployment) -> str:
+        """Why its ranks cannot be started from here, with the mend; empty if they can."""
+
+    def doctor(self, deployment: Deployment) -> Rows:
+        """What there is and what is missing: rows of check, ok, detail."""
+
+    def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+        """Time the plan of a folder: writes `Calibration` and the stamps (ns) as rounds go, says with status
+        rows how far it is. Returns the share (0..1) of the CPU that others took."""
+
+    def run_once(
+        self,
+        deployment: Deployment,
+        folder: Path,
+        trials: Sequence[Trial],
+        *,
+        may_refuse: bool = False,
+        step_timeout_s: float = 60.0,
+    ) -> Sequence[Observed]:
+        """Run every trial on all ranks, in order, in one launch in a folder; what comes out can be read while the
+        folder is there. A trial that raises ends the launch, whose other ranks may be inside its collectives.
+        may_refuse: it does not, because what raises there is the library, which refuses alike on all ranks."""
+
+    def train(self, deployment: Deployment, launch: Launch, watch: Watch) -> float:
+        """Start a worker module on all ranks and wait for its end; in it, `rank.run_rank` gives the Rank.
+        Returns the share (0..1) of the CPU that others took. ValueError with CANNOT_TRAIN where it has none."""
+
+    def run_rank(self, folder: Path, library: str, work: Callable[[Rank], None]) -> None:
+        """In a rank's process: join the others, do the work, say so. For `rank.run_rank`, which calls it."""
+
+
+def backend_of(deployment: Deployment) -> Backend:
+    """The deployment's backend; ValueError naming those there are."""
+    return cast(Backend, loader.load("backends", deployment.backend))

@@ -1,0 +1,91 @@
+"""What a worker module has of its rank, whatever the library: the only thing that it needs to know of a backend.
+
+A worker module is started on every rank as `python -m <worker> <folder>` (`Launch.worker`) and begins with
+
+    run_rank(folder, work)
+
+which joins the others, calls work(rank), says that it is done, and leaves. An exception of `work` goes to
+rank-<r>.error and ends the launch.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from overlayccl_core import loader
+from overlayccl_core.backends.status import RankStatus
+from overlayccl_core.configuration.deployment import Deployment
+
+JOINING_FILE = "joining.json"
+Members = tuple[tuple[int, ...], ...]
+
+
+class Rank(Protocol):
+    """This rank and what its library does for a worker. All ranks of a launch are on one host."""
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0."""
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+
+    @property
+    def device(self) -> str:
+        """Where its tensors live, as torch calls it."""
+
+    @property
+    def status(self) -> RankStatus:
+        """Where it says what it does: a worker that says nothing for too long hangs."""
+
+    @property
+    def folder(self) -> Path:
+        """The launch's folder."""
+
+    @property
+    def library_version(self) -> str:
+        """The library as this rank has it, in words (`torch 2.9.0`)."""
+
+    def largest(self, *values: float) -> list[float]:
+        """The largest of each value over all ranks, on all ranks."""
+
+    def meet(self) -> None:
+        """Return on all ranks at the same instant."""
+
+    def force(self) -> None:
+        """Wait until everything that was issued on the device has happened."""
+
+    def make_usual_groups(self) -> None:
+        """Make the groups of ranks that every launch has, used or not: their number changes what a call costs."""
+
+    def load(self, path: Path, name: str, members: Members) -> ModuleType:
+        """Import an emitted module as `name` and connect it; on every rank in the same order.
+
+        members: global ranks of the groups that its Case runs in.
+        """
+
+    def calls_library(self, operation: str) -> bool:
+        """Whether an operation that torch's dispatcher names (`c10d.allreduce_`) is a call of the library.
+
+        A call that the dispatcher sees several times (at both ends) is counted once.
+        """
+
+
+class _Backend(Protocol):
+    def run_rank(self, folder: Path, library: str, work: Callable[[Any], None]) -> None: ...
+
+
+def write_joining(folder: Path, deployment: Deployment) -> None:
+    """Tell the ranks of a launch's folder whose they are: `run_rank` reads it."""
+    text = json.dumps({"backend": deployment.backend, "library": deployment.library})
+    (folder / JOINING_FILE).write_text(text)
+
+
+def run_rank(folder: Path, work: Callable[[Rank], None]) -> None:
+    """Do the work of one rank of a launch that a backend has started."""
+    told = json.loads((folder / JOINING_FILE).read_text())
+    backend: _Backend = loader.load("backends", told["backend"])
+    backend.run_rank(folder, told["library"], work)

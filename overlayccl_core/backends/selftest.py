@@ -1,0 +1,222 @@
+"""What is checked before anything is timed: right values, what the library can do, and that tiers are real."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from overlayccl_core.backends.backend import Backend
+from overlayccl_core.backends.launch import LaunchError, no_watch
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.partial import Evidence, at_work
+from overlayccl_core.backends.plan import LaunchPlan, planned_job
+from overlayccl_core.backends.primitives import INPUT, OUTPUT, Primitive, grouped, primitives
+from overlayccl_core.backends.timed_launches import LaunchStore
+from overlayccl_core.backends.trials import Observed, Trial
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.measuring import statistics
+from overlayccl_core.program.groups import across_nodes, groups_of, world
+from overlayccl_core.program.kinds import DType, Kind
+
+TRIED_ELEMENTS = 2**14
+TIER_ELEMENTS = 2**18
+TIER_SECONDS = 20.0
+STEP_TIMEOUT_S = 20.0
+
+RULE = "selftest"
+ONES_CHECK = "all_reduce of ones gives {ranks}"
+MEANING_CHECK = "equals its NumPy meaning"
+TIERS_CHECK = "nearer ranks are not slower"
+
+Rows = list[dict[str, Any]]
+Looked = TypeVar("Looked")
+
+
+class SelftestError(ValueError):
+    """Ranks that do not compute what they should: nothing may be measured on them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """What became of a primitive: pass, fail (wrong values) or unsupported, and what was seen."""
+
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selftest:
+    """The checks of one deployment. Launches work in folders below `folder` and leave nothing there."""
+
+    deployment: Deployment
+    backend: Backend
+    folder: Path
+    progress: Callable[[str], None]
+    fingerprint: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", self.backend.fingerprint(self.deployment))
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where ranks that fail leave what they said."""
+        return Evidence.beside(self.folder, RULE)
+
+    def run(self) -> tuple[Rows, Rows]:
+        """(rows of selftest, rows of capabilities). SelftestError if a primitive gives wrong values."""
+        self.evidence.clear()
+        tried = primitives(self.deployment, TRIED_ELEMENTS)
+        self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
+        checks, capabilities = [self._ones()], []
+        for primitive, found in zip(tried, self._try_all(tried), strict=True):
+            checks.append(self._check(MEANING_CHECK, found.outcome, found.detail, primitive))
+            capabilities.append(self._capability(primitive, found))
+        checks += self._tiers()
+        bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]
+        if bad:
+            raise SelftestError(
+                f"selftest: {bad[0]['check']}: {bad[0]['operation']} over {bad[0]['group_size']} ranks in "
+                f"{bad[0]['dtype']}: {bad[0]['detail']} ({len(bad)} checks fail): nothing is measured on a library "
+                "that computes wrong values; try another version of it"
+            )
+        return checks, capabilities
+
+    def _ones(self) -> dict[str, Any]:
+        ranks = self.deployment.ranks
+        one = grouped(self.deployment, Kind.ALL_REDUCE, world(ranks), DType.FLOAT32, TRIED_ELEMENTS)
+        inputs = {INPUT: np.ones((ranks, TRIED_ELEMENTS))}
+
+        def look(seen: Sequence[Observed]) -> _Tried:
+            if seen[0].error:
+                return _Tried(outcome="fail", detail=seen[0].error)
+            values = np.unique(seen[0].outputs[OUTPUT])
+            outcome = "pass" if values.tolist() == [float(ranks)] else "fail"
+            return _Tried(
+                outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
+            )
+
+        found = self._run([Trial(job=self._job(one), inputs=inputs)], look)
+        return self._check(ONES_CHECK.format(ranks=ranks), found.outcome, found.detail, one)
+
+    def _try_all(self, tried: Sequence[Primitive]) -> list[_Tried]:
+        """What became of each. One that kills or hangs its ranks is left out of the next launch."""
+        found: dict[int, _Tried] = {}
+        inputs = [primitive.random_inputs(seed) for seed, primitive in enumerate(tried)]
+        trials = [Trial(job=self._job(p), inputs=x) for p, x in zip(tried, inputs, strict=True)]
+        index_of = {trial.job.key: index for index, trial in enumerate(trials)}
+        while left := [i for i in range(len(tried)) if i not in found]:
+            try:
+                look = partial(_all_compared, [tried[i] for i in left], [inputs[i] for i in left])
+                seen = self._run([trials[i] for i in left], look)
+            except LaunchError as error:
+                if error.job is None:
+                    raise
+                self.progress(f"selftest: {error.job} ends the ranks: going on without it")
+                detail = f"{error.said}; see {error.evidence}"
+                found[index_of[error.job]] = _Tried(outcome="unsupported", detail=detail)
+            else:
+                found.update(zip(left, seen, strict=True))
+        return [found[i] for i in range(len(tried))]
+
+    def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
+        """What `look` makes of what trials gave, while it can be read."""
+        with at_work(self.folder / RULE, self.evidence) as work:
+            return look(
+                self.backend.run_once(
+                    self.deployment, work, trials, may_refuse=True, step_timeout_s=STEP_TIMEOUT_S
+                )
+            )
+
+    def _tiers(self) -> Rows:
+        """Declared tiers against timed groups: nearer ranks must not be slower than farther ones."""
+        near, far = self.deployment.tiers[0], self.deployment.tiers[-1]
+        ranks = self.deployment.ranks
+        if near.ranks == far.ranks:
+            return [self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")]
+        inside = groups_of([range(k, k + near.ranks) for k in range(0, ranks, near.ranks)], ranks)
+        sample = {near.name: inside, far.name: across_nodes(ranks, near.ranks)}
+        found = {
+            name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, TIER_ELEMENTS)
+            for name, groups in sample.items()
+        }
+        per_byte = self._time(found)
+        good = per_byte[near.name] <= per_byte[far.name] * 1.1
+        detail = ", ".join(
+            f"{name}: {us:.0f} us for {found[name].payload_bytes} bytes over {found[name].group_size} ranks"
+            for name, us in per_byte.items()
+        )
+        return [self._check(TIERS_CHECK, "pass" if good else "fail", detail)]
+
+    def _time(self, found: dict[str, Primitive]) -> dict[str, float]:
+        """name -> us of one call."""
+        jobs = [self._job(primitive, name) for name, primitive in found.items()]
+        settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
+        plan = LaunchPlan(
+            launch=0,
+            ranks=self.deployment.ranks,
+            started_ns=time.monotonic_ns(),
+            settings=settings,
+            jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
+        )
+        with at_work(self.folder / "tiers", self.evidence) as folder:
+            store = LaunchStore(folder, fingerprint=self.fingerprint, oversubscribed=False)
+            with at_work(store.work_folder(0), self.evidence) as work:
+                plan.write(work, jobs)
+                self.backend.time_launch(self.deployment, work, plan, no_watch)
+                store.harvest(work, foreign_cpu_share=0.0, complete=True)
+            [launch] = store.launches()
+        return {timed.key: statistics.estimate(timed.samples_us).value for timed in launch}
+
+    def _check(
+        self, check: str, outcome: str, detail: str, primitive: Primitive | None = None
+    ) -> dict[str, Any]:
+        return {
+            "check": check,
+            "operation": primitive.operation if primitive else None,
+            "group_size": primitive.group_size if primitive else None,
+            "dtype": primitive.collective.dtype.value if primitive else None,
+            "outcome": outcome,
+            "detail": detail,
+            "fingerprint": self.fingerprint,
+        }
+
+    def _capability(self, primitive: Primitive, found: _Tried) -> dict[str, Any]:
+        return {
+            "operation": primitive.operation,
+            "group_size": primitive.group_size,
+            "dtype": primitive.collective.dtype.value,
+            "payload_bytes": primitive.payload_bytes,
+            "supported": found.outcome == "pass",
+            "evidence": found.detail,
+            "fingerprint": self.fingerprint,
+        }
+
+    def _job(self, primitive: Primitive, key: str = "") -> Job:
+        program = primitive.program
+        return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
+
+
+def _all_compared(
+    tried: Sequence[Primitive], inputs: Sequence[dict[Any, Any]], seen: Sequence[Observed]
+) -> list[_Tried]:
+    return [_compared(p, x, o) for p, x, o in zip(tried, inputs, seen, strict=True)]
+
+
+def _compared(primitive: Primitive, inputs: dict[Any, Any], seen: Observed) -> _Tried:
+    if seen.error:
+        return _Tried(outcome="unsupported", detail=seen.error)
+    want = primitive.meaning(inputs)
+    got = seen.outputs[OUTPUT]
+    if np.array_equal(got, want):
+        return _Tried(
+            outcome="pass", detail=f"equal to NumPy on random integers, {primitive.payload_bytes} bytes"
+        )
+    rank, index = np.argwhere(got != want)[0]
+    detail = (
+        f"wrong values: rank {rank}, element {index}: expected {want[rank, index]}, got {got[rank, index]}"
+    )
+    return _Tried(outcome="fail", detail=detail)

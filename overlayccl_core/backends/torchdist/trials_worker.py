@@ -1,0 +1,59 @@
+"""The torchrun target of `run_once`: runs every module once on this rank's rows of the inputs."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from overlayccl_core.backends.rank import Rank, run_rank
+from overlayccl_core.backends.status import Phase
+from overlayccl_core.backends.torchdist.bench_driver import Emitted, collect
+from overlayccl_core.backends.trials import PlannedTrial, port_key, read_trials, write_error, write_seen
+
+
+def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
+    job = trial.job
+    with np.load(rank.folder / trial.inputs) as arrays:
+        inputs = {
+            p.port: torch.from_numpy(arrays[port_key(p.port)][rank.index]).to(
+                rank.device, getattr(torch, p.dtype)
+            )
+            for p in job.inputs
+        }
+    kept = {port: x.clone() for port, x in inputs.items()}
+    module = Emitted.load(
+        rank.folder / job.module, f"emitted_{index}", job.function, job.members, rank.device
+    )
+    outputs = collect(module, inputs)
+    rank.force()
+    for port, x in inputs.items():
+        if not torch.equal(x.nan_to_num(), kept[port].nan_to_num()):
+            raise RuntimeError(f"input {port} was overwritten")
+    write_seen(rank.folder, index, rank.index, {port: _values(x) for port, x in outputs.items()})
+
+
+def _values(x: torch.Tensor) -> np.ndarray:
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.double()
+    return wide.cpu().numpy()  # type: ignore[no-any-return]
+
+
+def main(folder: Path) -> None:
+    """Run the trials of a folder."""
+    trials, may_refuse = read_trials(folder)
+    refusals = (RuntimeError, ValueError, TypeError) if may_refuse else ()
+
+    def work(rank: Rank) -> None:
+        rank.status.enter(Phase.CHECKING)
+        for index, trial in enumerate(trials):
+            rank.status.work_on(index)
+            try:
+                _run(rank, index, trial)
+            except refusals as error:
+                write_error(folder, index, rank.index, error)
+
+    run_rank(folder, work)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

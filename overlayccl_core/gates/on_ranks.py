@@ -1,0 +1,84 @@
+"""Values on real ranks: does an emitted module give what its Program means?
+
+The proof is about the Program; this looks at what the backend's module and the library make of it, with the
+tolerances of the numerics gate.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.gates.draws import compared_ranks, with_invalid
+from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
+from overlayccl_core.program.kinds import Placement
+from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.numerics import NumericsClass, tolerance
+from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.program import Program
+
+Values = Mapping[Port, NDArray[Any]]
+
+
+def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
+    """port -> [ranks of the deployment, elements] in the port's dtype: unit normals, alike where declared so.
+
+    Each of the Case's groups has values of its own. NaN where an input is not valid.
+    """
+    random = np.random.default_rng(seed)
+    members = problem.case.members()
+    found = {}
+    for port, spec in problem.inputs.items():
+        rows = 1 if spec.placement is Placement.REPLICATE else problem.ranks
+        whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
+        for group in members:
+            drawn = random.standard_normal((rows, spec.size), np.float32)
+            drawn = with_invalid(np.broadcast_to(drawn, (problem.ranks, spec.size)), problem, port, np.nan)
+            whole[list(group)] = drawn.astype(whole.dtype)
+        found[port] = whole
+    return found
+
+
+def wrong_values(program: Program, numerics: NumericsClass, inputs: Values, outputs: Values) -> str:
+    """What is wrong with the outputs of a module, in a clause; empty: nothing.
+
+    inputs, outputs: port -> [ranks of the deployment, elements]. The Program is evaluated in its own dtypes.
+    TooLarge where that does not fit.
+    """
+    problem, allowed = program.problem, tolerance(numerics, program)
+    for number, group in enumerate(problem.case.members()):
+        rows = list(group)
+        here = {port: x[rows] for port, x in inputs.items()}
+        want, _ = evaluate(program.outputs, _typed(problem, here), Real(), problem.ranks)
+        for port, held in want.items():
+            found = _wrong_port(problem, port, held, outputs[port][rows], allowed)
+            if found:
+                of = f" of group {number}" if problem.case.groups > 1 else ""
+                return f"{found}{of}"
+    return ""
+
+
+def _typed(problem: Problem, inputs: Values) -> dict[Port, NDArray[Any]]:
+    """One row where all ranks hold the same, as `evaluate` wants it."""
+    found = {}
+    for port, x in inputs.items():
+        spec = problem.inputs[port]
+        rows = x[:1] if spec.placement is Placement.REPLICATE else x
+        found[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
+    return found
+
+
+def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:
+    for rank in compared_ranks(problem, port, np.arange(problem.ranks)):
+        right, mine = want.on(rank).astype(np.float64), got[rank].astype(np.float64)
+        with np.errstate(all="ignore"):  # what is not finite is found as an error that is none
+            error = float(np.linalg.norm(mine - right) / (np.linalg.norm(right) or 1.0))
+        if not error <= allowed:
+            index = int(np.argmax(~(np.abs(mine - right) <= allowed * np.abs(right))))
+            return (
+                f"wrong values: output {port_text(port)} on rank {rank} is off by {error:.2g} of its size "
+                f"(allowed: {allowed:.2g}), as element {index}: expected {right[index]:.6g}, got {mine[index]:.6g}"
+            )
+    return ""

@@ -1,0 +1,125 @@
+"""A backend for tests that works Programs out on paper: one process, NumPy for its library, a made-up clock."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from overlayccl_core.backends.paper import clock
+
+from overlayccl_core.backends import fingerprint as fingerprints
+from overlayccl_core.backends.launch import Launch, Watch
+from overlayccl_core.backends.plan import Calibration, LaunchPlan
+from overlayccl_core.backends.rank import Rank
+from overlayccl_core.backends.status import Phase, Status
+from overlayccl_core.backends.trials import Observed, Trial, Values
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.kinds import Placement
+from overlayccl_core.program.meaning import evaluate
+from overlayccl_core.program.program import Program
+
+REQUIRES = ("numpy",)
+CANNOT_TRAIN = "a made-up clock knows no training step"
+Rows = list[dict[str, Any]]
+
+
+def emit(program: Program) -> str:
+    """The Program itself: there is nothing to translate."""
+    return dumps(program)
+
+
+def deployed(problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
+    """A module that holds the chosen Programs: PROGRAMS[case][direction]."""
+    chosen = {
+        entry.case_id: {direction: dumps(program) for direction, program in entry.programs("chosen").items()}
+        for entry in entries
+    }
+    proven = {"library": stamp.library, **stamp.versions}
+    return f'"""The chosen Programs of {problem}, on paper."""\n\nPROVEN_WITH = {proven!r}\nPROGRAMS = {chosen!r}\n'
+
+
+def versions(_deployment: Deployment) -> dict[str, str]:
+    """NumPy's."""
+    return {"numpy": np.__version__}
+
+
+def versions_in(fingerprint: str) -> dict[str, str]:
+    """NumPy's, as a measurement tells it."""
+    found = fingerprints.part(fingerprint, "numpy")
+    if found is None:
+        raise ValueError(f"no version of numpy in the fingerprint {fingerprint!r}: measure again")
+    return {"numpy": found}
+
+
+def fingerprint(deployment: Deployment) -> str:
+    """No host: paper is patient everywhere."""
+    return fingerprints.line({**versions(deployment), "ranks": str(deployment.ranks)})
+
+
+def refuses(_deployment: Deployment) -> str:
+    """One process stands for any number of ranks and nodes."""
+    return ""
+
+
+def doctor(deployment: Deployment) -> Rows:
+    """NumPy is all it needs."""
+    return [{"check": "numpy", "ok": True, "detail": f"{np.__version__} for {deployment.ranks} ranks"}]
+
+
+def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+    """Write what the clock makes of every Program; nothing is waited for, and nobody disturbs it."""
+    settings = plan.settings
+    rounds, cold = settings.maximum_rounds, settings.cold_rounds
+    Calibration(repeats=(1,) * len(plan.jobs), rounds=rounds).write(folder)
+    stamps = plan.open_stamps(folder)
+    for index, job in enumerate(plan.jobs):
+        visits = cold + min(rounds, job.rounds or rounds)
+        program = loads((folder / job.module).read_text())
+        stamps[:visits, index] = clock.stamps(program, visits, deployment.ranks, seed=plan.launch)
+    rows = Status(np.zeros((deployment.ranks, 6), np.int64))
+    rows.array[:, Status.PHASE] = Phase.DONE
+    watch(rows.snapshot())
+    return 0.0
+
+
+def run_once(
+    deployment: Deployment,
+    folder: Path,
+    trials: Sequence[Trial],
+    *,
+    may_refuse: bool = False,
+    step_timeout_s: float = 60.0,
+) -> Sequence[Observed]:
+    """What the Programs mean."""
+    return [Observed(outputs=_meaning(loads(trial.job.source), trial.inputs)) for trial in trials]
+
+
+def _meaning(program: Program, inputs: Values) -> Values:
+    """port -> [ranks of the deployment, elements], every group of ranks for itself."""
+    problem = program.problem
+    found: dict[Any, Any] = {}
+    for group in problem.case.members():
+        rows = list(group)
+        here = {}
+        for port, spec in problem.inputs.items():
+            x = inputs[port][rows].astype(NUMPY_DTYPES[spec.dtype])
+            here[port] = x[:1] if spec.placement is Placement.REPLICATE else x
+        held, _ = evaluate(program.outputs, here, Real(), problem.ranks)
+        for port, value in held.items():
+            whole = found.setdefault(port, np.zeros((len(inputs[next(iter(inputs))]), value.data.shape[1])))
+            whole[rows] = value.on_all()
+    return found
+
+
+def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    """It has no training launch."""
+    raise ValueError(f"deployment {deployment.name}: {CANNOT_TRAIN}")
+
+
+def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
+    """It has no ranks of their own."""
+    raise ValueError(json.dumps({"folder": str(folder), "library": library, "why": CANNOT_TRAIN}))

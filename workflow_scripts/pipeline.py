@@ -56,7 +56,7 @@ class Pipeline:
 
     def model_json(self, model: str) -> str:
         """A training model's fields: a comment in its file changes nothing."""
-        return json.dumps(asdict(load_model(model)), sort_keys=True)
+        return load_model(model).to_json()
 
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
@@ -116,7 +116,9 @@ class Pipeline:
 
     def _plugins_of_model(self, model: str) -> tuple[str, ...]:
         problems = self.problems_of_model(model)
-        found = [_file("backends", self.deployment.backend), _file("workloads", load_model(model).workload)]
+        workload = load_model(model).workload
+        found = [_file("backends", self.deployment.backend)]
+        found += [_file(folder, workload) for folder in ("workloads", "training/models")]
         found += [_file(folder, name) for name in problems for folder in ("problems", "strategies")]
         return tuple(sorted(found))
 

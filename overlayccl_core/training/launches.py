@@ -25,11 +25,11 @@ from overlayccl_core.training.plan import (
     MODULES,
     Arm,
     ArmSite,
-    Found,
     Inspection,
+    RankRecord,
     StepSettings,
     TrainingPlan,
-    read_found,
+    read_records,
 )
 
 WORKER = "overlayccl_core.training.worker"
@@ -55,7 +55,7 @@ class Training:
     def key(self, code: str) -> str:
         """Digest of everything that decides what the figures mean."""
         parts = (
-            asdict(self.model),
+            self.model.to_json(),
             [asdict(arm) for arm in self.arms],
             sorted(self.sources.items()),
             (self.ranks, self.library, self.fingerprint, code),
@@ -139,13 +139,13 @@ def _launch(training: Training, folder: Path, number: int, progress: Progress) -
             )
         )
         share = outcome.foreign_cpu_share
-        return rows_of(plan, read_found(work, plan.ranks), share, training.fingerprint)
+        return rows_of(plan, read_records(work, plan.ranks), share, training.fingerprint)
     finally:
         shutil.rmtree(work)
 
 
 def rows_of(
-    plan: TrainingPlan, found: Sequence[Sequence[Found]], foreign_cpu_share: float, fingerprint: str
+    plan: TrainingPlan, found: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
 ) -> list[Row]:
     """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end.
 
@@ -199,6 +199,7 @@ def arm_site(site: str, program: Program, members: tuple[tuple[int, ...], ...]) 
     """The emitted module of a Program at a site, as the ranks find it."""
     return ArmSite(
         site=site,
+        direction=program.problem.direction,
         module=module_name(program.digest),
         members=members,
         shapes=tuple((port, spec.shape) for port, spec in program.problem.outputs.items()),

@@ -68,16 +68,22 @@ class Pipeline:
         return tuple(name for name in self.settings.models if problem in self.problems_of_model(name))
 
     def trained_json(self, problem: str) -> str:
-        """Case -> models (`nano m8`) that train it, of a Problem."""
-        found: dict[str, list[str]] = {}
+        """Case -> direction -> models (`nano m8`) that train it, of a Problem."""
+        found: dict[str, dict[str, list[str]]] = {}
         for name in self.models_of(problem):
             model = load_model(name)
             for microbatches in model.microbatches:
-                for case in cases_of_model(model, self.deployment, microbatches).values():
-                    if case.problem == problem:
-                        found.setdefault(case.id, []).append(label(name, microbatches))
+                cases = cases_of_model(model, self.deployment, microbatches, problem)
+                for site in sites_of(model, microbatches):
+                    if site.problem == problem:
+                        labels = found.setdefault(cases[site.name].id, {}).setdefault(site.direction, [])
+                        labels.append(label(name, microbatches))
         return json.dumps(
-            {case: list(dict.fromkeys(labels)) for case, labels in found.items()}, sort_keys=True
+            {
+                case: {direction: list(dict.fromkeys(labels)) for direction, labels in directions.items()}
+                for case, directions in found.items()
+            },
+            sort_keys=True,
         )
 
     def search_json(self, name: str) -> str:

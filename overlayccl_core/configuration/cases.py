@@ -7,9 +7,10 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.problem import Direction
 
 _OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
 
@@ -55,9 +56,15 @@ def cases_of_model(
             continue
         try:
             found[site.name] = case_of(site.problem, site.entry, deployment)
+            _check_direction(site, found[site.name])
         except ValueError as error:
             raise ValueError(f"model {model.name}, site {site.name}: {error}") from None
     return found
+
+
+def _check_direction(site: Site, case: Case) -> None:
+    if site.direction is Direction.BACKWARD and not catalog.plug_in(site.problem).has_backward(case):
+        raise ValueError(f"{case.id} has no backward: it exchanges nothing, so leave the site out")
 
 
 def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[Case]:

@@ -50,12 +50,16 @@ class Model(Sizes):
     microbatches: tuple[PositiveInt, ...] = Field(
         min_length=1, description="numbers of microbatches of a step, each measured"
     )
-    loss_microbatches: PositiveInt = Field(description="losses over many steps are compared at this one of them")
+    loss_microbatches: PositiveInt = Field(
+        description="losses over many steps are compared at this one of them"
+    )
 
     @model_validator(mode="after")
     def _microbatches_fit(self) -> Self:
         if len(set(self.microbatches)) != len(self.microbatches):
-            raise ValueError(f"microbatches must differ (got {list(self.microbatches)}): leave one of two out")
+            raise ValueError(
+                f"microbatches must differ (got {list(self.microbatches)}): leave one of two out"
+            )
         if self.loss_microbatches not in self.microbatches:
             raise ValueError(
                 f"loss_microbatches must be one of microbatches (got {self.loss_microbatches} and "
@@ -81,7 +85,7 @@ class Model(Sizes):
 
     @property
     def framework_buckets_mib(self) -> tuple[float, ...]:
-        """Bucket sizes of torch's DistributedDataParallel that are arms beside ours; none, unless a model says so."""
+        """Bucket sizes of torch's DistributedDataParallel that are arms; none, unless a model says so."""
         return ()
 
     def changed(self, **fields: Any) -> Self:
@@ -128,9 +132,11 @@ def label(model: str, microbatches: int) -> str:
 
 
 def sites_of(model: Model, microbatches: int) -> tuple[Site, ...]:
-    """The sites of a step, in the order in which the step driver prefers them. ValueError where two share a name."""
+    """The sites of a step in the driver's order of preference. ValueError where two share a name."""
     sites = model.sites(microbatches)
     names = [site.name for site in sites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"model {model.name}: two sites are called {twice[0]!r}: give each a name of its own")
+        raise ValueError(
+            f"model {model.name}: two sites are called {twice[0]!r}: give each a name of its own"
+        )
     return sites

@@ -140,7 +140,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRecord:
-    """What one rank measured of one arm for one purpose: start and end (ns) of every step, the cold ones first; its losses."""
+    """What one rank measured of one arm for one purpose: start and end (ns) of every step, the cold ones first."""
 
     arm: int
     purpose: Purpose

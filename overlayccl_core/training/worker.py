@@ -1,4 +1,4 @@
-"""The torchrun target of a training launch: runs every arm of a plan, step by step in turn, and records what it saw.
+"""The torchrun target of a training launch: runs every arm of a plan, step by step in turn, and records it.
 
 All arms of a launch take turns within a round, in an order of its own, on the same data from the same parameters:
 step k of one arm is to be compared with step k of another, and with nothing else.
@@ -123,9 +123,7 @@ class _Trainer:
         counts = inspect(lambda: state.gradients(data))
         errors = []
         for name, parameter in state.pieces.parameters.items():
-            want = self.pieces.shard(
-                self.plan.model, name, expected[name], self.rank.index, self.rank.ranks
-            )
+            want = self.pieces.shard(self.plan.model, name, expected[name], self.rank.index, self.rank.ranks)
             got = torch.zeros_like(want) if parameter.grad is None else parameter.grad
             errors.append(relative_error(got, want))
         [worst] = self.rank.largest(max(errors))

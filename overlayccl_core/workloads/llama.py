@@ -86,7 +86,7 @@ class Model(Sizes, models.Model):
                 )
 
     def sites(self, microbatches: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block and microbatch in each direction. Data parallel: one mean a parameter."""
+        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter."""
         if self.parallelism is Parallelism.TENSOR:
             sums = {
                 "microbatches": microbatches,
@@ -94,7 +94,8 @@ class Model(Sizes, models.Model):
                 "shape": [self.batch, self.sequence, self.width],
             }
             return tuple(
-                Site(name=place, problem="tp_mlp", entry={**sums, "site": place}) for place in ("entry", "exit")
+                Site(name=place, problem="tp_mlp", entry={**sums, "site": place})
+                for place in ("entry", "exit")
             )
         entry = {"sizes": [prod(shape) for _, shape in self.parameter_sizes()], "overlap": True}
         return (Site(name="gradients", problem="grad_ar", entry=entry),)

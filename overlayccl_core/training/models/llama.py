@@ -1,8 +1,9 @@
 """A Llama-like transformer (Touvron et al. 2023) as pieces that run between collectives, and as a whole.
 
-A block has two sublayers, attention and MLP; each adds to the residual stream what it makes of the stream's
-RMSNorm. It trains on bytes of text. `Pieces` holds one rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and
-its hidden channels, so that what a sublayer gives is a partial sum; norms, embedding and head are replicated.
+It trains on bytes of text. A block has two sublayers, attention and MLP; each adds to the residual stream what it
+makes of the stream's RMSNorm. `Pieces` holds one rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al.
+2019) its heads and its hidden channels, so that what a sublayer gives is a partial sum; norms, embedding and head
+are replicated.
 """
 
 from collections.abc import Mapping, Sequence

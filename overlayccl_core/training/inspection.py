@@ -11,10 +11,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from overlayccl_core.program.kinds import COLLECTIVES
+from overlayccl_core.training.kernels import UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
-MATMULS = ("aten.mm", "aten.bmm", "aten.addmm", "aten._scaled_dot_product_flash_attention_for_cpu",
-           "aten._scaled_dot_product_flash_attention_for_cpu_backward")  # fmt: skip
 LIBRARY = "c10d."  # every call of torch.distributed passes the dispatcher under this name
 NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
 
@@ -30,10 +29,12 @@ class Counts:
 
 
 def inspect(step: Callable[[], Any]) -> Counts:
-    """Run a step once and count."""
+    """Run a step once and count. UnknownKernel if it ran what nobody knows to multiply matrices or not to."""
     operations, activations = _Operations(), _Activations()
     with operations, activations:
         step()
+    if operations.unknown:
+        raise UnknownKernel(operations.unknown)
     shapes = Counter(operations.matmuls)
     return Counts(
         matmuls=shapes.total(),
@@ -50,13 +51,16 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.matmuls: list[tuple[str, str]] = []
         self.calls = 0
+        self.unknown: set[str] = set()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(function.overloadpacket)
-        if name in MATMULS:
+        if name.startswith(LIBRARY):
+            self.calls += name not in NO_CALLS
+        elif (product := multiplies(function)) is None:
+            self.unknown.add(name)
+        elif product:
             self.matmuls.append((name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)])))
-        elif name.startswith(LIBRARY) and name not in NO_CALLS:
-            self.calls += 1
         return function(*args, **(kwargs or {}))
 
 

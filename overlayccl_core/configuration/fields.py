@@ -8,37 +8,49 @@ float, and a list becomes a tuple.
 import difflib
 import json
 from collections.abc import Iterable, Mapping
+from copy import copy
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
-T = TypeVar("T", bound="Fields")
+Count = Annotated[int, Field(ge=1)]
+T = TypeVar("T")
+F = TypeVar("F", bound="Fields")
 _SHOWN = 60  # characters of a wrong value
 
 
 class Fields(BaseModel):
-    """Base of all classes of fields. Values are frozen; a field that is not declared is refused."""
+    """Base of all classes of fields. Values are frozen; a field that is not declared is refused.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    A `validation_alias` is the field's name in a file, where that is not its name in Python.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
-        """The object that plain data (of YAML or JSON) describes. ValueError: field, rule, value and mend.
+        """The object that plain data of a file describes. ValueError: field, rule, value and mend.
 
-        given: fields that do not stand in the data, and may not.
+        given: fields that do not stand in the file, and may not.
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"must be a mapping of fields (got {_shown(data)})")
-        allowed = [name for name in cls.model_fields if name not in given]
+        allowed = [name for name in declared(cls) if name not in given]
         for name in data:
             if name not in allowed:
                 raise ValueError(f"{name}: there is no such field: {hint(name, allowed)}")
-        try:  # as JSON: there a list may be a tuple and a word an enum's, and all else stays strict
-            return cls.model_validate_json(json.dumps({**data, **given}, default=str))
-        except ValidationError as error:
-            raise ValueError(_said(cls, error)) from None
+        return cls.from_json(json.dumps({**data, **given}, default=str))
 
     def to_json(self) -> str:
         """One line with sorted keys: equal objects give equal text."""
@@ -46,11 +58,71 @@ class Fields(BaseModel):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The object that `to_json` wrote."""
-        return cls.from_data(json.loads(text))
+        """The object that `to_json` wrote. ValueError: field, rule, value and mend."""
+        try:  # JSON is what is strict and still has lists for tuples and words for enums
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise ValueError(_said(cls, error)) from None
+
+    def changed(self, **fields: Any) -> Self:
+        """These fields with some others in their place, checked like all."""
+        return type(self)(**{**dict(self), **fields})
 
 
-def read(what: str, path: Path, cls: type[T], **given: Any) -> T:
+def declared(cls: type[Fields]) -> dict[str, FieldInfo]:
+    """The fields of a class under their names in a file."""
+    return {str(info.validation_alias or name): info for name, info in cls.model_fields.items()}
+
+
+def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: bool = False) -> type[Fields]:
+    """A class with the same fields (or some of them), each of which may be left out.
+
+    deep: theirs too, where they are classes of fields. What only several fields together break is not checked.
+    """
+    fields: dict[str, Any] = {}
+    for field in only or cls.model_fields:
+        left_out = copy(cls.model_fields[field])
+        left_out.default, left_out.default_factory = None, None
+        kind: Any = left_out.annotation
+        if deep and _is_fields(kind):
+            kind = partial(f"{name}{kind.__name__}", kind)
+        fields[field] = (kind, left_out)
+    return create_model(name, __base__=Fields, **fields)
+
+
+def schema(cls: type[Fields], *, given: Iterable[str] = ("name",)) -> dict[str, Any]:
+    """The JSON schema of a file of such fields, for editors. given: fields that do not stand in the file."""
+    whole: dict[str, Any] = _plain(cls.model_json_schema())
+    whole["properties"] = {k: v for k, v in whole["properties"].items() if k not in given}
+    whole["required"] = [name for name in whole["required"] if name not in given]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _plain(found: Any) -> Any:
+    """Without titles, which repeat names, and without the null of what may be left out."""
+    if isinstance(found, list):
+        return [_plain(item) for item in found]
+    if not isinstance(found, dict):
+        return found
+    noise = {
+        k for k, v in found.items() if (k == "title" and isinstance(v, str)) or (k == "default" and v is None)
+    }
+    return {k: _plain(v) for k, v in found.items() if k not in noise}
+
+
+def described(cls: type[Fields]) -> str:
+    """The fields of a class with what they mean, in one line."""
+    return "; ".join(f"{name}: {info.description}" for name, info in declared(cls).items())
+
+
+def unique(items: tuple[T, ...]) -> tuple[T, ...]:
+    """A validator: no item stands twice."""
+    if len(set(items)) < len(items):
+        raise ValueError(f"items must differ (got {_shown(list(items))})")
+    return items
+
+
+def read(what: str, path: Path, cls: type[F], **given: Any) -> F:
     """The object that a YAML file describes. ValueError: file, field, rule, value and mend.
 
     what: the word for such a file (`search`). given: fields that do not stand in the file (its name).
@@ -86,11 +158,13 @@ def _said(cls: type[Fields], error: ValidationError) -> str:
     where = ".".join(map(str, loc))
     if first["type"] == "extra_forbidden":
         return f"{where}: there is no such field: {hint(last, _names(_at(cls, above)))}"
-    if first["type"] == "value_error":
-        text = str(first["ctx"]["error"])
-        return f"{where}: {text}" if where else text
     meant = _description(cls, loc)
     mend = f": {meant}" if meant else ""
+    if first["type"] == "value_error":
+        text = str(first["ctx"]["error"])
+        if _is_fields(_bare(_at(cls, first["loc"]))):  # of several fields: it says its own mend
+            return f"{where}: {text}" if where else text
+        return f"{where}: {text}{mend}"
     if first["type"] == "missing":
         return f"{where}: must be there{mend}"
     subject, rule = first["msg"].split(" should ", 1) if " should " in first["msg"] else ("", first["msg"])
@@ -104,18 +178,19 @@ def _shown(value: object) -> str:
 
 def _names(annotation: Any) -> tuple[str, ...]:
     found = _bare(annotation)
-    return tuple(found.model_fields) if _is_fields(found) else ()
+    return tuple(declared(found)) if _is_fields(found) else ()
 
 
 def _description(cls: type[Fields], loc: Iterable[int | str]) -> str | None:
     """What the innermost declared field on the way means."""
-    found, annotation = None, cls
+    description: str | None = None
+    annotation: Any = cls
     for part in loc:
-        bare = _bare(annotation)
-        if _is_fields(bare) and part in bare.model_fields:
-            found = bare.model_fields[str(part)].description or found
+        fields = declared(bare) if _is_fields(bare := _bare(annotation)) else {}
+        if part in fields:
+            description = fields[str(part)].description or description
         annotation = _step(annotation, part)
-    return found
+    return description
 
 
 def _at(annotation: Any, loc: Iterable[int | str]) -> Any:
@@ -128,7 +203,8 @@ def _step(annotation: Any, part: int | str) -> Any:
     """The type of a field, of a mapping's values or of a list's items."""
     found = _bare(annotation)
     if _is_fields(found):
-        return found.model_fields[str(part)].annotation if part in found.model_fields else None
+        info = declared(found).get(str(part))
+        return info.annotation if info else None
     arguments = get_args(found)
     if not arguments:
         return None
@@ -136,8 +212,11 @@ def _step(annotation: Any, part: int | str) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """A type without what Annotated adds."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    """A type without what Annotated adds, and without None beside it."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    others = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return _bare(others[0]) if get_origin(annotation) is UnionType and len(others) == 1 else annotation
 
 
 def _is_fields(found: Any) -> bool:

@@ -4,16 +4,17 @@
 parameter sizes follow from, and `Model`, with all fields (workloads/README.md).
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Annotated, Any, Protocol, Self, cast
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.fields import Fields, read
+from overlayccl_core.configuration.fields import Count, Fields, read, unique
 from overlayccl_core.program.problem import Direction
 
 FOLDER = Path("config/models")
@@ -47,19 +48,13 @@ class Model(Sizes):
 
     name: str
     workload: str = Field(description="a file in overlayccl_core/workloads")
-    microbatches: tuple[PositiveInt, ...] = Field(
+    microbatches: Annotated[tuple[Count, ...], AfterValidator(unique)] = Field(
         min_length=1, description="numbers of microbatches of a step, each measured"
     )
-    loss_microbatches: PositiveInt = Field(
-        description="losses over many steps are compared at this one of them"
-    )
+    loss_microbatches: Count = Field(description="losses over many steps are compared at this one of them")
 
     @model_validator(mode="after")
-    def _microbatches_fit(self) -> Self:
-        if len(set(self.microbatches)) != len(self.microbatches):
-            raise ValueError(
-                f"microbatches must differ (got {list(self.microbatches)}): leave one of two out"
-            )
+    def _losses_are_compared(self) -> Self:
         if self.loss_microbatches not in self.microbatches:
             raise ValueError(
                 f"loss_microbatches must be one of microbatches (got {self.loss_microbatches} and "
@@ -88,10 +83,6 @@ class Model(Sizes):
         """Bucket sizes of torch's DistributedDataParallel that are arms; none, unless a model says so."""
         return ()
 
-    def changed(self, **fields: Any) -> Self:
-        """The same with other fields, checked again."""
-        return type(self).from_data({**self.model_dump(mode="json"), **fields})
-
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
         """The model of the workload that the data names. ValueError: field, rule, value and mend."""
@@ -107,6 +98,11 @@ class Model(Sizes):
         except ValueError as error:
             raise ValueError(f"workload: {error}") from None
         return cast(Self, found.from_data(data, **given))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The model that `to_json` wrote, of its own class."""
+        return super().from_json(text) if cls is not Model else cls.from_data(json.loads(text))
 
 
 class Workload(Protocol):

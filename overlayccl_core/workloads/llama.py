@@ -4,9 +4,10 @@ from enum import StrEnum
 from math import prod
 from typing import Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
 
 
@@ -25,10 +26,10 @@ class Sizes(models.Sizes):
     multiplies the same input is one matrix, as in Megatron-LM: query, key and value; gate and up.
     """
 
-    width: PositiveInt = Field(description="channels of the residual stream")
-    hidden: PositiveInt = Field(description="channels of an MLP")
-    layers: PositiveInt = Field(description="blocks, each attention and MLP")
-    vocabulary: PositiveInt = Field(description="number of tokens")
+    width: Count = Field(description="channels of the residual stream")
+    hidden: Count = Field(description="channels of an MLP")
+    layers: Count = Field(description="blocks, each attention and MLP")
+    vocabulary: Count = Field(description="number of tokens")
 
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
         """(name, shape) of every parameter, in the order of the forward pass."""
@@ -56,9 +57,9 @@ class Model(Sizes, models.Model):
     """A training step on text."""
 
     parallelism: Parallelism = Field(description="tensor (each block over all ranks) or data (whole models)")
-    heads: PositiveInt = Field(description="attention heads")
-    sequence: PositiveInt = Field(description="tokens of a text")
-    batch: PositiveInt = Field(description="texts of a microbatch")
+    heads: Count = Field(description="attention heads")
+    sequence: Count = Field(description="tokens of a text")
+    batch: Count = Field(description="texts of a microbatch")
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
         default=(), description="bucket sizes of torch's DistributedDataParallel, MiB, each an arm"
     )
@@ -106,7 +107,7 @@ class Model(Sizes, models.Model):
 
     def merged(self, microbatches: int) -> Self:
         """So many times the texts."""
-        return self.changed(batch=self.batch * microbatches, microbatches=[1], loss_microbatches=1)
+        return self.changed(batch=self.batch * microbatches, microbatches=(1,), loss_microbatches=1)
 
     @property
     def framework_buckets_mib(self) -> tuple[float, ...]:

@@ -64,11 +64,9 @@ def programs(problem: Problem) -> dict[str, Program]:
         return dict.fromkeys(("developer", "hand_bundled", "finalist_1"), developer)
     quick = Recipe(base="native")
     if problem.direction is Direction.FORWARD:
-        return {
-            "developer": developer,
-            "hand_bundled": replay(quick, problem),
-            "finalist_1": replay(quick, problem),
-        }
+        return {"developer": developer} | dict.fromkeys(
+            ("hand_bundled", "finalist_1"), replay(quick, problem)
+        )
     return {
         "developer": developer,
         "hand_bundled": trace_source(STAYS, "stays", problem),
@@ -78,16 +76,15 @@ def programs(problem: Problem) -> dict[str, Program]:
 
 def finalists(case: Case, folder: Path) -> pl.DataFrame:
     """The table of one Case, every direction that has something to choose."""
+    nothing = dict.fromkeys(column.name for column in FINALISTS.columns if column.nullable)
+    judged = {"outcome": "pass", "reason": "ok", "message": "", "recipe": "{}", "numerics": "exact"}
+    fixed = {name: judged[name] for name in judged if name in {column.name for column in FINALISTS.columns}}
+    fixed["fingerprint"] = backend_of(DEPLOYMENT).fingerprint(DEPLOYMENT)
     rows = [
-        dict.fromkeys(column.name for column in FINALISTS.columns)
+        nothing
+        | fixed
         | {"case": case.id, "direction": problem.direction.value, "arm": arm, "candidate": f"c_{arm}"}
-        | {"recipe": "{}", "numerics": "exact", "program": program.digest, "program_json": dumps(program)}
-        | {
-            "outcome": "pass",
-            "reason": "ok",
-            "message": "",
-            "fingerprint": backend_of(DEPLOYMENT).fingerprint(DEPLOYMENT),
-        }
+        | {"program": program.digest, "program_json": dumps(program)}
         for problem in catalog.directions(case)
         for arm, program in programs(problem).items()
     ]

@@ -50,7 +50,7 @@ def test_its_fields_are_its_own_and_travel_as_json() -> None:
     assert type(model).__module__ == "overlayccl_core.workloads.experts"
     with pytest.raises(ValueError, match="chunks: there is no such field: did you mean 'chunk'"):
         experts(chunks=3)
-    with pytest.raises(ValueError, match=r"chunk: must be greater than 0 .*tokens that a rank has"):
+    with pytest.raises(ValueError, match=r"chunk: must be greater than or equal to 1 .*tokens that a rank has"):
         experts(chunk=0)
 
 

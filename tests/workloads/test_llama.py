@@ -20,7 +20,7 @@ def test_names_differ() -> None:
 
 
 def test_sizes_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="hidden: must be greater than 0"):
+    with pytest.raises(ValueError, match="hidden: must be greater than or equal to 1"):
         Sizes.from_data({"width": 8, "hidden": 0, "layers": 2, "vocabulary": 32})
 
 

@@ -2,9 +2,10 @@
 
 from typing import Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
 from overlayccl_core.program.problem import Direction
 
@@ -14,9 +15,9 @@ EXCHANGES = ("dispatch", "combine")
 class Sizes(models.Sizes):
     """Widths of the layer."""
 
-    experts: PositiveInt = Field(description="as many as ranks")
-    width: PositiveInt = Field(description="channels of a token")
-    hidden: PositiveInt = Field(description="channels of an expert")
+    experts: Count = Field(description="as many as ranks")
+    width: Count = Field(description="channels of a token")
+    hidden: Count = Field(description="channels of an expert")
 
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
         """A projection that all ranks have, then the experts."""
@@ -30,7 +31,7 @@ class Sizes(models.Sizes):
 class Model(Sizes, models.Model):
     """A training step on tokens that are drawn at random."""
 
-    chunk: PositiveInt = Field(description="tokens that a rank has for each expert")
+    chunk: Count = Field(description="tokens that a rank has for each expert")
 
     def check(self, ranks: int) -> None:
         """An expert a rank."""
@@ -54,4 +55,4 @@ class Model(Sizes, models.Model):
 
     def merged(self, microbatches: int) -> Self:
         """So many times the tokens."""
-        return self.changed(chunk=self.chunk * microbatches, microbatches=[1], loss_microbatches=1)
+        return self.changed(chunk=self.chunk * microbatches, microbatches=(1,), loss_microbatches=1)

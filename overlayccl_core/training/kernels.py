@@ -23,7 +23,7 @@ NO_PRODUCT_TAGS = frozenset({torch.Tag.pointwise, torch.Tag.reduction, torch.Tag
 NO_PRODUCTS = frozenset({
     # what only moves, makes or reads elements
     *("aten.copy_", "aten._unsafe_view", "aten.cat", "aten.stack", "aten.flip", "aten.roll"),
-    *("aten.tril", "aten.triu", "aten._local_scalar_dense", "aten.equal"),
+    *("aten.tril", "aten.triu", "aten._local_scalar_dense", "aten.equal", "aten.polar", "aten.complex"),
     *("aten.constant_pad_nd", "aten.empty_like", "aten.zeros_like", "aten.ones_like", "aten.new_zeros"),
     *("aten.new_empty", "aten.new_empty_strided", "aten.zero_", "aten.fill_"),
     *("aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.bernoulli_", "aten.uniform_", "aten.normal_"),

@@ -6,10 +6,10 @@ from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.program.case import Case
-from overlayccl_core.workloads.llama import parameter_sizes
+from overlayccl_core.workloads.llama import Sizes
 
 RANKS, RANKS_PER_NODE = 224, 32
-_LLAMA = parameter_sizes(width=2048, hidden=5376, layers=4, vocabulary=32256)
+_LLAMA = Sizes(width=2048, hidden=5376, layers=4, vocabulary=32256).parameter_sizes()
 ENTRIES: Mapping[str, Mapping[str, Any]] = {
     "tp_mlp": {"microbatches": 4, "layers": 32, "shape": [1, 2048, 4096]},
     "uniform_a2a": {"chunk": 10, "width": 2048},

@@ -8,10 +8,12 @@ from typing import Any, Protocol, cast
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks, parameters
-from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.tracing import trace_function
+from overlayccl_core.program.simplify import simplify
+from overlayccl_core.program.tracing import trace_function, trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
 
 
@@ -84,6 +86,34 @@ def directions(case: Case) -> tuple[Problem, ...]:
     """The forward Problem, and the backward if there is one."""
     back = backward(case)
     return (build(case),) if back is None else (build(case), back)
+
+
+def in_direction(case: Case, direction: Direction) -> Problem:
+    """The Problem of that direction at a Case; ValueError where nothing has to be done in it."""
+    found = build(case) if direction is Direction.FORWARD else backward(case)
+    if found is None:
+        raise ValueError(f"{case.id} has no backward that could be chosen: it exchanges nothing")
+    return found
+
+
+def mechanical(problem: Problem) -> bool:
+    """Whether a developer's backward is what autograd makes of the forward, call by call.
+
+    It is where nothing is demanded at the entry. Elsewhere people run the simplified transpose.
+    """
+    return not any(
+        spec.placement is spec.cotangent is Placement.REPLICATE for spec in problem.inputs.values()
+    )
+
+
+def developer_program(problem: Problem) -> Program:
+    """What practitioners run: the library's developer; for a backward, what becomes of it there."""
+    library = library_source(problem.case.problem)
+    forward = trace_source(library, read_library(library).listed.developer, build(problem.case))
+    if problem.direction is Direction.FORWARD:
+        return forward
+    back = transpose(forward, problem)
+    return back if mechanical(problem) else simplify(back)
 
 
 def reference_program(problem: Problem) -> Program:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class Pipeline:
 
     def model_json(self, model: str) -> str:
         """A training model's fields: a comment in its file changes nothing."""
-        return json.dumps(asdict(load_model(model)), sort_keys=True)
+        return load_model(model).to_json()
 
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
@@ -69,16 +69,22 @@ class Pipeline:
         return tuple(name for name in self.settings.models if problem in self.problems_of_model(name))
 
     def trained_json(self, problem: str) -> str:
-        """Case -> models (`nano m8`) that train it, of a Problem."""
-        found: dict[str, list[str]] = {}
+        """Case -> direction -> models (`nano m8`) that train it, of a Problem."""
+        found: dict[str, dict[str, list[str]]] = {}
         for name in self.models_of(problem):
             model = load_model(name)
             for microbatches in model.microbatches:
-                for case in cases_of_model(model, self.deployment, microbatches).values():
-                    if case.problem == problem:
-                        found.setdefault(case.id, []).append(label(name, microbatches))
+                cases = cases_of_model(model, self.deployment, microbatches, problem)
+                for site in sites_of(model, microbatches):
+                    if site.problem == problem:
+                        labels = found.setdefault(cases[site.name].id, {}).setdefault(site.direction, [])
+                        labels.append(label(name, microbatches))
         return json.dumps(
-            {case: list(dict.fromkeys(labels)) for case, labels in found.items()}, sort_keys=True
+            {
+                case: {direction: list(dict.fromkeys(labels)) for direction, labels in directions.items()}
+                for case, directions in found.items()
+            },
+            sort_keys=True,
         )
 
     def search_json(self, name: str) -> str:
@@ -117,7 +123,9 @@ class Pipeline:
 
     def _plugins_of_model(self, model: str) -> tuple[str, ...]:
         problems = self.problems_of_model(model)
-        found = [_file("backends", self.deployment.backend), _file("workloads", load_model(model).workload)]
+        workload = load_model(model).workload
+        found = [_file("backends", self.deployment.backend)]
+        found += [_file(folder, workload) for folder in ("workloads", "training/models")]
         found += [_file(folder, name) for name in problems for folder in ("problems", "strategies")]
         return tuple(sorted(found))
 

@@ -67,10 +67,10 @@ class Rank(Protocol):
         members: global ranks of the groups that its Case runs in.
         """
 
-    def calls_library(self, operation: str) -> bool:
-        """Whether an operation that torch's dispatcher names (`c10d.allreduce_`) is a call of the library.
+    def library_calls(self, operation: str) -> int | None:
+        """How many calls of the library an operation is that torch's dispatcher names (`c10d.allreduce_`).
 
-        A call that the dispatcher sees several times (at both ends) is counted once.
+        None: it is not the library's. A call that the dispatcher sees several times (at both ends) counts once.
         """
 
 

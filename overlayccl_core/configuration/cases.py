@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from overlayccl_core import catalog, loader
+from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.problem import Direction
 
 _OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
 
@@ -46,7 +47,7 @@ def cases_of_model(
 ) -> dict[str, Case]:
     """site -> its Case, in the order in which the step driver prefers sites; of one Problem, or (None) of all."""
     try:
-        models.workload_of(model).check(model, deployment.ranks)
+        model.check(deployment.ranks)
     except ValueError as error:
         raise ValueError(f"model {model.name}: {error}") from None
     found = {}
@@ -55,9 +56,15 @@ def cases_of_model(
             continue
         try:
             found[site.name] = case_of(site.problem, site.entry, deployment)
+            _check_direction(site, found[site.name])
         except ValueError as error:
             raise ValueError(f"model {model.name}, site {site.name}: {error}") from None
     return found
+
+
+def _check_direction(site: Site, case: Case) -> None:
+    if site.direction is Direction.BACKWARD and not catalog.plug_in(site.problem).has_backward(case):
+        raise ValueError(f"{case.id} has no backward: it exchanges nothing, so leave the site out")
 
 
 def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[Case]:
@@ -106,19 +113,18 @@ def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bo
 
 
 def _resolved(problem: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The Problem's own fields, with a model's name and shape replaced by the sizes of its parameters."""
+    """The Problem's own fields; in place of `model` (a workload) and its fields, the sizes of its parameters."""
     fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
     if "model" not in fields:
         return fields
-    shape = {k: fields.pop(k) for k in ("width", "hidden", "layers", "vocabulary") if k in fields}
-    model = loader.load("workloads", fields.pop("model"))
+    name = fields.pop("model")
+    sizes = models.workload_of(name).Sizes
+    given = {k: fields.pop(k) for k in sizes.model_fields if k in fields}
     try:
-        parameters = model.parameter_sizes(**shape)
-    except TypeError:
-        raise ValueError(
-            f"{problem}: a model needs width, hidden, layers and vocabulary (got {shape})"
-        ) from None
-    return {**fields, "sizes": [prod(s) for _, s in parameters]}
+        parameters = sizes.from_data(given).parameter_sizes()
+    except ValueError as error:
+        raise ValueError(f"{problem}: model {name}: {error}") from None
+    return {**fields, "sizes": [prod(shape) for _, shape in parameters]}
 
 
 def _divisors(n: int) -> str:

@@ -1,92 +1,125 @@
-"""A training model: a file in config/models, typed. Its workload says what it asks its ranks to do together."""
+"""A training model: a file in config/models, typed by its workload, which says what its ranks do together.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from enum import StrEnum
+`Model` is what every model has. A file workloads/<workload>.py derives two classes: `Sizes`, the fields that
+parameter sizes follow from, and `Model`, with all fields (workloads/README.md).
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, Protocol, Self, cast
+
+from pydantic import AfterValidator, Field, model_validator
 
 from overlayccl_core import loader
-from overlayccl_core.configuration import named_files
+from overlayccl_core.configuration.fields import Count, Fields, read, unique
+from overlayccl_core.program.problem import Direction
 
 FOLDER = Path("config/models")
-
-
-class Parallelism(StrEnum):
-    """How a model is spread over its ranks."""
-
-    TENSOR = "tensor"  # each block over all ranks (Megatron-LM); replicated embedding, norms and head
-    DATA = "data"  # a whole model on every rank
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """Shapes of a training step: widths in channels, `sequence` in tokens, microbatches as counts to be measured.
-
-    loss_microbatches: the count at which losses over many steps are compared. ddp_buckets_mib: bucket sizes of
-    torch's DistributedDataParallel, each an arm (data parallelism only).
-    """
-
-    name: str
-    workload: str
-    parallelism: Parallelism
-    width: int
-    hidden: int
-    layers: int
-    heads: int
-    sequence: int
-    batch: int
-    vocabulary: int
-    microbatches: tuple[int, ...]
-    loss_microbatches: int
-    ddp_buckets_mib: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.width % (2 * self.heads):
-            raise ValueError(
-                f"model {self.name}: heads of rotary attention need an even width (got {self.width} channels for "
-                f"{self.heads} heads): make width a multiple of {2 * self.heads}"
-            )
-        if self.loss_microbatches not in self.microbatches:
-            raise ValueError(
-                f"model {self.name}: loss_microbatches must be one of microbatches (got {self.loss_microbatches} "
-                f"and {list(self.microbatches)})"
-            )
-        if self.ddp_buckets_mib and self.parallelism is not Parallelism.DATA:
-            raise ValueError(f"model {self.name}: ddp_buckets_mib is of data parallelism: leave it out")
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A place in a training step where a Problem occurs: `entry` is the Case's configuration entry."""
+    """A place in a training step where a Problem occurs: `entry` is the Case's configuration entry.
+
+    Names differ within a step. direction: which of the Problem's two Programs runs there. A backward whose Program
+    is chosen for itself is a site of its own, beside that of its forward.
+    """
 
     name: str
     problem: str
     entry: Mapping[str, Any]
+    direction: Direction = Direction.FORWARD
+
+
+class Sizes(Fields, ABC):
+    """The fields from which the sizes of a model's parameters follow."""
+
+    @abstractmethod
+    def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
+        """(name, shape) of every parameter, in the order of the forward pass."""
+
+
+class Model(Sizes):
+    """What every model has: a training step of its workload, at counts of microbatches that are measured."""
+
+    name: str
+    workload: str = Field(description="a file in overlayccl_core/workloads")
+    microbatches: Annotated[tuple[Count, ...], AfterValidator(unique)] = Field(
+        min_length=1, description="numbers of microbatches of a step, each measured"
+    )
+    loss_microbatches: Count = Field(description="losses over many steps are compared at this one of them")
+
+    @model_validator(mode="after")
+    def _losses_are_compared(self) -> Self:
+        if self.loss_microbatches not in self.microbatches:
+            raise ValueError(
+                f"loss_microbatches must be one of microbatches (got {self.loss_microbatches} and "
+                f"{list(self.microbatches)})"
+            )
+        return self
+
+    @abstractmethod
+    def check(self, ranks: int) -> None:
+        """ValueError where the model cannot be spread over so many ranks."""
+
+    @abstractmethod
+    def sites(self, microbatches: int) -> tuple[Site, ...]:
+        """Where Problems occur in a step, in the order in which the step driver prefers them: backward first."""
+
+    @abstractmethod
+    def replicas(self, ranks: int) -> tuple[int, ...]:
+        """rank -> which replica of the data it trains on: equal for ranks that share a batch; 0 is the first."""
+
+    @abstractmethod
+    def merged(self, microbatches: int) -> Self:
+        """The model whose one microbatch is so many of this one's."""
+
+    @property
+    def framework_buckets_mib(self) -> tuple[float, ...]:
+        """Bucket sizes of torch's DistributedDataParallel that are arms; none, unless a model says so."""
+        return ()
+
+    @classmethod
+    def from_data(cls, data: object, **given: Any) -> Self:
+        """The model of the workload that the data names. ValueError: field, rule, value and mend."""
+        if cls is not Model or not isinstance(data, Mapping):
+            return super().from_data(data, **given)
+        workload = data.get("workload")
+        if not isinstance(workload, str):
+            meant = cls.model_fields["workload"].description
+            got = f" (got {workload!r})" if "workload" in data else ""
+            raise ValueError(f"workload: must be there{got}: {meant}")
+        try:
+            found = workload_of(workload).Model
+        except ValueError as error:
+            raise ValueError(f"workload: {error}") from None
+        return cast(Self, found.from_data(data, **given))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The model that `to_json` wrote, of its own class."""
+        return super().from_json(text) if cls is not Model else cls.from_data(json.loads(text))
 
 
 class Workload(Protocol):
-    """What a file in workloads/ defines (workloads/README.md)."""
+    """What a file in workloads/ defines."""
 
-    parameter_sizes: Callable[..., tuple[tuple[str, tuple[int, ...]], ...]]
-    sites: Callable[..., tuple[Site, ...]]
-    check: Callable[..., None]
+    Sizes: type[Sizes]
+    Model: type[Model]
+
+
+def workload_of(name: str) -> Workload:
+    """The plug-in; ValueError naming those there are."""
+    return cast(Workload, loader.load("workloads", name))
 
 
 def load(name: str, folder: Path = FOLDER) -> Model:
     """The model of that name. ValueError: file, field and mend."""
-    path = folder / f"{name}.yaml"
-    data = named_files.read("model", path, _schema())
-    try:
-        return from_json({"name": name, **data})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def from_json(data: Mapping[str, Any]) -> Model:
-    """The model that `dataclasses.asdict` made plain."""
-    typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-    return Model(**{**typed, "parallelism": Parallelism(data["parallelism"])})
+    return read("model", folder / f"{name}.yaml", Model, name=name)  # type: ignore[type-abstract]
 
 
 def label(model: str, microbatches: int) -> str:
@@ -94,30 +127,12 @@ def label(model: str, microbatches: int) -> str:
     return f"{model} m{microbatches}"
 
 
-def workload_of(model: Model) -> Workload:
-    """The model's plug-in; ValueError naming those there are."""
-    return cast(Workload, loader.load("workloads", model.workload))
-
-
 def sites_of(model: Model, microbatches: int) -> tuple[Site, ...]:
-    """The sites of a step, in the order in which the step driver prefers them."""
-    return workload_of(model).sites(model, microbatches)
-
-
-def _schema() -> dict[str, Any]:
-    count = {"type": "integer", "minimum": 1}
-    optional = {"name", "ddp_buckets_mib"}
-    properties: dict[str, Any] = {f.name: count for f in fields(Model)}
-    del properties["name"]
-    properties |= {
-        "workload": {"type": "string"},
-        "parallelism": {"enum": [p.value for p in Parallelism]},
-        "microbatches": {"type": "array", "items": count, "minItems": 1, "uniqueItems": True},
-        "ddp_buckets_mib": {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}},
-    }
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": [f.name for f in fields(Model) if f.name not in optional],
-        "properties": properties,
-    }
+    """The sites of a step in the driver's order of preference. ValueError where two share a name."""
+    sites = model.sites(microbatches)
+    names = [site.name for site in sites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(
+            f"model {model.name}: two sites are called {twice[0]!r}: give each a name of its own"
+        )
+    return sites

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.configuration.settings import BenchSection, ProbeSection, TrainSection
+from overlayccl_core.measuring.purposes import Purpose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection) -> str:
 
     steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.
     """
-    timed = steps.filter((pl.col("purpose") == "timed") & (pl.col("status") == "trained"))
+    timed = steps.filter((pl.col("purpose") == Purpose.TIMED) & (pl.col("status") == "trained"))
     by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().min())["steps_us"].to_list()
     short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
     if not short:

@@ -11,6 +11,7 @@ from overlayccl_core.gates.bench import FAILED
 from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, faster_frameworks, judge, passes
 from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.numerics import NumericsClass
@@ -56,7 +57,7 @@ def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
     found: dict[str, dict[str, list[Row]]] = {}
     for row in steps.iter_rows(named=True):
         model = label(row["model"], row["microbatches"])
-        compared = row["arm"] != ArmName.BIG_BATCH and row["purpose"] != "quiet"
+        compared = row["arm"] != ArmName.BIG_BATCH and row["purpose"] != Purpose.QUIET
         if compared and (model, row["arm"]) not in failed:
             arms = found.setdefault(model, {})
             arms.setdefault(row["arm"], []).append(row)
@@ -76,13 +77,13 @@ def failed_arms(steps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:
 
 def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
     rows = list(rows)
-    timed = [row for row in rows if row["purpose"] == "timed"]
+    timed = [row for row in rows if row["purpose"] == Purpose.TIMED]
     errors = [row["gradient_rel_error"] for row in rows if row["gradient_rel_error"] is not None]
     counted = [(row["matmuls"], row["matmul_digest"]) for row in rows if row["matmuls"] is not None]
     return ArmEvidence(
         arm=arm,
         steps_us={row["launch"]: tuple(row["steps_us"]) for row in timed},
-        losses={row["seed"]: tuple(row["losses"]) for row in rows if row["purpose"] == "loss"},
+        losses={row["seed"]: tuple(row["losses"]) for row in rows if row["purpose"] == Purpose.LOSS},
         timed_losses={row["launch"]: tuple(row["losses"]) for row in timed},
         gradient_rel_error=max(errors, default=None),
         matmuls=frozenset(counted),

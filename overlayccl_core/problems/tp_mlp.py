@@ -60,7 +60,7 @@ def problem(case: Case) -> Problem:
         )
         for at in each
     ]
-    last = "loss" if case["site"] == "exit" else "embedding"
+    last = "loss" if case["site"] == "exit" else "front"
     ends = [Segment(name=(last, m), needs=(("total", m, order[-1]),)) for m in microbatches]
     partial = PortSpec(
         shape=shape, dtype=case.dtype, placement=Placement.PARTIAL, cotangent=Placement.REPLICATE

@@ -10,6 +10,7 @@ import polars as pl
 
 from overlayccl_core.gates.training import faster_frameworks, gained
 from overlayccl_core.measuring.arms import BASELINES, FINALISTS, ArmName, framework_bucket, is_framework
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, common_launches, paired_ratio, ratio_over_launches
 
 Launches = Mapping[tuple[int, int], tuple[float, ...]]
@@ -128,10 +129,10 @@ def runs_of(
     """
     found = []
     for microbatches in sorted(steps["microbatches"].unique()):
-        rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != "loss"))
+        rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != Purpose.LOSS))
         if rows.is_empty():
             continue
-        timed = rows.filter(pl.col("purpose") == "timed")
+        timed = rows.filter(pl.col("purpose") == Purpose.TIMED)
         once = timed.unique(["seed", "launch"])
         found.append(
             Run(
@@ -181,11 +182,11 @@ def arm_meaning(name: str) -> str:
 
 def _arm(name: str, rows: pl.DataFrame, programs: Mapping[tuple[str, str], str]) -> Arm:
     mine = rows.filter(pl.col("arm") == name)
-    timed = mine.filter(pl.col("purpose") == "timed")
+    timed = mine.filter(pl.col("purpose") == Purpose.TIMED)
     return Arm(
         name=name,
         timed=_launches(timed.iter_rows(named=True)),
-        quiet=_launches(mine.filter(pl.col("purpose") == "quiet").iter_rows(named=True)),
+        quiet=_launches(mine.filter(pl.col("purpose") == Purpose.QUIET).iter_rows(named=True)),
         cold=_launches(timed.iter_rows(named=True), "cold_us"),
         collectives=_first_known(timed["collectives"]),
         peak_activation_bytes=_first_known(timed["peak_activation_bytes"]),

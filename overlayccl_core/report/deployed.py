@@ -7,6 +7,7 @@ import polars as pl
 
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -223,7 +224,7 @@ def _measured(tree: Tree) -> list[tuple[str, ...]]:
         owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns else []
         launches = frame.select(*owner, *keys, "launch", "disturbed").unique()
         alone = launches.drop("disturbed").unique()
-        timed = frame.filter(pl.col("purpose") == "timed") if training else frame
+        timed = frame.filter(pl.col("purpose") == Purpose.TIMED) if training else frame
         column = "steps_us" if training else "samples_us"
         lengths = timed[column].list.len().to_list()
         error = statistics.repeat_error(s for s in timed[column].to_list() if len(s) > 1)

@@ -10,6 +10,7 @@ import polars as pl
 
 from overlayccl_core.gates import training as gate
 from overlayccl_core.measuring.arms import ArmName, is_framework
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.arms import Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named
@@ -70,7 +71,9 @@ def losses_of(tree: Tree) -> list[Losses]:
     steps = tree.of_models(STEPS)
     if steps is None:
         return []
-    rows = steps.filter((pl.col("purpose") == "loss") & (pl.col("losses").list.len() > 0)).sort("launch")
+    rows = steps.filter((pl.col("purpose") == Purpose.LOSS) & (pl.col("losses").list.len() > 0)).sort(
+        "launch"
+    )
     found: dict[tuple[str, int], dict[str, dict[int, tuple[float, ...]]]] = {}
     validation: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
     for row in rows.iter_rows(named=True):

@@ -27,6 +27,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
+TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +59,12 @@ def run(
     problem: str,
     library: str,
     tables: Tables,
-    trained: Mapping[str, Sequence[str]],
+    trained: TrainedIn,
     *,
     printer: Printer,
     progress: Callable[[str], None],
 ) -> Chosen:
-    """trained: Case -> models (`nano m8`) that have it. library: of the deployment, as its ranks call it.
+    """trained: models as `nano m8`. library: of the deployment, as its ranks call it.
 
     printer: the backend that was measured, which prints the deployed module.
     """
@@ -96,7 +97,7 @@ def run(
 class _Trial:
     """Finalists of all Cases and what training says of their arms, each arm of a model judged once."""
 
-    def __init__(self, tables: Tables, trained: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, tables: Tables, trained: TrainedIn) -> None:
         self.trained = trained
         self.shortlist = tables.shortlist
         self.stamps = tables.stamps
@@ -118,7 +119,7 @@ class _Trial:
             if finalist is None:
                 continue
             candidate = finalist["candidate"]
-            training = tuple((m, self.outcomes(m, arm).verdicts) for m in self.trained.get(place[0], ()))
+            training = tuple((m, self.outcomes(m, arm).verdicts) for m in self.models(place))
             if arm != ArmName.DEVELOPER:
                 rows += [row(place, candidate, v, arm=arm, model=m) for m, vs in training for v in vs]
                 rows += [] if training else [row(place, candidate, _no_model(place), arm=arm)]
@@ -129,6 +130,10 @@ class _Trial:
                 )
             )
         return contenders, rows
+
+    def models(self, place: Place) -> Sequence[str]:
+        """The models that train a Case in a direction."""
+        return self.trained.get(place[0], {}).get(place[1], ())
 
     def outcomes(self, model: str, arm: str) -> Outcomes:
         """What training says of an arm in a model, judged once."""
@@ -163,7 +168,7 @@ class _Trial:
             self.predicted.get((*place, listed["program"])),
             model_choice(place, found, self.predicted),
         )
-        models = self.trained.get(place[0], ())
+        models = self.models(place)
         trained = {model: self.outcomes(model, chosen.arm) for model in models}
         least = min((o for o in trained.values() if o.speedup), key=_speed, default=Outcomes(verdicts=()))
         return {
@@ -219,5 +224,5 @@ def _no_model(place: Place) -> Verdict:
         gate=Gate.TRAINING,
         outcome=Outcome.NOT_APPLICABLE,
         reason=Reason.NOT_APPLICABLE,
-        message=f"no configured model has {place[0]}: the bench decides",
+        message=f"no configured model has {' '.join(place)}: the bench decides",
     )

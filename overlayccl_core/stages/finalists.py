@@ -5,7 +5,7 @@ candidate stands behind all others, and is none where no model trains the Case: 
 Needs no ranks.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,21 @@ def run(
     prices: pl.DataFrame,
     candidates: pl.DataFrame,
     probes: pl.DataFrame,
-    trained: Collection[str],
+    trained: Mapping[str, Collection[str]],
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
     """The rows of `finalists` and of the Problem's `fidelity`.
 
-    trained: the Cases that models train. An arm has a row where there is such a Program; no finalist where
-    nothing passes the bench gate. fidelity has a row where something was priced and measured.
+    trained: Case -> the directions that models train. An arm has a row where there is such a Program; there is no
+    finalist where nothing passes the bench gate. fidelity has a row where something was priced and measured.
     """
     frames: dict[str | Path, pl.DataFrame] = {"prices": prices, "bench": bench, "probes": probes}
     fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
     predicted = predictions(prices, candidates)
     rows, judged = [], []
     for place, found in benched(shortlist, bench, floor_of(probes)).items():
-        best = ranked(found, lossy=place[0] in trained)
+        best = ranked(found, lossy=place[1] in trained.get(place[0], ()))
         arms = _arms(found, best)
         listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
         for arm, one in arms:

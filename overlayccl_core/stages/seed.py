@@ -13,7 +13,7 @@ from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps
-from overlayccl_core.program.kinds import NotApplicable, Placement, Rejected
+from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE
 from overlayccl_core.program.payload import wire_bytes
@@ -96,11 +96,8 @@ def seeds_of(problem: Problem) -> Iterable[Seed]:
 
 
 def _transposes(problem: Problem, library: Iterable[tuple[str, Role]]) -> Iterator[Seed]:
-    """The developer gets from autograd the mechanical transpose, where nothing is demanded at the entry; the
-    field's practice otherwise, which is the simplified one."""
-    mechanical = not any(
-        spec.placement is spec.cotangent is Placement.REPLICATE for spec in problem.inputs.values()
-    )
+    """The developer gets the mechanical transpose where that is what people run, else the simplified one."""
+    mechanical = catalog.mechanical(problem)
     for name, role in library:
         recipe = Recipe(base=name)
         simplified = Recipe(base=TransposeOf(recipe=recipe))

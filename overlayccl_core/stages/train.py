@@ -1,7 +1,6 @@
 """train: the finalists of a model's Problems and all baseline arms, in real training steps on real ranks."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,17 @@ from overlayccl_core import catalog
 from overlayccl_core.backends.backend import Backend, backend_of
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.models import Model, Site, sites_of
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.arms import FINALISTS, OF_A_CASE, ArmName, at_case, framework_arm
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.library import read_library
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
-from overlayccl_core.training.plan import Arm, ArmSite, Purpose, StepSettings
+from overlayccl_core.training.plan import Arm, ArmSite, StepSettings
 
 COMPARED_BY_LOSS = (ArmName.DEVELOPER, *FINALISTS)
 Row = dict[str, Any]
@@ -84,10 +83,10 @@ class _Arms:
         self.model = model
         self.deployment = deployment
         self.backend = backend
-        self.finalists: dict[str, dict[str, Row]] = {}
+        self.finalists: dict[tuple[str, Direction], dict[str, Row]] = {}
         for row in finalists:
-            if row["direction"] == "forward":
-                self.finalists.setdefault(row["case"], {})[row["arm"]] = row
+            place = row["case"], Direction(row["direction"])
+            self.finalists.setdefault(place, {})[row["arm"]] = row
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
         self.stamps: list[Row] = []
@@ -95,47 +94,55 @@ class _Arms:
     def add(self, microbatches: int) -> None:
         """Baselines and finalists that have a Program at every site, the framework's, and the merged batch."""
         cases = cases_of_model(self.model, self.deployment, microbatches)
-        self._check(cases)
+        sites = sites_of(self.model, microbatches)
+        here = {site.name: self._finalists_at(site, cases[site.name]) for site in sites}
         compared = microbatches == self.model.loss_microbatches
         for name in OF_A_CASE:
-            found = {site: at_case(self.finalists[case.id], name) for site, case in cases.items()}
+            found = {site: at_case(arms, name) for site, arms in here.items()}
             if all(found.values()):
                 purposes = [Purpose.TIMED, Purpose.QUIET]
                 purposes += [Purpose.LOSS] if compared and name in COMPARED_BY_LOSS else []
-                sites = tuple(
+                modules = tuple(
                     self._site(
                         name, microbatches, site, cases[site], loads(row["program_json"]), row["candidate"]
                     )
                     for site, row in found.items()
                     if row is not None
                 )
-                self._arm(name, microbatches, sites=sites, purposes=tuple(purposes))
-        for mib in self.model.ddp_buckets_mib:
+                self._arm(name, microbatches, sites=modules, purposes=tuple(purposes))
+        for mib in self.model.framework_buckets_mib:
             self._arm(framework_arm(mib), microbatches, ddp_bucket_mib=mib)
         if microbatches > 1:
-            self._merged_batch(microbatches)
+            developers = {
+                (site.problem, site.direction): here[site.name][ArmName.DEVELOPER]["candidate"]
+                for site in sites
+            }
+            self._merged_batch(microbatches, developers)
 
-    def _check(self, cases: Mapping[str, Case]) -> None:
-        for site, case in cases.items():
-            if ArmName.DEVELOPER not in self.finalists.get(case.id, {}):
-                raise ValueError(
-                    f"model {self.model.name}, site {site}: table finalists has no developer's Program of "
-                    f"{case.id}: run the rule `finalists` again with this model configured"
-                )
+    def _finalists_at(self, site: Site, case: Case) -> Mapping[str, Row]:
+        """Arm -> its finalist at a site; ValueError if not even the developer's is there."""
+        found = self.finalists.get((case.id, site.direction), {})
+        if ArmName.DEVELOPER not in found:
+            raise ValueError(
+                f"model {self.model.name}, site {site.name}: table finalists has no developer's Program of "
+                f"{case.id} {site.direction}: run the rule `finalists` again with this model configured"
+            )
+        return found
 
-    def _merged_batch(self, microbatches: int) -> None:
-        """The microbatches as one batch through the developer's strategy: another computation, shown beside."""
-        model = replace(
-            self.model, batch=self.model.batch * microbatches, microbatches=(1,), loss_microbatches=1
-        )
-        sites = []
-        for site, case in cases_of_model(model, self.deployment, 1).items():
-            library = catalog.library_source(case.problem)
-            developer = read_library(library).listed.developer
-            program = trace_source(library, developer, catalog.build(case))
-            sites.append(self._site(ArmName.BIG_BATCH, microbatches, site, case, program, developer))
+    def _merged_batch(self, microbatches: int, developers: Mapping[tuple[str, Direction], str]) -> None:
+        """The microbatches as one batch through the developer's strategy: another computation, shown beside.
+
+        developers: (problem, direction) -> the name of the candidate.
+        """
+        merged = self.model.merged(microbatches)
+        cases = cases_of_model(merged, self.deployment, 1)
+        modules = []
+        for site in sites_of(merged, 1):
+            case, candidate = cases[site.name], developers[site.problem, site.direction]
+            program = catalog.developer_program(catalog.in_direction(case, site.direction))
+            modules.append(self._site(ArmName.BIG_BATCH, microbatches, site.name, case, program, candidate))
         purposes = (Purpose.TIMED, Purpose.QUIET)
-        self._arm(ArmName.BIG_BATCH, microbatches, sites=tuple(sites), merged_batch=True, purposes=purposes)
+        self._arm(ArmName.BIG_BATCH, microbatches, sites=tuple(modules), merged_batch=True, purposes=purposes)
 
     def _arm(self, name: str, microbatches: int, **fields: Any) -> None:
         self.arms.append(Arm(name=name, microbatches=microbatches, **fields))
@@ -152,7 +159,7 @@ class _Arms:
                 "site": site,
                 "problem": case.problem,
                 "case": case.id,
-                "direction": "forward",
+                "direction": program.problem.direction.value,
                 "candidate": candidate,
             }
         )

@@ -8,6 +8,7 @@ are paired by index.
 import polars as pl
 
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
@@ -25,7 +26,7 @@ STEPS = Table(
         Column(
             name="purpose",
             dtype=pl.String(),
-            values=("timed", "quiet", "loss"),
+            values=tuple(Purpose),
             doc="quiet: the same step with local work in place of every collective",
         ),
         Column(name="seed", dtype=pl.Int64(), doc="of parameters and batches"),

@@ -1,50 +1,73 @@
 """One training step of a data-parallel model: whole microbatches, and the mean of every gradient over ranks.
 
 Site `gradients`, ports gradient, mean [i]: tensor i of the model's parameters is there once the last microbatch's
-backward has passed the block that holds it, so a Program that reads gradients as they come overlaps its collectives
+backward has passed the stage that holds it, so a Program that reads gradients as they come overlaps its collectives
 with the rest of the backward pass. For one that reads all of them first, the last microbatch is whole too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 
-from overlayccl_core.training.models.llama import Pieces
+from overlayccl_core.training.pieces import Batch
 from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value
 
 Values = Mapping[Value, Tensor]
-EMBEDDING = -1  # its place in front of the blocks
-HALVES = 2  # sublayers of a block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A link of the chain that a model is: run(x, batch), with the names of the parameters that it uses.
+
+    x is what the stage before gave (None for the first); the last gives the mean loss of the batch.
+    """
+
+    parameters: tuple[str, ...]
+    run: Callable[[Tensor, Batch], Tensor]
+
+
+class Chain(Protocol):
+    """A model that every rank has whole: a chain of stages, each parameter in one of them."""
+
+    parameters: dict[str, Tensor]
+
+    def whole(self, batch: Batch) -> Tensor:
+        """The mean loss: all stages in one piece."""
+
+    def stages(self) -> Sequence[Stage]:
+        """In the order of the forward pass."""
 
 
 class DataParallelStep:
-    """Segments of one step over microbatches of tokens int64[B, S + 1]; means become the parameters' gradients.
+    """Segments of one step over microbatches; means become the parameters' gradients.
 
-    in_blocks: whether the last microbatch's backward runs block by block.
+    in_stages: whether the last microbatch's backward runs stage by stage.
     """
 
-    def __init__(self, pieces: Pieces, microbatches: Sequence[Tensor], *, in_blocks: bool) -> None:
+    def __init__(self, pieces: Chain, batches: Sequence[Batch], *, in_stages: bool) -> None:
         self.pieces = pieces
-        self.tokens = microbatches
-        self.in_blocks = in_blocks
+        self.batches = batches
+        self.in_stages = in_stages
         self.losses: dict[int, float] = {}
-        self._blocks = range(pieces.sublayers // HALVES)
+        self._stages = pieces.stages()
         self._recorded: dict[int, Recorded] = {}
         self._cotangent: Tensor = None
         self._names = list(pieces.parameters)
-        self._held_by = {
-            name: k // HALVES for k in range(pieces.sublayers) for name in pieces.names_of(k)
-        } | {"embedding": EMBEDDING}
+        self._held_by = {name: k for k, stage in enumerate(self._stages) for name in stage.parameters}
+        if loose := set(self._names) - set(self._held_by):
+            raise ValueError(f"no stage has the parameters {', '.join(sorted(loose))}: name them in theirs")
 
     def segments(self) -> Iterator[StepSegment]:
-        """Whole microbatches; of the last one the backward block by block; gradients as they come; their means."""
+        """Whole microbatches; of the last one the backward stage by stage; gradients as they come; their means."""
         before: tuple[Name, ...] = ()
-        for m in range(len(self.tokens) - self.in_blocks):
+        for m in range(len(self.batches) - self.in_stages):
             yield StepSegment(name=("microbatch", m), after=before, work=partial(self._whole, m))
             before = (("microbatch", m),)
-        if self.in_blocks:
-            yield from self._block_by_block(before)
+        if self.in_stages:
+            yield from self._stage_by_stage(before)
         for i, parameter in enumerate(self._names):
             yield StepSegment(
                 name=("gradient", i),
@@ -55,47 +78,46 @@ class DataParallelStep:
         needs = tuple(("gradients", ("mean", i)) for i in range(len(self._names)))
         yield StepSegment(name=("means",), needs=needs, work=self._take)
 
-    def _block_by_block(self, before: tuple[Name, ...]) -> Iterator[StepSegment]:
+    def _stage_by_stage(self, before: tuple[Name, ...]) -> Iterator[StepSegment]:
+        """The forward with the last stage's backward, then that of each stage before it."""
         yield StepSegment(name=("forward",), after=before, work=self._forward)
         before = (("forward",),)
-        for place in (*reversed(self._blocks), EMBEDDING):
-            name = ("backward", place)
-            yield StepSegment(name=name, after=before, work=partial(self._backward, place))
+        for k in reversed(range(len(self._stages) - 1)):
+            name = ("backward", k)
+            yield StepSegment(name=name, after=before, work=partial(self._backward, k))
             before = (name,)
 
     def _complete_after(self, parameter: str) -> Name:
         """The segment after which a parameter's gradient is whole."""
-        if not self.in_blocks:
-            return ("microbatch", len(self.tokens) - 1)
-        place = self._held_by.get(parameter)
-        return ("forward",) if place is None else ("backward", place)  # norm and head: with the loss
+        if not self.in_stages:
+            return ("microbatch", len(self.batches) - 1)
+        stage = self._held_by[parameter]
+        return ("forward",) if stage == len(self._stages) - 1 else ("backward", stage)
 
     def _whole(self, m: int, _v: Values) -> dict[Value, Tensor]:
-        loss = self.pieces.whole(self.tokens[m]) / len(self.tokens)
-        self.losses[m] = float(loss.detach()) * len(self.tokens)
+        loss = self.pieces.whole(self.batches[m]) / len(self.batches)
+        self.losses[m] = float(loss.detach()) * len(self.batches)
         loss.backward()
         return {}
 
     def _forward(self, _v: Values) -> dict[Value, Tensor]:
-        tokens, count = self.tokens[-1], len(self.tokens)
-        recorded = self._recorded[EMBEDDING] = Recorded(lambda: self.pieces.embed(tokens[:, :-1]))
-        for block in self._blocks:
-            recorded = self._recorded[block] = Recorded(partial(self._block, block), recorded.values[0])
-        loss = Recorded(lambda x: self.pieces.loss(x, tokens[:, 1:]) / count, recorded.values[0])
+        batch, count = self.batches[-1], len(self.batches)
+        *stages, last = self._stages
+        given: tuple[Tensor, ...] = ()
+        for k, stage in enumerate(stages):
+            self._recorded[k] = Recorded(_on(stage, batch), *given)
+            given = self._recorded[k].values
+        loss = Recorded(lambda *x: _on(last, batch)(*x) / count, *given)
         self.losses[count - 1] = float(loss.values[0]) * count
-        [self._cotangent] = loss.backward(torch.tensor(1.0))
+        self._pass_on(loss.backward(torch.tensor(1.0)))
         return {}
 
-    def _block(self, block: int, x: Tensor) -> Tensor:
-        for k in range(HALVES * block, HALVES * (block + 1)):
-            x = x + self.pieces.partial(k, self.pieces.normed(k, x))
-        return x
-
-    def _backward(self, place: int, _v: Values) -> dict[Value, Tensor]:
-        gradients = self._recorded.pop(place).backward(self._cotangent)
-        if gradients:
-            [self._cotangent] = gradients
+    def _backward(self, k: int, _v: Values) -> dict[Value, Tensor]:
+        self._pass_on(self._recorded.pop(k).backward(self._cotangent))
         return {}
+
+    def _pass_on(self, gradients: tuple[Tensor, ...]) -> None:
+        [self._cotangent] = gradients or (None,)
 
     def _gradient(self, i: int, parameter: str, _v: Values) -> dict[Value, Tensor]:
         return {("gradients", ("gradient", i)): self.pieces.parameters[parameter].grad}
@@ -105,3 +127,8 @@ class DataParallelStep:
             parameter = self.pieces.parameters[name]
             parameter.grad = v["gradients", ("mean", i)].view_as(parameter)
         return {}
+
+
+def _on(stage: Stage, batch: Batch) -> Callable[..., Tensor]:
+    """The stage as a function of what the one before gave: of nothing, for the first."""
+    return lambda x=None: stage.run(x, batch)

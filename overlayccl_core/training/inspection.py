@@ -11,12 +11,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from overlayccl_core.program.kinds import COLLECTIVES
+from overlayccl_core.training.kernels import UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
-MATMULS = ("aten.mm", "aten.bmm", "aten.addmm", "aten._scaled_dot_product_flash_attention_for_cpu",
-           "aten._scaled_dot_product_flash_attention_for_cpu_backward")  # fmt: skip
-LIBRARY = "c10d."  # every call of torch.distributed passes the dispatcher under this name
-NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
+LibraryCalls = Callable[
+    [str], int | None
+]  # of a Rank: the calls that an operation is; None: not the library's
+
+
+def no_library(_operation: str) -> int | None:
+    """Where nothing calls a library."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +34,13 @@ class Counts:
     peak_activation_bytes: int
 
 
-def inspect(step: Callable[[], Any]) -> Counts:
-    """Run a step once and count."""
-    operations, activations = _Operations(), _Activations()
+def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -> Counts:
+    """Run a step once and count. UnknownKernel if it ran what nobody knows to multiply matrices or not to."""
+    operations, activations = _Operations(library_calls), _Activations()
     with operations, activations:
         step()
+    if operations.unknown:
+        raise UnknownKernel(operations.unknown)
     shapes = Counter(operations.matmuls)
     return Counts(
         matmuls=shapes.total(),
@@ -46,17 +53,21 @@ def inspect(step: Callable[[], Any]) -> Counts:
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Every operation on its way to its kernel, those of the backward pass and of the library's C++ included."""
 
-    def __init__(self) -> None:
+    def __init__(self, library_calls: LibraryCalls) -> None:
         super().__init__()
+        self.library_calls = library_calls
         self.matmuls: list[tuple[str, str]] = []
         self.calls = 0
+        self.unknown: set[str] = set()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(function.overloadpacket)
-        if name in MATMULS:
+        if (calls := self.library_calls(name)) is not None:
+            self.calls += calls
+        elif (product := multiplies(function)) is None:
+            self.unknown.add(name)
+        elif product:
             self.matmuls.append((name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)])))
-        elif name.startswith(LIBRARY) and name not in NO_CALLS:
-            self.calls += 1
         return function(*args, **(kwargs or {}))
 
 

@@ -25,17 +25,17 @@ from overlayccl_core.backends.reporting import Reporter
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.arms import FINALISTS
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
     MODULES,
     Arm,
     ArmSite,
-    Found,
     Inspection,
-    Purpose,
+    RankRecord,
     StepSettings,
     TrainingPlan,
-    read_found,
+    read_records,
 )
 
 WORKER = "overlayccl_core.training.worker"
@@ -61,7 +61,7 @@ class Training:
     def key(self, code: str) -> str:
         """Digest of everything that decides what the figures mean."""
         return key(
-            asdict(self.model),
+            self.model.to_json(),
             [asdict(arm) for arm in self.arms],
             sorted(self.sources.items()),
             (self.deployment.ranks, self.deployment.library, self.fingerprint, code),
@@ -165,7 +165,6 @@ class _Batch:
         plan = TrainingPlan(
             launch=number,
             ranks=training.deployment.ranks,
-            library=training.deployment.library,
             model=training.model,
             settings=settings,
             arms=tuple(arm for arm in training.arms if arm.label not in self.failed),
@@ -182,7 +181,7 @@ class _Batch:
                 step_timeout_s=STEP_TIMEOUT_S,
             )
             share = backend_of(training.deployment).train(training.deployment, started, reporter.watch)
-            rows = rows_of(plan, read_found(work, plan.ranks), share, training.fingerprint)
+            rows = rows_of(plan, read_records(work, plan.ranks), share, training.fingerprint)
         attempt = len(self._attempts(number))
         write_text(self.folder / f"launch-{number}.{attempt}.json", json.dumps(rows))
 
@@ -224,7 +223,7 @@ def _oversubscribed(ranks: int) -> bool:
 
 
 def rows_of(
-    plan: TrainingPlan, found: Sequence[Sequence[Found]], foreign_cpu_share: float, fingerprint: str
+    plan: TrainingPlan, found: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
 ) -> list[Row]:
     """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end.
 
@@ -280,6 +279,7 @@ def arm_site(site: str, program: Program, members: tuple[tuple[int, ...], ...]) 
     """The emitted module of a Program at a site, as the ranks find it."""
     return ArmSite(
         site=site,
+        direction=program.problem.direction,
         module=module_name(program.digest),
         members=members,
         shapes=tuple((port, spec.shape) for port, spec in program.problem.outputs.items()),

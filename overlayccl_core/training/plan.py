@@ -1,36 +1,33 @@
-"""The folder of a training launch: which arms the ranks are to run, and what each rank found.
+"""The folder of a training launch: which arms the ranks are to run, and what each rank measured.
 
 plan.json        model, arms, how many steps
 modules/*.py     emitted modules of all arms
-found-<r>.json   what rank r measured, one entry for each arm and purpose
+rank-<r>.json    what rank r measured, one record for each arm and purpose
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.configuration.models import Model, from_json
+from overlayccl_core.configuration.models import Model
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.problem import Direction
 
 PLAN_FILE = "plan.json"
 MODULES = "modules"
 
 
-class Purpose(StrEnum):
-    """Why an arm runs."""
-
-    TIMED = "timed"
-    QUIET = "quiet"  # every collective replaced by local work: what is left is the model's own time
-    LOSS = "loss"  # many steps from several seeds, not timed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSite:
-    """An emitted module at a site of the step. members: global ranks of the groups; shapes: of its outputs."""
+    """An emitted module at a site of the step, and which of its directions runs there.
+
+    members: global ranks of the groups; shapes: of its outputs.
+    """
 
     site: str
+    direction: Direction
     module: str
     members: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[tuple[str | int, ...], tuple[int, ...]], ...]
@@ -40,7 +37,8 @@ class ArmSite:
         """The site that `asdict` made plain."""
         members = tuple(tuple(m) for m in data["members"])
         shapes = tuple((tuple(port), tuple(shape)) for port, shape in data["shapes"])
-        return cls(site=data["site"], module=data["module"], members=members, shapes=shapes)
+        direction = Direction(data["direction"])
+        return cls(**{**data, "direction": direction, "members": members, "shapes": shapes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,6 @@ class TrainingPlan:
 
     launch: int
     ranks: int
-    library: str
     model: Model
     settings: StepSettings
     arms: tuple[Arm, ...]
@@ -97,7 +94,7 @@ class TrainingPlan:
         (folder / MODULES).mkdir(parents=True)
         for name, source in sources.items():
             (folder / name).write_text(source)
-        (folder / PLAN_FILE).write_text(json.dumps(asdict(self)))
+        (folder / PLAN_FILE).write_text(json.dumps(asdict(self), default=_plain))
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingPlan":
@@ -107,11 +104,18 @@ class TrainingPlan:
         return cls(
             **{
                 **data,
-                "model": from_json(data["model"]),
+                "model": Model.from_data(data["model"]),
                 "settings": StepSettings(**settings),
                 "arms": tuple(map(Arm.from_json, data["arms"])),
             }
         )
+
+
+def _plain(value: Any) -> Any:
+    """The fields of a model, which is no dataclass."""
+    if isinstance(value, Model):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a plan holds no {type(value).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +138,8 @@ class Inspection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What one rank measured of one arm: start and end (ns) of every step, the cold ones first; its losses."""
+class RankRecord:
+    """What one rank measured of one arm for one purpose: start and end (ns) of every step, the cold ones first."""
 
     arm: int
     purpose: Purpose
@@ -148,8 +152,8 @@ class Found:
     inspection: Inspection | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Found":
-        """What `asdict` made plain."""
+    def from_json(cls, data: Mapping[str, Any]) -> "RankRecord":
+        """The record that `asdict` made plain."""
         typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         if (inspected := data["inspection"]) is not None:
             calls = tuple((site, count) for site, count in inspected["calls"])
@@ -158,12 +162,12 @@ class Found:
         return cls(**{**typed, "purpose": Purpose(data["purpose"])})
 
 
-def write_found(folder: Path, rank: int, found: Sequence[Found]) -> None:
-    """Write what a rank found."""
-    (folder / f"found-{rank}.json").write_text(json.dumps([asdict(one) for one in found]))
+def write_records(folder: Path, rank: int, records: Sequence[RankRecord]) -> None:
+    """Write what a rank measured."""
+    (folder / f"rank-{rank}.json").write_text(json.dumps([asdict(one) for one in records]))
 
 
-def read_found(folder: Path, ranks: int) -> list[list[Found]]:
-    """[rank][entry], the same entries on every rank."""
-    texts = [(folder / f"found-{rank}.json").read_text() for rank in range(ranks)]
-    return [[Found.from_json(one) for one in json.loads(text)] for text in texts]
+def read_records(folder: Path, ranks: int) -> list[list[RankRecord]]:
+    """[rank][entry], the same arms and purposes on every rank."""
+    texts = [(folder / f"rank-{rank}.json").read_text() for rank in range(ranks)]
+    return [[RankRecord.from_json(one) for one in json.loads(text)] for text in texts]

@@ -9,20 +9,43 @@ identity), and the norm in front of the next sublayer.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import torch
 
-from overlayccl_core.training.models.llama import Pieces
+from overlayccl_core.training.pieces import Batch
 from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward
 
 Values = Mapping[Value, Tensor]
 Outputs = tuple[Tensor, ...]
 
 
+class Sublayers(Protocol):
+    """A model whose sublayers each add to a residual stream x what they make of its norm.
+
+    x, normed and partial have the shape of the Problem's ports. A partial sum's total over ranks is what one rank
+    with the whole model adds.
+    """
+
+    sublayers: int
+
+    def enter(self, batch: Batch) -> Tensor:
+        """The residual stream in front of the first sublayer, the same on every rank."""
+
+    def normed(self, sublayer: int, x: Tensor) -> Tensor:
+        """What a sublayer reads of the residual stream, the same on every rank."""
+
+    def partial(self, sublayer: int, h: Tensor) -> Tensor:
+        """This rank's part of what a sublayer adds."""
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        """The mean loss of what comes out of the last sublayer, the same on every rank."""
+
+
 class _Stretch:
     """The model from the entry of one sublayer to the entry of the next, under autograd on detached inputs."""
 
-    def __init__(self, pieces: Pieces, sublayer: int, x: Tensor, h: Tensor) -> None:
+    def __init__(self, pieces: Sublayers, sublayer: int, x: Tensor, h: Tensor) -> None:
         self.x, self.h = x.detach().requires_grad_(), h.detach().requires_grad_()
         with torch.enable_grad():
             self._partial = pieces.partial(sublayer, self.h)
@@ -49,11 +72,11 @@ class _Stretch:
 
 
 class TensorParallelStep:
-    """Segments of one step over microbatches of tokens int64[B, S + 1]; gradients end up in the parameters."""
+    """Segments of one step over microbatches; gradients end up in the parameters."""
 
-    def __init__(self, pieces: Pieces, microbatches: Sequence[Tensor]) -> None:
+    def __init__(self, pieces: Sublayers, batches: Sequence[Batch]) -> None:
         self.pieces = pieces
-        self.tokens = microbatches
+        self.batches = batches
         self.losses: dict[int, float] = {}
         self._stretches: dict[tuple[int, int], _Stretch] = {}
         # residual stream and its norm in front of a sublayer
@@ -63,7 +86,7 @@ class TensorParallelStep:
     def segments(self) -> Iterator[StepSegment]:
         """Forward and backward of every sublayer, the loss of every microbatch."""
         last = self.pieces.sublayers - 1
-        for m in range(len(self.tokens)):
+        for m in range(len(self.batches)):
             for layer in range(self.pieces.sublayers):
                 yield StepSegment(
                     name=("forward", m, layer),
@@ -90,7 +113,7 @@ class TensorParallelStep:
             if layer:
                 x = self._stretches[m, layer - 1].residual(v[_exit("total", m, layer - 1)])
             else:
-                x = self.pieces.embed(self.tokens[m][:, :-1])
+                x = self.pieces.enter(self.batches[m])
             h = self.pieces.normed(layer, x)
         self._entered[m, layer] = x, h
         stretch = self._stretches[m, layer] = _Stretch(self.pieces, layer, x, h)
@@ -101,9 +124,9 @@ class TensorParallelStep:
         stretch = self._stretches.pop((m, last))
         with torch.enable_grad():
             x = stretch.residual(v[_exit("total", m, last)])
-            loss = self.pieces.loss(x, self.tokens[m][:, 1:])
+            loss = self.pieces.loss(x, self.batches[m])
         self.losses[m] = float(loss.detach())
-        return self._passed_on(m, last, stretch, (loss,), (torch.tensor(1 / len(self.tokens)),))
+        return self._passed_on(m, last, stretch, (loss,), (torch.tensor(1 / len(self.batches)),))
 
     def _backward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         outputs = self._entered.pop((m, layer))

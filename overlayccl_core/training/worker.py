@@ -1,4 +1,4 @@
-"""The torchrun target of a training launch: runs every arm of a plan, step by step in turn, and says what it found.
+"""The worker of a training launch: runs every arm of a plan, step by step in turn, and records it.
 
 All arms of a launch take turns within a round, in an order of its own, on the same data from the same parameters:
 step k of one arm is to be compared with step k of another, and with nothing else.
@@ -14,29 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
+from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import NO_JOB, Phase
-from overlayccl_core.backends.torchdist.bench_driver import make_usual_groups
-from overlayccl_core.backends.torchdist.rank import Rank, run_rank
-from overlayccl_core.configuration.models import Parallelism
-from overlayccl_core.training import text
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
 from overlayccl_core.training.inspection import count_calls, inspect, make_quiet
-from overlayccl_core.training.models.llama import shard
-from overlayccl_core.training.plan import (
-    Arm,
-    Found,
-    Inspection,
-    Purpose,
-    TrainingPlan,
-    write_found,
-)
+from overlayccl_core.training.pieces import Batch, pieces_of
+from overlayccl_core.training.plan import Arm, Inspection, RankRecord, TrainingPlan, write_records
 from overlayccl_core.training.segments import Tensor
 
 COLD = 2  # steps of an arm that are kept apart: the first allocates, the second settles
 QUIET_SHARE = 0.1  # of the seconds, for steps without communication
-VALIDATION_BATCHES = 8
 
 
 @dataclass(slots=True)
@@ -58,32 +47,31 @@ class _Trainer:
     def __init__(self, rank: Rank, plan: TrainingPlan) -> None:
         self.rank = rank
         self.plan = plan
-        self.text = text.standard_library()
-        self.found: list[Found] = []
+        self.pieces = pieces_of(plan.model)
+        self.records: list[RankRecord] = []
         self.modules: list[Modules] = []
         self.quiet: dict[int, Modules] = {}
-        self.replicas = 1 if plan.model.parallelism is Parallelism.TENSOR else rank.ranks
-        self.replica = 0 if self.replicas == 1 else rank.index
+        self.replicas = plan.model.replicas(rank.ranks)
+        self.replica = self.replicas[rank.index]
 
     # ------------------------------------------------------------------------------------------- what there is
     def prepare(self) -> None:
         """Load and connect the modules of every arm."""
         self.rank.status.enter(Phase.PREPARING)
-        make_usual_groups()
+        self.rank.make_usual_groups()
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
-            self.modules.append(Modules(arm, self.rank.folder, f"arm_{index}", self.rank.device))
+            self.modules.append(Modules.load(arm, self.rank, f"arm_{index}"))
             if Purpose.QUIET in arm.purposes:
-                silent = Modules(arm, self.rank.folder, f"quiet_{index}", self.rank.device)
+                silent = Modules.load(arm, self.rank, f"quiet_{index}")
                 for module in silent.modules.values():
                     make_quiet(module)
                 self.quiet[index] = silent
 
-    def tokens(self, microbatches: int, seed: int, step: int, replica: int) -> list[Tensor]:
-        """The data of a step: one tensor int64[batch, sequence + 1] a microbatch."""
-        shape = (self.plan.model.batch, self.plan.model.sequence)
+    def data(self, microbatches: int, seed: int, step: int, replica: int) -> list[Batch]:
+        """The data of a step, one batch a microbatch."""
         return [
-            text.batch(self.text.train, seed=seed, step=step, microbatch=m, replica=replica, shape=shape)
+            self.pieces.batch(self.plan.model, seed=seed, step=step, microbatch=m, replica=replica)
             for m in range(microbatches)
         ]
 
@@ -118,25 +106,24 @@ class _Trainer:
 
     def _unsharded(self, microbatches: int) -> dict[str, Tensor]:
         seed = self.plan.launch
-        everywhere = [t for r in range(self.replicas) for t in self.tokens(microbatches, seed, 0, r)]
+        replicas = sorted(set(self.replicas))
+        everywhere = [batch for r in replicas for batch in self.data(microbatches, seed, 0, r)]
         return dict(unsharded_gradients(self.plan.model, everywhere, seed=seed))
 
     def _inspect(self, index: int, arm: Arm, expected: dict[str, Tensor]) -> Inspection:
         seed = self.plan.launch
-        modules = Modules(arm, self.rank.folder, f"inspected_{index}", self.rank.device)
+        modules = Modules.load(arm, self.rank, f"inspected_{index}")
         calls = {site: count_calls(module) for site, module in modules.modules.items()}
         state = self.state(index, seed, modules)
-        data = self.tokens(arm.microbatches, seed, 0, self.replica)
+        data = self.data(arm.microbatches, seed, 0, self.replica)
         if state.framework is not None:
             for _ in range(2):  # after its first step DDP rebuilds its buckets in the order of readiness
                 state.gradients(data)
-        dist.barrier()
-        counts = inspect(lambda: state.gradients(data))
-        parts = self.rank.ranks if self.replicas == 1 else 1
-        place = self.rank.index if self.replicas == 1 else 0
+        self.rank.meet()
+        counts = inspect(lambda: state.gradients(data), self.rank.library_calls)
         errors = []
         for name, parameter in state.pieces.parameters.items():
-            want = shard(name, expected[name], place, parts)
+            want = self.pieces.shard(self.plan.model, name, expected[name], self.rank.index, self.rank.ranks)
             got = torch.zeros_like(want) if parameter.grad is None else parameter.grad
             errors.append(relative_error(got, want))
         [worst] = self.rank.largest(max(errors))
@@ -145,8 +132,10 @@ class _Trainer:
             matmul_digest=counts.matmul_digest,
             collectives=counts.collectives,
             calls=tuple((site, count()) for site, count in calls.items()),
-            programs=tuple((site, module.DIGEST["forward"]) for site, module in modules.modules.items()),
-            library_version=f"torch {torch.__version__}",  # gloo and nccl come with it
+            programs=tuple(
+                (one.site, modules.modules[one.site].DIGEST[one.direction]) for one in modules.sites
+            ),
+            library_version=self.rank.library_version,
             peak_activation_bytes=int(self.rank.largest(counts.peak_activation_bytes)[0]),
             gradient_rel_error=worst,
         )
@@ -196,7 +185,7 @@ class _Trainer:
             course = courses[which]
             self.rank.status.work_on(course.index)
             arm = self.plan.arms[course.index]
-            data = self.tokens(arm.microbatches, course.seed, number, self.replica)
+            data = self.data(arm.microbatches, course.seed, number, self.replica)
             self.rank.meet()
             start = time.monotonic_ns()
             loss = course.state.step(data)
@@ -218,18 +207,10 @@ class _Trainer:
                 self._keep(course, 0, validation_loss=self._validate(course.state))
 
     def _validate(self, state: ArmState) -> float | None:
-        """The mean loss of held-out text, where this rank has the whole model."""
-        if self.replicas == 1:
-            return None
-        shape = (self.plan.model.batch, self.plan.model.sequence)
+        """The mean loss of held-out data, where this rank has the whole model."""
         with torch.no_grad():
-            losses = [
-                state.pieces.whole(
-                    text.batch(self.text.validation, seed=0, step=k, microbatch=0, replica=0, shape=shape)
-                )
-                for k in range(VALIDATION_BATCHES)
-            ]
-        return float(torch.stack(losses).mean())
+            losses = [state.pieces.whole(batch) for batch in state.pieces.held_out()]
+        return float(torch.stack(losses).mean()) if losses else None
 
     def _keep(
         self,
@@ -238,8 +219,8 @@ class _Trainer:
         inspection: Inspection | None = None,
         validation_loss: float | None = None,
     ) -> None:
-        self.found.append(
-            Found(
+        self.records.append(
+            RankRecord(
                 arm=course.index,
                 purpose=course.purpose,
                 seed=course.seed,
@@ -268,10 +249,10 @@ def main(folder: Path) -> None:
         trainer.prepare()
         trainer.time(trainer.inspect())
         trainer.compare_losses()
-        write_found(folder, rank.index, trainer.found)
+        write_records(folder, rank.index, trainer.records)
         rank.status.work_on(NO_JOB)
 
-    run_rank(folder, plan.library, work)
+    run_rank(folder, work)
 
 
 if __name__ == "__main__":

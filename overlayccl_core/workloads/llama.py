@@ -1,69 +1,115 @@
-"""A Llama-like transformer: the shapes of its parameters, and what its ranks have to do together in a step."""
+"""A Llama-like transformer: its fields, the shapes of its parameters, what its ranks do together in a step."""
 
+from enum import StrEnum
 from math import prod
+from typing import Self
 
-from overlayccl_core.configuration.models import Model, Parallelism, Site
+from pydantic import Field, PositiveFloat, model_validator
 
-Shape = tuple[int, ...]
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.fields import Count
+from overlayccl_core.configuration.models import Shape, Site
 
 
-def parameter_sizes(
-    *, width: int, hidden: int, layers: int, vocabulary: int
-) -> tuple[tuple[str, Shape], ...]:
-    """(name, shape) of every parameter, in the order of the forward pass.
+class Parallelism(StrEnum):
+    """How the model is spread over its ranks."""
+
+    TENSOR = "tensor"  # each block over all ranks (Megatron-LM); replicated embedding, norms and head
+    DATA = "data"  # a whole model on every rank
+
+
+class Sizes(models.Sizes):
+    """Widths of a Llama-like model.
 
     Touvron et al. 2023: RMSNorm before each half of a block, rotary attention without biases (as many key
     heads as query heads), SwiGLU of `hidden` channels, a final norm, a head that is not the embedding. What
     multiplies the same input is one matrix, as in Megatron-LM: query, key and value; gate and up.
     """
-    for name, value in (("width", width), ("hidden", hidden), ("layers", layers), ("vocabulary", vocabulary)):
-        if value < 1:
-            raise ValueError(f"a Llama-like model needs a positive {name} (got {value})")
-    blocks = [
-        (f"blocks.{layer}.{name}", shape)
-        for layer in range(layers)
-        for name, shape in (
-            ("attention_norm", (width,)),
-            ("query_key_value", (3 * width, width)),
-            ("output", (width, width)),
-            ("mlp_norm", (width,)),
-            ("gate_up", (2 * hidden, width)),
-            ("down", (width, hidden)),
-        )
-    ]
-    return (
-        ("embedding", (vocabulary, width)),
-        *blocks,
-        ("norm", (width,)),
-        ("head", (vocabulary, width)),
-    )
 
+    width: Count = Field(description="channels of the residual stream")
+    hidden: Count = Field(description="channels of an MLP")
+    layers: Count = Field(description="blocks, each attention and MLP")
+    vocabulary: Count = Field(description="number of tokens")
 
-def check(model: Model, ranks: int) -> None:
-    """ValueError where the model cannot be spread over so many ranks."""
-    if model.parallelism is not Parallelism.TENSOR:
-        return
-    for what, count in (("heads", model.heads), ("hidden", model.hidden)):
-        if count % ranks:
-            raise ValueError(
-                f"ranks must divide {what} of a tensor-parallel model (got {ranks} and {count}): leave the model "
-                "out, or give it a file with other sizes"
+    def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
+        """(name, shape) of every parameter, in the order of the forward pass."""
+        blocks = [
+            (f"blocks.{layer}.{name}", shape)
+            for layer in range(self.layers)
+            for name, shape in (
+                ("attention_norm", (self.width,)),
+                ("query_key_value", (3 * self.width, self.width)),
+                ("output", (self.width, self.width)),
+                ("mlp_norm", (self.width,)),
+                ("gate_up", (2 * self.hidden, self.width)),
+                ("down", (self.width, self.hidden)),
             )
-
-
-def sites(model: Model, microbatches: int) -> tuple[Site, ...]:
-    """Tensor parallel: two sums a block and microbatch in each direction. Data parallel: one mean a parameter."""
-    if model.parallelism is Parallelism.TENSOR:
-        sums = {
-            "microbatches": microbatches,
-            "layers": 2 * model.layers,
-            "shape": [model.batch, model.sequence, model.width],
-        }
-        return tuple(
-            Site(name=place, problem="tp_mlp", entry={**sums, "site": place}) for place in ("entry", "exit")
+        ]
+        return (
+            ("embedding", (self.vocabulary, self.width)),
+            *blocks,
+            ("norm", (self.width,)),
+            ("head", (self.vocabulary, self.width)),
         )
-    parameters = parameter_sizes(
-        width=model.width, hidden=model.hidden, layers=model.layers, vocabulary=model.vocabulary
+
+
+class Model(Sizes, models.Model):
+    """A training step on text."""
+
+    parallelism: Parallelism = Field(description="tensor (each block over all ranks) or data (whole models)")
+    heads: Count = Field(description="attention heads")
+    sequence: Count = Field(description="tokens of a text")
+    batch: Count = Field(description="texts of a microbatch")
+    ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
+        default=(), description="bucket sizes of torch's DistributedDataParallel, MiB, each an arm"
     )
-    entry = {"sizes": [prod(shape) for _, shape in parameters], "overlap": True}
-    return (Site(name="gradients", problem="grad_ar", entry=entry),)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.width % (2 * self.heads):
+            raise ValueError(
+                f"heads of rotary attention need an even width (got {self.width} channels for {self.heads} heads): "
+                f"make width a multiple of {2 * self.heads}"
+            )
+        if self.ddp_buckets_mib and self.parallelism is not Parallelism.DATA:
+            raise ValueError("ddp_buckets_mib is of data parallelism: leave it out")
+        return self
+
+    def check(self, ranks: int) -> None:
+        """Tensor parallel: ranks divide heads and hidden."""
+        if self.parallelism is not Parallelism.TENSOR:
+            return
+        for what, count in (("heads", self.heads), ("hidden", self.hidden)):
+            if count % ranks:
+                raise ValueError(
+                    f"ranks must divide {what} of a tensor-parallel model (got {ranks} and {count}): leave the "
+                    "model out, or give it a file with other sizes"
+                )
+
+    def sites(self, microbatches: int) -> tuple[Site, ...]:
+        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter."""
+        if self.parallelism is Parallelism.TENSOR:
+            sums = {
+                "microbatches": microbatches,
+                "layers": 2 * self.layers,
+                "shape": [self.batch, self.sequence, self.width],
+            }
+            return tuple(
+                Site(name=place, problem="tp_mlp", entry={**sums, "site": place})
+                for place in ("entry", "exit")
+            )
+        entry = {"sizes": [prod(shape) for _, shape in self.parameter_sizes()], "overlap": True}
+        return (Site(name="gradients", problem="grad_ar", entry=entry),)
+
+    def replicas(self, ranks: int) -> tuple[int, ...]:
+        """Tensor parallel: one. Data parallel: one a rank."""
+        return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
+
+    def merged(self, microbatches: int) -> Self:
+        """So many times the texts."""
+        return self.changed(batch=self.batch * microbatches, microbatches=(1,), loss_microbatches=1)
+
+    @property
+    def framework_buckets_mib(self) -> tuple[float, ...]:
+        """As the file says."""
+        return self.ddp_buckets_mib

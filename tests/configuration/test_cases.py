@@ -51,7 +51,7 @@ def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
     entry = {"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 32}
     (case,) = cases_of(_settings("grad_ar", entry), _deployment(), "grad_ar")
     assert case["sizes"][:3] == (32 * 8, 8, 3 * 8 * 8)
-    with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*a model needs width, hidden, layers"):
+    with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*model llama: hidden: must be there"):
         cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
 
 

@@ -34,9 +34,10 @@ def decide(
     stamps: pl.DataFrame | None,
     *,
     models: tuple[str, ...] = (MODEL,),
+    directions: tuple[str, ...] = ("forward",),
     **changes: pl.DataFrame,
 ) -> choose.Chosen:
-    """Choose, with all Cases in the models where there are steps."""
+    """Choose, with all Cases in the models, in some directions, where there are steps."""
     tables = choose.Tables(
         **{
             name: changes.get(name, getattr(flow, name))
@@ -48,7 +49,8 @@ def decide(
         steps=pl.DataFrame(schema=STEPS.schema) if steps is None else steps,
         stamps=pl.DataFrame(schema=STAMPS.schema) if stamps is None else stamps,
     )
-    cases = {case: models for case in flow.listed["case"]} if steps is not None else {}
+    in_models = dict.fromkeys(directions, models)
+    cases = {case: in_models for case in flow.listed["case"]} if steps is not None else {}
     found = choose.run(flow.problem, "gloo", tables, cases, printer=backend, progress=quiet)
     write(CHOICE, found.choice, flow.folder / "choice.parquet")
     write(VERDICTS, found.verdicts, flow.folder / "verdicts.parquet")
@@ -153,6 +155,19 @@ def test_of_several_models_the_least_gain_is_told(flow: SimpleNamespace) -> None
             assert row["trained_in"] == ", ".join(models)
             assert row["step_speedup"] == pytest.approx(3.2, rel=0.02)
             assert row["step_gain"] == pytest.approx(1.2, rel=0.02)
+
+
+@pytest.mark.parametrize("directions", [("forward",), ("forward", "backward"), ("backward",)])
+def test_training_decides_in_the_directions_in_which_a_model_has_the_case_and_the_bench_in_the_other(
+    a2a_flow: SimpleNamespace, directions: tuple[str, ...]
+) -> None:
+    trained = a2a_flow.ready.filter(pl.col("direction").is_in(directions))
+    slow = dict.fromkeys(SPEEDS, 4000.0)  # no arm is faster than the developer's step
+    found = decide(a2a_flow, *train_tables(trained, a2a_flow.folder, speeds=slow), directions=directions)
+    for row in found.choice:
+        in_model = row["direction"] in directions
+        assert row["arm"] == ("developer" if in_model else "finalist_1"), row
+        assert row["trained_in"] == (MODEL if in_model else None)
 
 
 def test_the_price_of_a_pair_is_the_sum_of_its_directions(a2a_flow: SimpleNamespace) -> None:

@@ -1,5 +1,6 @@
 """Finalists: the best two that can be true, the baselines beside them, and honest fidelity."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,7 @@ def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
 
 
 def arms(
-    flow: SimpleNamespace, times: dict[str, float], trained: tuple[str, ...] = ()
+    flow: SimpleNamespace, times: dict[str, float], trained: Mapping[str, tuple[str, ...]] = {}
 ) -> dict[str, dict[str, Any]]:
     """arm -> row; times: candidate -> factor of its samples."""
     bench = faster(flow.bench, times)
@@ -68,11 +69,13 @@ def test_a_lossy_candidate_stands_behind_all_others_and_only_where_a_model_can_j
     case = flow.listed["case"][0]
     names = {flow.shortlisted["candidate"][k] for k in range(flow.shortlisted.height)}
     quick = {"bf16_on_the_wire": 0.5}
-    for trained in ((), (case,)):
+    none: dict[str, tuple[str, ...]] = {}
+    for trained in (none, {case: ("forward",)}):
         found = arms(flow, quick, trained)
         assert "bf16_on_the_wire" not in {row["candidate"] for row in found.values()}
     impossible = {name: 1e-7 for name in names - {"bf16_on_the_wire", "developer"}}
-    assert arms(flow, impossible, (case,))["finalist_2"]["candidate"] == "bf16_on_the_wire"
+    assert arms(flow, impossible, {case: ("forward",)})["finalist_2"]["candidate"] == "bf16_on_the_wire"
+    assert "finalist_2" not in arms(flow, impossible, {case: ("backward",)})
     assert "finalist_2" not in arms(flow, impossible)
 
 
@@ -85,7 +88,7 @@ def test_the_models_first_choice_is_none_that_is_lossy_however_cheap(flow: Simpl
     assert not cheap.equals(flow.prices)
     quick = faster(flow.bench, {"bf16_on_the_wire": 0.3})
     regrets = [
-        finalists.run(flow.shortlisted, bench, prices, flow.candidates, flow.probes, (), progress=quiet)[
+        finalists.run(flow.shortlisted, bench, prices, flow.candidates, flow.probes, {}, progress=quiet)[
             "fidelity"
         ][0]["top1_regret"]
         for bench, prices in ((flow.bench, flow.prices), (quick, flow.prices), (quick, cheap))
@@ -97,7 +100,7 @@ def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
     said: list[str] = []
     bench = faster(flow.bench, {"bf16_on_the_wire": 0.3})
     finalists.run(
-        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, (), progress=said.append
+        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=said.append
     )
     assert any("bf16_on_the_wire is" in line and "lossy, so behind them" in line for line in said)
 
@@ -105,7 +108,7 @@ def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
 def test_what_was_not_measured_keeps_its_arm_and_says_so(flow: SimpleNamespace) -> None:
     without = flow.bench.filter(pl.col("candidate") != "merged_over_microbatches")
     found = finalists.run(
-        flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, (), progress=quiet
+        flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
     )
     row = next(r for r in found["finalists"] if r["arm"] == "hand_bundled")
     assert (row["outcome"], row["reason"], row["measured_us"]) == ("unproven", "not_measured", None)

@@ -11,14 +11,14 @@ import torch
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
-from overlayccl_core.configuration.models import Model, Parallelism
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.inspection import inspect
-from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
+from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import Name, StepSegment, Tensor
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.training.worker import relative_error
+from overlayccl_core.workloads.llama import Model, Parallelism
 
 MODEL = Model(
     name="tiny", workload="llama", parallelism=Parallelism.TENSOR, width=8, hidden=16, layers=1, heads=4,
@@ -36,10 +36,10 @@ def tokens(microbatches: int, replicas: int) -> list[list[Tensor]]:
     ]
 
 
-def gradient_segments(step: TensorParallelStep) -> Iterator[StepSegment]:
+def gradient_segments(pieces: Pieces, step: TensorParallelStep) -> Iterator[StepSegment]:
     """Site `gradients`: gradient i is there after all microbatches' backward of what uses it."""
-    held_by = {name: k for k in range(step.pieces.sublayers) for name in step.pieces.names_of(k)}
-    names = list(step.pieces.parameters)
+    held_by = {name: k for k in range(pieces.sublayers) for name in pieces.names_of(k)}
+    names = list(pieces.parameters)
 
     def after(name: str, m: int) -> Name:
         return ("loss", m) if name in ("norm", "head") else ("backward", m, held_by.get(name, 0))
@@ -48,15 +48,15 @@ def gradient_segments(step: TensorParallelStep) -> Iterator[StepSegment]:
         yield StepSegment(
             name=("gradient", i),
             gives=(("gradients", ("gradient", i)),),
-            after=tuple(after(name, m) for m in range(len(step.tokens))),
+            after=tuple(after(name, m) for m in range(len(step.batches))),
             work=lambda _v, i=i, name=name: {
-                ("gradients", ("gradient", i)): step.pieces.parameters[name].grad.clone()
+                ("gradients", ("gradient", i)): pieces.parameters[name].grad.clone()
             },
         )
     needs = tuple(("gradients", ("mean", i)) for i in range(len(names)))
 
     def optimizer(values: Any) -> dict[Any, Tensor]:
-        for value, parameter in zip(needs, step.pieces.parameters.values(), strict=True):
+        for value, parameter in zip(needs, pieces.parameters.values(), strict=True):
             parameter.grad = values[value].view_as(parameter)
         return {}
 
@@ -73,10 +73,11 @@ def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
         members = tuple(tuple(m) for m in site["members"])
         modules[site["site"]] = Emitted.load(path, f"arm_{index}_{number}", "forward", members, rank.device)
     data = tokens(arm["microbatches"], arm["replicas"])
-    step = TensorParallelStep(Pieces(MODEL, full_parameters(MODEL, seed=1), place, ranks), data[replica])
+    pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, seed=1), place, ranks)
+    step = TensorParallelStep(pieces, data[replica])
     segments = list(step.segments())
     if "gradients" in modules:
-        segments += gradient_segments(step)
+        segments += gradient_segments(pieces, step)
     sites = [
         SiteModule(
             site=site["site"],
@@ -86,11 +87,11 @@ def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
         )
         for site in arm["sites"]
     ]
-    counts = inspect(lambda: run_step(sites, segments))
+    counts = inspect(lambda: run_step(sites, segments), rank.library_calls)
     expected = unsharded_gradients(MODEL, [one for each in data for one in each], seed=1)
     errors = [
-        relative_error(parameter.grad, shard(name, expected[name], place, ranks))
-        for name, parameter in step.pieces.parameters.items()
+        relative_error(parameter.grad, Pieces.shard(MODEL, name, expected[name], place, ranks))
+        for name, parameter in pieces.parameters.items()
     ]
     return {"error": max(errors), "peak_bytes": counts.peak_activation_bytes}
 

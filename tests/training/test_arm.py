@@ -1,7 +1,6 @@
 """An arm's step on one rank, its collectives replaced by what they give there; and when its backward is cut."""
 
 from collections.abc import Generator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +15,10 @@ from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
 from overlayccl_core.training.driver import SiteModule
+from overlayccl_core.training.launches import arm_site
 from overlayccl_core.training.plan import Arm
 
-MODEL = replace(models.load("nano-dp"), layers=1)
+MODEL = models.load("nano-dp").changed(layers=1)
 TOKENS = list(torch.randint(256, (3, 1, 9), generator=torch.Generator().manual_seed(1)))
 
 
@@ -62,7 +62,7 @@ def test_an_arm_has_the_gradients_and_the_loss_of_all_its_microbatches_every_ste
     assert losses[0] > losses[1] > losses[2]
 
 
-def test_the_backward_is_cut_into_blocks_for_a_module_that_starts_before_it_has_read_everything(
+def test_the_backward_is_cut_into_stages_for_a_module_that_starts_before_it_has_read_everything(
     tmp_path: Path,
 ) -> None:
     case = catalog.case("grad_ar", {"sizes": [4, 4], "overlap": True}, ranks=2, ranks_per_node=2)
@@ -70,7 +70,9 @@ def test_the_backward_is_cut_into_blocks_for_a_module_that_starts_before_it_has_
     for name in ("developer", "flat"):
         program = trace_source(catalog.library_source("grad_ar"), name, catalog.build(case))
         (tmp_path / f"{name}.py").write_text(emit(program))
-        modules = Modules(Arm(name=name, microbatches=1), tmp_path, name, "cpu")
-        modules.modules["gradients"] = load_module(tmp_path / f"{name}.py", name)
+        modules = Modules(
+            [arm_site("gradients", program, ((0, 1),))],
+            {"gradients": load_module(tmp_path / f"{name}.py", name)},
+        )
         overlap[name] = modules.overlap
     assert overlap == {"developer": True, "flat": False}

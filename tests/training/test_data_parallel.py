@@ -12,11 +12,11 @@ from overlayccl_core.configuration import models
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.data_parallel import DataParallelStep
 from overlayccl_core.training.driver import SiteModule, run_step
-from overlayccl_core.training.models.llama import Pieces, full_parameters
+from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import StepSegment, Tensor
 
 RANKS, M = 2, 3
-MODEL = replace(models.load("nano-dp"), layers=2)
+MODEL = models.load("nano-dp").changed(layers=2)
 RANDOM = torch.Generator().manual_seed(1)
 TOKENS = [[torch.randint(MODEL.vocabulary, (1, 9), generator=RANDOM) for _ in range(M)] for _ in range(RANKS)]
 
@@ -51,13 +51,13 @@ def run(step: DataParallelStep, means: list[Tensor]) -> tuple[list[Tensor], list
     return read[::-1], ran
 
 
-@pytest.mark.parametrize("in_blocks", [False, True])
-def test_gradients_are_each_ranks_own_and_means_become_those_of_the_parameters(in_blocks: bool) -> None:
-    full = full_parameters(MODEL, seed=0)
+@pytest.mark.parametrize("in_stages", [False, True])
+def test_gradients_are_each_ranks_own_and_means_become_those_of_the_parameters(in_stages: bool) -> None:
+    full = Pieces.full_parameters(MODEL, seed=0)
     means = [torch.full((value.numel(),), float(i)) for i, value in enumerate(full.values())]
     own = []
     for tokens in TOKENS:
-        step = DataParallelStep(Pieces(MODEL, full), tokens, in_blocks=in_blocks)
+        step = DataParallelStep(Pieces(MODEL, full), tokens, in_stages=in_stages)
         read, _ = run(step, means)
         own.append(read)
         expected = unsharded_gradients(MODEL, tokens, seed=0)
@@ -73,16 +73,16 @@ def test_gradients_are_each_ranks_own_and_means_become_those_of_the_parameters(i
         torch.testing.assert_close((mine + theirs) / RANKS, want.flatten())
 
 
-def test_in_blocks_a_gradient_is_read_before_the_backward_of_the_blocks_in_front_of_it() -> None:
-    full = full_parameters(MODEL, seed=0)
+def test_in_stages_a_gradient_is_read_before_the_backward_of_the_blocks_in_front_of_it() -> None:
+    full = Pieces.full_parameters(MODEL, seed=0)
     names = list(full)
     means = [torch.zeros(value.numel()) for value in full.values()]
-    _, ran = run(DataParallelStep(Pieces(MODEL, full), TOKENS[0], in_blocks=True), means)
+    _, ran = run(DataParallelStep(Pieces(MODEL, full), TOKENS[0], in_stages=True), means)
     read_before = {name: count for name, count in ran if name[0] == "backward"}
     behind = {
-        place: sum(name in ("norm", "head") or name.startswith(blocks) for name in names)
-        for place, blocks in {1: (), 0: ("blocks.1.",), -1: ("blocks.1.", "blocks.0.")}.items()
+        stage: sum(name in ("norm", "head") or name.startswith(blocks) for name in names)
+        for stage, blocks in {2: (), 1: ("blocks.1.",), 0: ("blocks.1.", "blocks.0.")}.items()
     }
-    assert read_before == {("backward", place): count for place, count in behind.items()}
-    _, ran = run(DataParallelStep(Pieces(MODEL, full), TOKENS[0], in_blocks=False), means)
+    assert read_before == {("backward", stage): count for stage, count in behind.items()}
+    _, ran = run(DataParallelStep(Pieces(MODEL, full), TOKENS[0], in_stages=False), means)
     assert [name for name, count in ran if not count][:M] == [("microbatch", m) for m in range(M)]

@@ -1,8 +1,16 @@
 """What is counted of a step while it runs."""
 
-import torch
+from collections.abc import Callable, Iterator
 
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.flop_counter import flop_registry, register_flop_formula
+
+from overlayccl_core.training import kernels
 from overlayccl_core.training.inspection import inspect
+from overlayccl_core.training.kernels import UnknownKernel, multiplies, no_product
 
 ELEMENTS = 1000
 BYTES = 4 * ELEMENTS
@@ -42,3 +50,69 @@ def test_matmuls_of_forward_and_backward_are_counted_and_told_apart_by_their_sha
     found = [inspect(lambda rows=rows: step(rows)) for rows in (2, 2, 3)]
     assert [one.matmuls for one in found] == [2, 2, 2]
     assert found[0].matmul_digest == found[1].matmul_digest != found[2].matmul_digest
+
+
+def attention() -> None:
+    q = torch.ones(1, 2, 4, 8, requires_grad=True)
+    scaled_dot_product_attention(q, q, q).sum().backward()
+
+
+@pytest.mark.parametrize("kernel", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+def test_attention_counts_whichever_kernel_it_has(kernel: SDPBackend) -> None:
+    with sdpa_kernel(kernel):
+        assert inspect(attention).matmuls == (6 if kernel is SDPBackend.MATH else 2)
+
+
+@pytest.mark.parametrize("backward", ["", "_backward"])
+@pytest.mark.parametrize("kernel", ["flash", "efficient", "cudnn", "flash_for_cpu"])
+def test_every_kernel_of_attention_is_a_product(kernel: str, backward: str) -> None:
+    family, _, device = kernel.partition("_")
+    name = f"_scaled_dot_product_{family}_attention{'_' if device else ''}{device}{backward}"
+    assert multiplies(getattr(torch.ops.aten, name).default)
+
+
+@pytest.fixture(scope="module")
+def foreign() -> Iterator[torch.library.Library]:
+    """Kernels that only their author knows."""
+    library = torch.library.Library("some_lab", "FRAGMENT")
+    for name, tags in (("secret", ()), ("sorts", ()), ("harmless", (torch.Tag.pointwise,))):
+        library.define(f"{name}(Tensor x) -> Tensor", tags=tags)
+        library.impl(name, lambda x: x * 2, "CPU")
+    yield library
+    flop_registry.pop(torch.ops.some_lab.secret, None)
+    kernels._declared.clear()
+    library._destroy()
+
+
+def test_an_unknown_kernel_fails_the_count_with_its_name_and_the_mend(
+    foreign: torch.library.Library,
+) -> None:
+    x = torch.ones(3, 3)
+    with pytest.raises(UnknownKernel, match=r"whether some_lab\.secret multiplies .*register_flop_formula"):
+        inspect(lambda: torch.ops.some_lab.secret(x @ x))
+    assert inspect(lambda: torch.ops.some_lab.harmless(x @ x)).matmuls == 1
+    with pytest.raises(UnknownKernel, match=r"some_lab\.sorts"):
+        inspect(lambda: torch.ops.some_lab.sorts(x @ x))
+    no_product("some_lab.sorts")
+    assert inspect(lambda: torch.ops.some_lab.sorts(x @ x)).matmuls == 1
+    register_flop_formula(torch.ops.some_lab.secret)(lambda shape, **_: 0)
+    assert inspect(lambda: torch.ops.some_lab.secret(x @ x)).matmuls == 2
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: torch.mv(x, x[0]),
+        lambda x: torch.nn.functional.conv1d(x[None], x[:, :, None]),
+        lambda x: torch.einsum("ij,jk->ik", x, x),
+        lambda x: torch.baddbmm(x[None], x[None], x[None]),
+    ],
+)
+def test_products_in_other_words_count(step: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert inspect(lambda: step(torch.ones(3, 3))).matmuls == 1
+
+
+def test_a_solver_is_not_taken_for_no_product() -> None:
+    """What torch itself brings may be unknown too: nothing says that it multiplies no matrices."""
+    with pytest.raises(UnknownKernel, match="linalg_solve"):
+        inspect(lambda: torch.linalg.solve(torch.eye(3), torch.ones(3)))

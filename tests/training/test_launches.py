@@ -17,12 +17,13 @@ from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.evidence.trained import RIGHT, arms_by_model
 from overlayccl_core.gates.training import Trained, judge
 from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
-from overlayccl_core.training.plan import Arm, Purpose, StepSettings
+from overlayccl_core.training.plan import Arm, StepSettings
 
 RANKS = 2
 M = 2
@@ -101,7 +102,7 @@ class Arms:
 
 @pytest.fixture(scope="module")
 def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    arms = Arms(replace(models.load("nano"), layers=LAYERS))
+    arms = Arms(models.load("nano").changed(layers=LAYERS))
     everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
     for name in ("developer", "merged_over_microbatches"):
         arms.add(name, everything, entry=name, exit=name)
@@ -116,7 +117,7 @@ def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, 
 
 @pytest.fixture(scope="module")
 def data_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    arms = Arms(replace(models.load("nano-dp"), layers=LAYERS))
+    arms = Arms(models.load("nano-dp").changed(layers=LAYERS))
     for name in ("developer", "flat"):
         arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=name)
     arms.arms.append(Arm(name="ddp_25", microbatches=M, ddp_bucket_mib=25))
@@ -231,7 +232,7 @@ def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: list[dict[s
 
 @pytest.mark.ranks
 def test_a_finished_launch_is_not_run_again(tmp_path: Path) -> None:
-    arms = Arms(replace(models.load("nano-dp"), layers=1))
+    arms = Arms(models.load("nano-dp").changed(layers=1))
     arms.add("flat", gradients="flat")
     training = replace(arms.training(loss_seeds=()), launches=1)
     said: list[str] = []
@@ -245,7 +246,7 @@ def test_a_finished_launch_is_not_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.ranks
 def test_an_arm_that_raises_is_named(tmp_path: Path) -> None:
-    arms = Arms(replace(models.load("nano-dp"), layers=1))
+    arms = Arms(models.load("nano-dp").changed(layers=1))
     arms.add("flat", gradients="flat")
     [name] = arms.sources
     arms.sources[name] += "\n\ndef forward():\n    raise RuntimeError('no luck')\n    yield\n"

@@ -9,17 +9,17 @@ import pytest
 
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, rows_of, train
 from overlayccl_core.training.plan import (
     Arm,
-    Found,
     Inspection,
-    Purpose,
+    RankRecord,
     StepSettings,
     TrainingPlan,
-    read_found,
-    write_found,
+    read_records,
+    write_records,
 )
 
 ARMS = (Arm(name="developer", microbatches=2), Arm(name="hand_bundled", microbatches=2))
@@ -38,13 +38,11 @@ SEEN = Inspection(
 
 
 def plan(launch: int = 0) -> TrainingPlan:
-    return TrainingPlan(
-        launch=launch, ranks=2, library="gloo", model=models.load("nano"), settings=SETTINGS, arms=ARMS
-    )
+    return TrainingPlan(launch=launch, ranks=2, model=models.load("nano"), settings=SETTINGS, arms=ARMS)
 
 
-def found(arm: int, starts: list[int], ends: list[int], losses: list[float], **fields: Any) -> Found:
-    return Found(
+def found(arm: int, starts: list[int], ends: list[int], losses: list[float], **fields: Any) -> RankRecord:
+    return RankRecord(
         arm=arm,
         purpose=Purpose.TIMED,
         seed=0,
@@ -72,8 +70,8 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
 def test_what_ranks_write_is_what_is_read(tmp_path: Path) -> None:
     one = found(1, [0], [1], [2.0], inspection=SEEN, validation_loss=1.5)
     for rank in range(2):
-        write_found(tmp_path, rank, [one])
-    assert read_found(tmp_path, 2) == [[one], [one]]
+        write_records(tmp_path, rank, [one])
+    assert read_records(tmp_path, 2) == [[one], [one]]
     plan().write(tmp_path / "work", {"modules/a.py": "x = 1\n"})
     assert TrainingPlan.read(tmp_path / "work") == plan()
     assert (tmp_path / "work" / "modules" / "a.py").read_text() == "x = 1\n"

@@ -11,7 +11,7 @@ from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.training.models.llama import full_parameters, shard
+from overlayccl_core.training.models.llama import Pieces
 from tests.training.step_worker import MODEL
 
 pytestmark = pytest.mark.ranks
@@ -81,8 +81,8 @@ def test_gradients_are_those_of_the_unsharded_model_and_the_developers_memory_do
 def test_three_modules_of_several_segments_share_a_step(tmp_path: Path) -> None:
     """Two replicas of two tensor-parallel ranks: sums inside, gradients averaged across while backward runs."""
     microbatches, replicas = 3, 2
-    full = full_parameters(MODEL, seed=0)
-    sizes = [shard(name, value, 0, RANKS // replicas).numel() for name, value in full.items()]
+    full = Pieces.full_parameters(MODEL, seed=0)
+    sizes = [Pieces.shard(MODEL, name, value, 0, RANKS // replicas).numel() for name, value in full.items()]
     across = catalog.case(
         "grad_ar",
         {"sizes": sizes, "overlap": True},

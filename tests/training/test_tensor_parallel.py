@@ -1,14 +1,13 @@
 """A tensor-parallel step cut at its sums: two ranks' segments run side by side, without a library between them."""
 
 import gc
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from overlayccl_core.configuration import models
 from overlayccl_core.training.arm import unsharded_gradients
-from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
+from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import Name
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 
@@ -19,8 +18,9 @@ MODEL = models.load("nano")
 def test_the_shares_of_two_ranks_have_the_gradients_of_the_whole_and_no_partial_sum_is_overwritten() -> None:
     random = torch.Generator().manual_seed(1)
     tokens = [torch.randint(MODEL.vocabulary, (1, 9), generator=random) for _ in range(2)]
-    full = full_parameters(MODEL, seed=0)
-    steps = [TensorParallelStep(Pieces(MODEL, full, rank, RANKS), tokens) for rank in range(RANKS)]
+    full = Pieces.full_parameters(MODEL, seed=0)
+    shares = [Pieces(MODEL, full, rank, RANKS) for rank in range(RANKS)]
+    steps = [TensorParallelStep(share, tokens) for share in shares]
     segments = [{s.name: s for s in step.segments()} for step in steps]
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -41,16 +41,16 @@ def test_the_shares_of_two_ranks_have_the_gradients_of_the_whole_and_no_partial_
             total = sums(("backward", m, layer), total)
 
     expected = unsharded_gradients(MODEL, tokens, seed=0)
-    for rank, step in enumerate(steps):
-        for name, parameter in step.pieces.parameters.items():
-            torch.testing.assert_close(parameter.grad, shard(name, expected[name], rank, RANKS))
+    for rank, share in enumerate(shares):
+        for name, parameter in share.parameters.items():
+            torch.testing.assert_close(parameter.grad, Pieces.shard(MODEL, name, expected[name], rank, RANKS))
     assert all(part.equal(as_given) for part, as_given in seen)
 
 
 def test_a_step_holds_no_activation_of_a_microbatch_whose_backward_has_run() -> None:
-    model = replace(MODEL, layers=1)
+    model = MODEL.changed(layers=1)
     tokens = [torch.zeros(1, 9, dtype=torch.int64) for _ in range(2)]
-    step = TensorParallelStep(Pieces(model, full_parameters(model, seed=0)), tokens)
+    step = TensorParallelStep(Pieces(model, Pieces.full_parameters(model, seed=0)), tokens)
     segments = {segment.name: segment for segment in step.segments()}
 
     def held() -> int:

@@ -84,6 +84,12 @@ ROWS = [
         appended(f"{CORE}/training/driver.py"),
         problems=TRAINED,
     ),
+    Row(
+        "what a model computes",
+        {"train", *AFTER_TRAINING},
+        appended(f"{CORE}/training/models/llama.py"),
+        problems=TRAINED,
+    ),
     Row("what is deployed", AFTER_TRAINING, appended(f"{CORE}/emit/deployed.py")),
     Row("what a deployed module does", AFTER_TRAINING, appended(f"{CORE}/emit/runtime/groups.py")),
     Row("the calls in emitted modules", RULES - {"cases"}, appended(f"{CORE}/emit/runtime/calls.py")),

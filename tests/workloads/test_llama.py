@@ -5,23 +5,23 @@ from math import prod
 import pytest
 
 from overlayccl_core.configuration import models
-from overlayccl_core.workloads.llama import parameter_sizes
+from overlayccl_core.workloads.llama import Sizes
 
 
 def test_the_smaller_training_model_has_331_million_parameters() -> None:
-    found = parameter_sizes(width=2048, hidden=5376, layers=4, vocabulary=32256)
+    found = Sizes(width=2048, hidden=5376, layers=4, vocabulary=32256).parameter_sizes()
     assert len(found) == 3 + 6 * 4
     assert sum(prod(shape) for _, shape in found) == 331_368_448
 
 
 def test_names_differ() -> None:
-    names = [name for name, _ in parameter_sizes(width=8, hidden=16, layers=2, vocabulary=32)]
+    names = [name for name, _ in Sizes(width=8, hidden=16, layers=2, vocabulary=32).parameter_sizes()]
     assert len(set(names)) == len(names)
 
 
 def test_sizes_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="positive hidden"):
-        parameter_sizes(width=8, hidden=0, layers=2, vocabulary=32)
+    with pytest.raises(ValueError, match="hidden: must be greater than or equal to 1"):
+        Sizes.from_data({"width": 8, "hidden": 0, "layers": 2, "vocabulary": 32})
 
 
 def test_a_tensor_parallel_block_has_two_sums_in_each_direction() -> None:

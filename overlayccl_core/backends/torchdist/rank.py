@@ -72,9 +72,9 @@ class Rank:
         module.connect(members, bench_driver.shared_group, self.device)
         return module
 
-    def calls_library(self, operation: str) -> bool:
-        """Whether an operation of torch's dispatcher is a call of the library, counted once."""
-        return operation.startswith(CALLS) and operation not in NO_CALLS
+    def library_calls(self, operation: str) -> int | None:
+        """Calls that an operation of torch's dispatcher is; None: it is not torch.distributed's."""
+        return int(operation not in NO_CALLS) if operation.startswith(CALLS) else None
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

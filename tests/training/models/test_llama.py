@@ -1,14 +1,12 @@
 """The pieces of a transformer add up to the whole, however it is sharded."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from overlayccl_core.configuration import models
-from overlayccl_core.training.models.llama import Pieces, full_parameters, shard
+from overlayccl_core.training.models.llama import Pieces
 
-MODEL = replace(models.load("nano"), layers=2)
+MODEL = models.load("nano").changed(layers=2)
 
 
 def tokens() -> torch.Tensor:
@@ -18,7 +16,7 @@ def tokens() -> torch.Tensor:
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_partial_sums_of_all_ranks_are_what_the_unsharded_sublayer_gives(ranks: int) -> None:
-    full = full_parameters(MODEL, 0)
+    full = Pieces.full_parameters(MODEL, 0)
     whole = Pieces(MODEL, full)
     shares = [Pieces(MODEL, full, rank, ranks) for rank in range(ranks)]
     h = torch.randn(2, 16, MODEL.width, generator=torch.Generator().manual_seed(1))
@@ -30,8 +28,8 @@ def test_partial_sums_of_all_ranks_are_what_the_unsharded_sublayer_gives(ranks: 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_shards_of_a_parameter_are_the_parameter(ranks: int) -> None:
-    for name, full in full_parameters(MODEL, 0).items():
-        shards = [shard(name, full, rank, ranks) for rank in range(ranks)]
+    for name, full in Pieces.full_parameters(MODEL, 0).items():
+        shards = [Pieces.shard(MODEL, name, full, rank, ranks) for rank in range(ranks)]
         if shards[0].shape == full.shape:
             assert all(torch.equal(one, full) for one in shards)
         else:
@@ -42,7 +40,7 @@ def test_shards_of_a_parameter_are_the_parameter(ranks: int) -> None:
 
 
 def test_a_byte_knows_nothing_of_those_behind_it() -> None:
-    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, 0))
     h = torch.randn(1, 16, MODEL.width, generator=torch.Generator().manual_seed(1))
     changed = h.clone()
     changed[:, 10:] += 1
@@ -54,7 +52,7 @@ def test_a_byte_knows_nothing_of_those_behind_it() -> None:
 
 def test_attention_sees_distances_and_not_positions() -> None:
     """Rotary: with equal bytes everywhere the scores depend on the distance alone, so all rows are equal."""
-    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, 0))
     h = torch.ones(1, 16, MODEL.width)
     with torch.no_grad():
         rows = pieces.partial(0, h)[0]
@@ -64,7 +62,7 @@ def test_attention_sees_distances_and_not_positions() -> None:
 
 
 def test_training_on_one_batch_lowers_its_loss_from_that_of_a_guess() -> None:
-    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
+    pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, 0))
     optimizer = torch.optim.AdamW(pieces.parameters.values(), lr=1e-2)
     data = tokens()
     losses = []
@@ -79,8 +77,8 @@ def test_training_on_one_batch_lowers_its_loss_from_that_of_a_guess() -> None:
 
 
 def test_the_loss_is_the_mean_over_bytes() -> None:
-    pieces = Pieces(MODEL, full_parameters(MODEL, 0))
-    x, targets = torch.randn(1, 16, MODEL.width), tokens()[:1, 1:]
+    pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, 0))
+    x, batch = torch.randn(1, 16, MODEL.width), tokens()[:1]
     with torch.no_grad():
-        each = [pieces.loss(x[:, i : i + 1], targets[:, i : i + 1]) for i in range(16)]
-        assert torch.allclose(torch.stack(each).mean(), pieces.loss(x, targets), atol=1e-5)
+        each = [pieces.loss(x[:, i : i + 1], batch[:, i : i + 2]) for i in range(16)]
+        assert torch.allclose(torch.stack(each).mean(), pieces.loss(x, batch), atol=1e-5)

@@ -1,0 +1,89 @@
+"""What a model gives to training: one rank's parameters, and what it computes between collectives.
+
+A file training/models/<workload>.py defines a class `Pieces` that derives from the one here; its fields and sites
+are in workloads/<workload>.py. A step may be made of segments (segments.py) by hand, or by one of those that are
+here for all models: data_parallel.py for a chain of stages, tensor_parallel.py for sublayers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import torch
+
+from overlayccl_core import loader
+from overlayccl_core.configuration.models import Model
+from overlayccl_core.training.segments import StepSegment, Tensor
+
+M = TypeVar("M", bound=Model)
+Batch = Any  # a microbatch: a tensor or whatever a model's pieces make and take
+
+
+class Step(Protocol):
+    """One training step of a rank; once it has run, gradients are in the parameters."""
+
+    losses: dict[int, float]  # microbatch -> its mean loss on this rank
+
+    def segments(self) -> Iterator[StepSegment]:
+        """What the step driver runs."""
+
+
+class Pieces(ABC, Generic[M]):
+    """One rank's share of a model: rank 0 of 1 has all of it.
+
+    parameters: name -> leaf tensor with gradient, in the order of `full_parameters`.
+    """
+
+    def __init__(self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
+        self.model = model
+        self.rank = rank
+        self.ranks = ranks
+        self.parameters: dict[str, Tensor] = {
+            name: self.shard(model, name, value, rank, ranks).clone().requires_grad_()
+            for name, value in full.items()
+        }
+
+    @staticmethod
+    @abstractmethod
+    def full_parameters(model: M, seed: int) -> dict[str, Tensor]:
+        """name -> initial value of the whole model's parameter, the same on every rank."""
+
+    @staticmethod
+    def shard(model: M, name: str, full: Tensor, rank: int, ranks: int) -> Tensor:
+        """What a rank has of a parameter, or of its gradient: all of it, unless a model says otherwise."""
+        return full
+
+    @staticmethod
+    @abstractmethod
+    def batch(model: M, *, seed: int, step: int, microbatch: int, replica: int) -> Batch:
+        """The data of a microbatch; the same for the same arguments on every rank."""
+
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """Microbatches as one, which `model.merged` is the model of: tensors end to end, unless a model says
+        otherwise."""
+        return torch.cat(list(batches))
+
+    @abstractmethod
+    def whole(self, batch: Batch) -> Tensor:
+        """The mean loss of a batch without any collective, on a rank that has the whole model.
+
+        The unsharded reference is made of it, and what torch's DistributedDataParallel wraps.
+        """
+
+    @abstractmethod
+    def step(self, batches: Sequence[Batch], *, early: bool) -> Step:
+        """Forward and backward of the mean loss over microbatches and replicas.
+
+        early: some module starts a collective before it has read all that it reads, so what it reads should be
+        given as soon as it is known.
+        """
+
+    def held_out(self) -> Sequence[Batch]:
+        """Data to validate with, for `whole`; none where this rank has not the whole model."""
+        return ()
+
+
+def pieces_of(model: Model) -> type[Pieces[Any]]:
+    """The class of a model's workload; ValueError naming the workloads that have one."""
+    return cast(type[Pieces[Any]], loader.load("training/models", model.workload).Pieces)

@@ -1,0 +1,190 @@
+"""Rule train on real ranks, for a model that is no part of the package and has sites of backwards."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from overlayccl_core.tables.stamps import STAMPS
+
+from overlayccl_core import catalog, loader
+from overlayccl_core.backends.timing import backend_of
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.evidence.trained import Ran, arms_by_model, outcomes
+from overlayccl_core.gates.numerics import NumericsClass
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
+from overlayccl_core.stages import train
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import write
+from tests.training.experts import PLUGINS, experts
+
+DEPLOYMENT = load("config/deployments/local-2.yaml")
+STAYS = '''
+from overlayccl_core.program.language import Library
+
+def stays(io, p):
+    """Nobody gets what others sent."""
+    io.write("d_send", io.read("d_received"))
+
+LIBRARY = Library(developer="stays", hand_bundled="stays", others=())
+'''
+SETTINGS = {
+    "launches": 1,
+    "seconds": 0.5,
+    "minimum_steps": 2,
+    "maximum_steps": 3,
+    "loss_steps": 3,
+    "loss_seeds": 2,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugins() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(loader.VARIABLE, str(PLUGINS))
+        yield
+
+
+def programs(problem: Problem) -> dict[str, Program]:
+    """Arm -> its Program: that of hand_bundled is wrong in the backward exchange."""
+    developer = catalog.developer_program(problem)
+    if problem.name == "grad_ar":
+        return dict.fromkeys(("developer", "hand_bundled", "finalist_1"), developer)
+    quick = Recipe(base="native")
+    if problem.direction is Direction.FORWARD:
+        return {"developer": developer} | dict.fromkeys(
+            ("hand_bundled", "finalist_1"), replay(quick, problem)
+        )
+    return {
+        "developer": developer,
+        "hand_bundled": trace_source(STAYS, "stays", problem),
+        "finalist_1": replay(Recipe(base=TransposeOf(recipe=quick)), problem),
+    }
+
+
+def finalists(case: Case, folder: Path) -> pl.DataFrame:
+    """The table of one Case, every direction that has something to choose."""
+    nothing = dict.fromkeys(column.name for column in FINALISTS.columns if column.nullable)
+    judged = {"outcome": "pass", "reason": "ok", "message": "", "recipe": "{}", "numerics": "exact"}
+    fixed = {name: judged[name] for name in judged if name in {column.name for column in FINALISTS.columns}}
+    fixed["fingerprint"] = backend_of(DEPLOYMENT).fingerprint(DEPLOYMENT)
+    rows = [
+        nothing
+        | fixed
+        | {"case": case.id, "direction": problem.direction.value, "arm": arm, "candidate": f"c_{arm}"}
+        | {"program": program.digest, "program_json": dumps(program)}
+        for problem in catalog.directions(case)
+        for arm, program in programs(problem).items()
+    ]
+    return write(FINALISTS, rows, folder / f"{case.problem}.parquet")
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, pl.DataFrame]]:
+    """Problem -> its finalists, of a model."""
+
+    def tables(model: Model) -> dict[str, pl.DataFrame]:
+        folder = tmp_path_factory.mktemp("finalists")
+        cases = {case.problem: case for case in cases_of_model(model, DEPLOYMENT, 2).values()}
+        return {problem: finalists(case, folder) for problem, case in cases.items()}
+
+    return tables
+
+
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, ready: Callable[..., dict[str, pl.DataFrame]]
+) -> dict[str, pl.DataFrame]:
+    """Tables finalists, steps and stamps of the experts."""
+    folder, model = tmp_path_factory.mktemp("trained"), experts()
+    tables = ready(model)
+    settings = Settings.from_part(json.dumps({"train": SETTINGS}))
+    found = train.run(DEPLOYMENT, settings, model, tables, folder / "partial", progress=lambda _text: None)
+    return {
+        "finalists": pl.concat(tables.values()),
+        "steps": write(STEPS, found["steps"], folder / "steps.parquet"),
+        "stamps": write(STAMPS, found["stamps"], folder / "stamps.parquet"),
+    }
+
+
+@pytest.mark.ranks
+def test_each_site_ran_the_program_of_its_direction(trained: dict[str, pl.DataFrame]) -> None:
+    keys = ["case", "direction", "arm", "program"]
+    ran = trained["stamps"].filter(~pl.col("arm").is_in(["big_batch", "finalist_2"]))
+    assert set(ran.select(keys).rows()) == set(trained["finalists"].select(keys).rows())
+    assert ran.filter(arm="finalist_1", direction="backward").height == 4
+    assert ran.filter(arm="finalist_1", direction="backward", calls=1).height == 4
+    assert ran.filter(arm="hand_bundled", direction="backward", calls=0).height == 4
+    developer = trained["stamps"].filter(arm="big_batch")
+    assert sorted(developer["site"]) == [
+        *("combine_0_backward", "combine_0_forward", "dispatch_0_backward", "dispatch_0_forward"),
+        "gradients",
+    ]
+    assert set(developer["candidate"]) == {"c_developer"}
+
+
+@pytest.mark.ranks
+def test_a_wrong_backward_is_seen_in_its_gradients_and_all_others_train_as_the_unsharded_model(
+    trained: dict[str, pl.DataFrame],
+) -> None:
+    timed = {row["arm"]: row for row in trained["steps"].filter(purpose="timed").iter_rows(named=True)}
+    assert set(timed) == {"developer", "hand_bundled", "finalist_1", "finalist_2", "big_batch"}
+    assert {arm for arm, row in timed.items() if row["gradient_rel_error"] > 1e-2} == {"hand_bundled"}
+    assert {arm for arm, row in timed.items() if row["gradient_rel_error"] < 1e-5} == set(timed) - {
+        "hand_bundled"
+    }
+    same = [arm for arm in timed if arm != "big_batch"]
+    assert len({timed[arm]["matmul_digest"] for arm in same}) == 1
+    assert timed["developer"]["matmuls"] == 2 * (
+        1 + 2 + 1 + 4
+    )  # entrance, two of an expert; no gradient of tokens
+    losses = trained["steps"].filter(purpose="loss")
+    assert set(losses["arm"]) == {"developer", "finalist_1", "finalist_2"} and losses["seed"].n_unique() == 2
+
+
+@pytest.mark.ranks
+def test_the_training_gate_judges_the_backward_by_its_own_program(trained: dict[str, pl.DataFrame]) -> None:
+    [(label, arms)] = arms_by_model(trained["steps"]).items()
+
+    def judged(arm: str, ran_as: str) -> set[Reason]:
+        rows = trained["finalists"].filter(arm=ran_as).iter_rows(named=True)
+        ran = [
+            Ran(
+                case=row["case"],
+                direction=row["direction"],
+                program=loads(row["program_json"]),
+                numerics=NumericsClass.EXACT,
+            )
+            for row in rows
+        ]
+        verdicts = outcomes(label, arm, arms, trained["stamps"], lambda _arm: ran).verdicts
+        speed = {Reason.OK, Reason.NOT_FASTER, Reason.SLOWER}
+        return {v.reason for v in verdicts} - speed
+
+    assert judged("finalist_1", "finalist_1") == set()
+    assert judged("hand_bundled", "hand_bundled") == {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES}
+    assert judged("finalist_1", "hand_bundled") == {Reason.NOT_MEASURED}  # another backward Program
+
+
+def test_a_site_without_the_developers_program_in_its_direction_is_named(
+    ready: Callable[..., dict[str, pl.DataFrame]], tmp_path: Path
+) -> None:
+    model = experts()
+    tables = ready(model)
+    tables["uniform_a2a"] = tables["uniform_a2a"].filter(direction="forward")
+    settings = Settings.from_part(json.dumps({"train": SETTINGS}))
+    nothing: Any = None
+    with pytest.raises(ValueError, match=r"site dispatch_0_backward: .*uniform_a2a/n2-96B-f32 backward"):
+        train.run(DEPLOYMENT, settings, model, tables, tmp_path, progress=nothing)

@@ -1,0 +1,16 @@
+"""The model of tests/plugins: a layer of experts, found through OVERLAYCCL_PLUGINS."""
+
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.configuration.models import Model
+
+PLUGINS = Path(__file__).parents[1] / "plugins"
+
+
+def experts(**fields: Any) -> Model:
+    """Two experts and two microbatches; `fields` otherwise."""
+    given = {"workload": "experts", "experts": 2, "width": 4, "hidden": 8, "chunk": 3}
+    return Model.from_data(
+        {**given, "microbatches": [2], "loss_microbatches": 2, **fields}, name="tiny-experts"
+    )

@@ -3,19 +3,13 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core import loader
 from overlayccl_core.configuration import named_files
 
 FOLDER = Path("config/searches")
-
-
-class Proposer(StrEnum):
-    """Who proposes Programs."""
-
-    OFFLINE = "offline"  # the rewrite rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +24,14 @@ class Proxy:
 class Search:
     """How one search goes; counts are of a Case and direction.
 
-    elites_a_round: how many new elites are expanded before prices are looked at again. rounds, programs, seconds:
-    guards that cut a search that does not end by itself. random: how many Programs besides the elites are
-    proven, drawn with `seed`. lossy: whether rules may invent sums and wires in fewer bits.
+    proposer: a plug-in's name. elites_a_round: how many new elites are expanded before prices are looked at
+    again. rounds, programs, seconds: guards that cut a search that does not end by itself. random: how many
+    Programs besides the elites are proven, drawn with `seed`. lossy: whether rules may invent sums and wires in
+    fewer bits.
     """
 
     name: str
-    proposer: Proposer
+    proposer: str
     elites_a_round: int
     rounds: int
     programs: int
@@ -58,12 +53,17 @@ class Search:
 
 def load(name: str, folder: Path = FOLDER) -> Search:
     """The search of that name. ValueError: file, field and mend."""
-    data = named_files.read("search", folder / f"{name}.yaml", _SCHEMA)
+    file = folder / f"{name}.yaml"
+    data = named_files.read("search", file, _SCHEMA)
+    try:
+        loader.path("search/proposers", data["proposer"])
+    except ValueError as error:
+        raise ValueError(f"{file}: proposer: {error}") from None
     return _typed({"name": name, **data})
 
 
 def _typed(data: Mapping[str, Any]) -> Search:
-    return Search(**{**data, "proposer": Proposer(data["proposer"]), "proxy": Proxy(**data["proxy"])})
+    return Search(**{**data, "proxy": Proxy(**data["proxy"])})
 
 
 _COUNT = {"type": "integer", "minimum": 1}
@@ -81,7 +81,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 _SCHEMA = _object(
     {
-        "proposer": {"enum": [p.value for p in Proposer]},
+        "proposer": {"type": "string"},
         "elites_a_round": _COUNT,
         "rounds": _COUNT,
         "programs": _COUNT,

@@ -8,15 +8,15 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 CANDIDATES = Table(
     name="candidates",
-    version=1,
+    version=2,
     columns=(
         Column(name="case", dtype=pl.String()),
         Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
         Column(name="candidate", dtype=pl.String(), doc="a seed's name, or found-<value_digest, shortened>"),
         Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
-        Column(name="source", dtype=pl.String(), doc="developer, seed or rule"),
-        Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: a seed"),
-        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
+        Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: made from no other"),
+        Column(name="recipe", dtype=pl.String(), doc="JSON; a source that it begins with is in `sketches`"),
         Column(name="family", dtype=pl.String(), doc="collectives with groups and depth; labels; numerics"),
         Column(name="numerics", dtype=pl.String(), nullable=True, doc="null: not proven"),
         Column(name="program", dtype=pl.String(), doc="digest"),

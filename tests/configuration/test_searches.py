@@ -32,7 +32,7 @@ def test_an_unknown_search_names_those_there_are() -> None:
     ("fields", "message"),
     [
         ({"elites_a_round": 0}, r"mine\.yaml: elites_a_round: 0 is less than"),
-        ({"proposer": "oracle"}, r"mine\.yaml: proposer: 'oracle' is not one of"),
+        ({"proposer": "oracle"}, r"mine\.yaml: proposer: there is no 'oracle' in .*There are: offline"),
         ({"proxy": {"nodes": 5}}, r"mine\.yaml: proxy: 'ranks' is a required property"),
         ({"depth": 3}, r"mine\.yaml: unknown field 'depth': known fields are proposer, "),
         ({"programms": 3}, r"mine\.yaml: unknown field 'programms': did you mean 'programs'"),

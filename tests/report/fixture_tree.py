@@ -157,7 +157,7 @@ def _sketches(key: tuple[str, str]) -> list[Row]:
             case=key[0],
             direction=key[1],
             number=n,
-            source="rule",
+            origin="rule",
             step=json.dumps([rules[n % 5], "all_reduce:world:1", "all"]),
             outcome=outcomes[n % 7],
             stage="full",

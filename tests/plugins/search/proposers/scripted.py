@@ -12,7 +12,8 @@ from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, 
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.proposers.offline import Offline
 
-HEAD = "from overlayccl_core.program.language import all_reduce, concat, scale, split\n"
+WORDS = "all_gather, concat, reduce_sum, reshape, scale, split"
+HEAD = f"from overlayccl_core.program.language import {WORDS}\n"
 
 BY_PARITY = f"""{HEAD}
 def by_parity(io, p):
@@ -23,7 +24,8 @@ def unscaled(io, p):
     _averaged(io, p, [i for i in range(len(p.sizes) - 1, -1, -1)], p.world_size)
 
 def _averaged(io, p, tensors, times):
-    total = all_reduce(concat([io.read("gradient", i) for i in tensors]))
+    of_all = all_gather(concat([io.read("gradient", i) for i in tensors]))
+    total = reduce_sum(reshape(of_all, (p.world_size, sum([p.sizes[i] for i in tensors]))), 0)
     means = split(scale(total, times, p.world_size), [p.sizes[i] for i in tensors])
     for i, mean in zip(tensors, means):
         io.write("mean", i, mean)
@@ -70,9 +72,9 @@ class Scripted:
                 yield sketched("unscaled", mended, f"mends: {attempt.message}")
             candidate = standing.candidate_of(attempt)
             if attempt.outcome is ProposalOutcome.PROGRAM and attempt.sketch in FIRST and candidate:
-                merge = ("merge", "all_reduce:world:1", "all")
+                merge = ("merge", "all_gather:world:1", "all")
                 yield Rewrite(at=candidate, steps=(merge,), rationale="one call for both")
-        yield Rewrite(at=standing.elites[0], steps=(("no_such_rule", "all_reduce:world:1", ""),))
+        yield Rewrite(at=standing.elites[0], steps=(("no_such_rule", "all_gather:world:1", ""),))
 
 
 def proposer(search: Search) -> Scripted:

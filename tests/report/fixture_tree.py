@@ -191,7 +191,7 @@ def _candidate(seed: Row, theta: Theta) -> Row:
         **{name: seed[name] for name in ("collectives", "wire_bytes", "peak_bytes", "equivalence")},
         candidate=seed["strategy"],
         search="offline",
-        source="seed",
+        origin="seed",
         family="made up",
         legality="pass",
         reason="ok",

@@ -25,8 +25,10 @@ LOGS = "results/{deployment}/logs"
 
 
 def code(rule):
-    """The digest of a rule's code, for the Problem of its wildcards."""
-    return lambda wildcards: PIPELINE.code(rule, wildcards.get("problem"))
+    """The digest of a rule's code, for the Problem and the search of its wildcards."""
+    return lambda wildcards: PIPELINE.code(
+        rule, wildcards.get("problem"), search=wildcards.get("search")
+    )
 
 
 def of_problems(table):

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     },
     "evidence": {
         *("program", "configuration", "deployments", "measuring", "gates", "tables"),
-        *("emit", "backends", "costmodel"),
+        *("emit", "backends", "costmodel", "rewrites", "search"),
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "configuration", "deployments"),

@@ -95,11 +95,15 @@ class Pipeline:
         """The part of the settings that Cases are made from."""
         return self.settings.of_problem(problem).part("cases", "models")
 
-    def code(self, rule: str, problem: str | None = None, model: str | None = None) -> str:
-        """Digest of a rule's code, for its Problem or its model if it has one."""
-        return digest(rule, *self.plugins(rule, problem, model))
+    def code(
+        self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
+    ) -> str:
+        """Digest of a rule's code, for its Problem, its model or its search if it has one."""
+        return digest(rule, *self.plugins(rule, problem, model, search))
 
-    def plugins(self, rule: str, problem: str | None = None, model: str | None = None) -> tuple[str, ...]:
+    def plugins(
+        self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
+    ) -> tuple[str, ...]:
         """The plug-ins that a rule loads by name, as paths in the package."""
         if model is not None:
             return self._plugins_of_model(model)
@@ -111,6 +115,8 @@ class Pipeline:
             return ()
         involved = self._involved(problem)
         found = [_file("problems", name) for name in involved]
+        if search is not None:
+            found.append(_file("search/proposers", load_search(search).proposer))
         if rule in ("seed", "search"):
             found += [_file("strategies", name) for name in involved]
             found += [_file(RULES, name) for name in rule_names()] if rule == "search" else []

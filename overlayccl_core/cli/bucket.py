@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
@@ -11,20 +10,24 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.evidence.prices import theta_of
-from overlayccl_core.program.kinds import DType, Kind
-from overlayccl_core.search import buckets
-from overlayccl_core.search.bucket_costs import PROBLEM, bucket_costs, check
-from overlayccl_core.search.buckets import Plan
-from overlayccl_core.search.gradients import (
+from overlayccl_core.program.kinds import DType
+from overlayccl_core.search.buckets.comparison import (
+    DDP_DEFAULT,
+    Comparison,
+    compared,
+    largest_probed_bytes,
+)
+from overlayccl_core.search.buckets.costs import PROBLEM
+from overlayccl_core.search.buckets.gradients import (
     ACCEPTED,
     ACCEPTED_READY,
-    Gradient,
     all_at_once,
     in_order_of_readiness,
     read_ready,
     read_sizes,
     spread_by_bytes,
 )
+from overlayccl_core.search.buckets.plans import Plan, saved_us
 from overlayccl_core.tables.probes import PROBES
 
 NO_COMPUTATION = (
@@ -32,7 +35,6 @@ NO_COMPUTATION = (
     "behind, and so one buffer is its answer"
 )
 BUT_FOR_LARGE = ", but for tensors so large that packing them costs more than another call"
-DDP_DEFAULT = "DDP's default"
 DDP_SOURCE = (
     f"{DDP_DEFAULT}: buckets closed by the tensor that reaches 25 MiB, the first at 1 MiB, in the order of "
     "readiness (torch 2.13, DistributedDataParallel and compute_bucket_assignment_by_size in reducer.cpp)."
@@ -79,53 +81,35 @@ def run(arguments: argparse.Namespace) -> int:
         ready = spread_by_bytes(sizes, 1e3 * arguments.backward_ms)
     gradients = in_order_of_readiness(sizes, all_at_once(sizes) if ready is None else ready)
     where = context(arguments)
-    found = _Answer(where, gradients, dtype, timed=ready is not None)
+    comparison = compared(
+        gradients,
+        theta_of(*where.fitted()),
+        ranks=where.deployment.ranks,
+        ranks_per_node=where.deployment.ranks_per_node,
+        dtype=dtype,
+    )
+    answer = _Answer(where, comparison, timed=ready is not None)
     if arguments.json:
-        print(json.dumps(found.to_json(), indent=1))
+        print(json.dumps(answer.to_json(), indent=1))
     else:
-        found.show()
+        answer.show()
     return 0
 
 
 class _Answer:
-    """The best buckets for some gradients, beside the rules that people use."""
+    """A comparison as people and programs read it."""
 
-    def __init__(self, where: Context, gradients: Sequence[Gradient], dtype: DType, *, timed: bool) -> None:
-        place: dict[str, Any] = {
-            "ranks": where.deployment.ranks,
-            "ranks_per_node": where.deployment.ranks_per_node,
-            "dtype": dtype,
-        }
-        theta = theta_of(*where.fitted())
-        costs = bucket_costs(theta, **place)
-        self.where, self.gradients, self.timed = where, gradients, timed
-        self.best = buckets.planned("best", gradients, buckets.best(gradients, costs), costs)
-        rules = {
-            DDP_DEFAULT: buckets.ddp(gradients, [buckets.DDP_FIRST_BYTES, buckets.DDP_CAP_BYTES]),
-            "one buffer": buckets.one_buffer(gradients),
-            "one by one": buckets.one_by_one(gradients),
-        }
-        self.others = [buckets.planned(name, gradients, b, costs) for name, b in rules.items()]
-        self.cap, self.capped = buckets.best_cap(gradients, costs)
-        self.knob, self.knobbed = buckets.best_knob(gradients, costs)
-        self.others[1:1] = [self.capped, self.knobbed]
-        self.caps = buckets.cap_list(gradients, self.best)
-        sizes = {g.name: g.bytes for g in gradients}
-        chosen = [[sizes[name] for name in b.tensors] for b in self.best.buckets]
-        check(costs, chosen, theta, **place)
-
-    @property
-    def last_ready_us(self) -> float:
-        """When the last gradient is ready."""
-        return self.gradients[-1].ready_us
+    def __init__(self, where: Context, compared: Comparison, *, timed: bool) -> None:
+        self.where, self.compared, self.timed = where, compared, timed
 
     def show(self) -> None:
         """Buckets, comparison, and how to use them; fits 80 columns."""
-        total = sum(g.bytes for g in self.gradients)
-        one = len(self.best.buckets) == 1
+        gradients, buckets = self.compared.gradients, self.compared.best.buckets
+        total = sum(g.bytes for g in gradients)
+        one = len(buckets) == 1
         print_text(
-            f"{len(self.gradients)} gradients, {bytes_text(total)}, on {self.where.deployment.name} "
-            f"({self.where.deployment.ranks} ranks): {'one buffer' if one else f'{len(self.best.buckets)} buckets'}"
+            f"{len(gradients)} gradients, {bytes_text(total)}, on {self.where.deployment.name} "
+            f"({self.where.deployment.ranks} ranks): {'one buffer' if one else f'{len(buckets)} buckets'}"
         )
         if not self.timed:
             print_text(f"{NO_COMPUTATION}{'' if one else BUT_FOR_LARGE}.")
@@ -140,7 +124,7 @@ class _Answer:
         table.add_column("bucket of", no_wrap=True, overflow="ellipsis", max_width=TENSORS_WIDTH)
         for header in ("size", "ready", "start", "end ms"):
             table.add_column(header, justify="right", no_wrap=True)
-        for number, b in enumerate(self.best.buckets, 1):
+        for number, b in enumerate(self.compared.best.buckets, 1):
             more = f" .. {b.tensors[-1]} ({len(b.tensors)})" if len(b.tensors) > 1 else ""
             times = (ms(us) for us in (b.ready_us, b.start_us, b.end_us))
             table.add_row(str(number), f"{b.tensors[0]}{more}", bytes_text(b.bytes), *times)
@@ -151,14 +135,15 @@ class _Answer:
         table.add_column("rule", no_wrap=True)
         for header in ("buckets", "predicted end ms", "exposed ms", "loss"):
             table.add_column(header, justify="right", no_wrap=True)
-        for plan in (self.best, *self.others):
+        best = self.compared.best
+        for plan in (best, *self.compared.others):
             table.add_row(
                 plan.name,
                 str(len(plan.buckets)),
                 f"{ms(plan.end_us)} ({ms(plan.low_us)}..{ms(plan.high_us)})",
-                ms(plan.end_us - self.last_ready_us),
-                percent(plan.end_us / self.best.end_us - 1),
-                style="bold" if plan is self.best else None,
+                ms(plan.end_us - self.compared.last_ready_us),
+                percent(plan.end_us / best.end_us - 1),
+                style="bold" if plan is best else None,
             )
         return table
 
@@ -170,23 +155,22 @@ class _Answer:
         ]
 
     def _how_to_use(self) -> list[str]:
-        shown = ", ".join(self.caps[:CAPS_SHOWN]) + (
-            ", ... (all: --json)" if len(self.caps) > CAPS_SHOWN else ""
-        )
-        ddp, best = self.others[0], self.best
-        gain = between(*buckets.saved_us(ddp, best))
+        them = self.compared
+        caps, ddp, best = them.bucket_cap_mb_list, them.ddp, them.best
+        shown = ", ".join(caps[:CAPS_SHOWN]) + (", ... (all: --json)" if len(caps) > CAPS_SHOWN else "")
+        gain = between(*saved_us(ddp, best))
         return [
             f"Worth against 25 MiB: {gain} ms of {ms(ddp.end_us)} ({percent(1 - best.end_us / ddp.end_us)}).",
-            f"In torch: DistributedDataParallel(model, bucket_cap_mb={self.cap}), predicted "
-            f"{percent(self.capped.end_us / self.best.end_us - 1)} behind the best; or these very buckets, where "
+            f"In torch: DistributedDataParallel(model, bucket_cap_mb={them.bucket_cap_mb}), predicted "
+            f"{percent(them.capped.end_us / best.end_us - 1)} behind the best; or these very buckets, where "
             f"it has the argument: bucket_cap_mb_list=[{shown}].",
-            f"In a recipe: the rule merge with the knob {self.knob}, predicted "
-            f"{percent(self.knobbed.end_us / self.best.end_us - 1)} behind the best.",
+            f"In a recipe: the rule merge with the knob {them.knob}, predicted "
+            f"{percent(them.knobbed.end_us / best.end_us - 1)} behind the best.",
         ]
 
     def _warnings(self) -> list[str]:
         probed = self.probed_bytes()
-        largest = max(b.bytes for b in self.best.buckets)
+        largest = max(b.bytes for b in self.compared.best.buckets)
         if probed is None or largest <= probed:
             return []
         return [
@@ -197,18 +181,7 @@ class _Answer:
     def probed_bytes(self) -> int | None:
         """The largest all_reduce that was measured over all ranks; None: the probes are not there."""
         probes = self.where.table(PROBES, "probes")
-        if probes is None:
-            return None
-        found = []
-        for text in probes.filter(role="structured")["program_json"].unique():
-            program = json.loads(text)  # as data: to build Programs of all probes would take seconds
-            for node in program["nodes"]:
-                if node["kind"] == Kind.ALL_REDUCE and self._is_world(program["groups"][node["groups"]]):
-                    found.append(node["size"] * DType(node["dtype"]).bytes)
-        return max(found, default=None)
-
-    def _is_world(self, groups: Sequence[Sequence[int]]) -> bool:
-        return len(groups[0]) == self.where.deployment.ranks
+        return None if probes is None else largest_probed_bytes(probes, self.where.deployment.ranks)
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data; times in us since the backward pass began."""
@@ -216,12 +189,12 @@ class _Answer:
             "deployment": self.where.deployment.name,
             "problem": PROBLEM,
             "ready_times": self.timed,
-            "last_ready_us": self.last_ready_us,
-            "best": _plan_json(self.best),
-            "others": [_plan_json(plan) for plan in self.others],
-            "bucket_cap_mb": float(self.cap),
-            "bucket_cap_mb_list": [float(cap) for cap in self.caps],
-            "merge_knob": self.knob,
+            "last_ready_us": self.compared.last_ready_us,
+            "best": _plan_json(self.compared.best),
+            "others": [_plan_json(plan) for plan in self.compared.others],
+            "bucket_cap_mb": float(self.compared.bucket_cap_mb),
+            "bucket_cap_mb_list": [float(cap) for cap in self.compared.bucket_cap_mb_list],
+            "merge_knob": self.compared.knob,
             "probed_bytes": self.probed_bytes(),
         }
 

@@ -5,14 +5,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, read
 
 FOLDER = Path("config/searches")
 
 
 def _known(proposer: str) -> str:
-    if proposer not in ("offline",):
-        raise ValueError(f"must be offline (got {proposer!r})")
+    loader.path("search/proposers", proposer)  # ValueError naming those there are
     return proposer
 
 

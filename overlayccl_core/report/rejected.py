@@ -18,8 +18,9 @@ from overlayccl_core.tables.sketches import SKETCHES
 OUTCOMES = {
     "program": "a new Program",
     "duplicate": "known already",
-    "does_not_apply": "rule does not apply",
+    "does_not_apply": "does not apply",
     "rejected": "not a Program",
+    "not_proven": "not shown to be right",
     "illegal": "waits for itself or breaks a rule",
     "infeasible": "priced, never to be chosen",
 }
@@ -109,7 +110,7 @@ def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
 def _rules_table(sketches: pl.DataFrame) -> Table:
     counts: dict[str, Counter[str]] = {}
     for row in sketches.iter_rows(named=True):
-        rule = json.loads(row["step"])[0] if row["step"] else f"({row['source']})"
+        rule = json.loads(row["step"])[0] if row["step"] else f"({row['origin']})"
         counts.setdefault(rule, Counter())[row["outcome"]] += 1
     shown = [name for name in OUTCOMES if any(c[name] for c in counts.values())]
     return Table(

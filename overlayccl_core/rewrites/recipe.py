@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,13 +66,28 @@ class Recipe:
 
 def source_base(source: str, function: str) -> str:
     """The base of a strategy that is no seed."""
-    return f"{SOURCE}{hashlib.sha256(source.encode()).hexdigest()}:{function}"
+    return f"{SOURCE}{_sha256(source)}:{function}"
+
+
+def sources(texts: Iterable[str]) -> SourceOf:
+    """What finds each of some sources by its digest; ValueError where it is none of them."""
+    known = {_sha256(text): text for text in texts}
+
+    def source_of(digest: str) -> str:
+        if digest not in known:
+            raise ValueError(
+                f"the source {digest} is none of the {len(known)} at hand: give the one it is of"
+            )
+        return known[digest]
+
+    return source_of
 
 
 def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) -> Program:
     """The Program of a recipe at a Problem, forward or backward.
 
-    At a backward, a seed's name means the library of the Problem that the backward equals. Raises Rejected or
+    At a backward, a seed's name means the library of the Problem that the backward equals; a source is written
+    for the backward itself. source_of: finds the source of a base that names one. Raises Rejected or
     NotApplicable as tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that
     cannot be replayed here.
     """
@@ -91,15 +106,19 @@ def _base(recipe: Recipe, problem: Problem, source_of: SourceOf | None) -> Progr
     """The Program that the steps begin with."""
     if isinstance(recipe.base, TransposeOf):
         return _transposed(recipe.base, problem, source_of)
+    if recipe.base.startswith(SOURCE):
+        return _of_source(recipe.base, problem, source_of)
     if problem.direction is Direction.BACKWARD:
-        return _from_equal_problem(recipe, problem, source_of)
-    if not recipe.base.startswith(SOURCE):
-        return trace_source(catalog.library_source(problem.case.problem), recipe.base, problem)
-    digest, _, function = recipe.base.removeprefix(SOURCE).partition(":")
+        return _from_equal_problem(recipe, problem)
+    return trace_source(catalog.library_source(problem.case.problem), recipe.base, problem)
+
+
+def _of_source(base: str, problem: Problem, source_of: SourceOf | None) -> Program:
+    digest, _, function = base.removeprefix(SOURCE).partition(":")
     if source_of is None:
         raise ValueError(f"the recipe needs the source {digest}: say where it is")
     source = source_of(digest)
-    if source_base(source, function) != recipe.base:
+    if source_base(source, function) != base:
         raise ValueError(f"the source found for {digest} has other content: restore the one that was proven")
     return trace_source(source, function, problem)
 
@@ -113,16 +132,14 @@ def _transposed(base: TransposeOf, problem: Problem, source_of: SourceOf | None)
     return simplify(back) if base.simplified else back
 
 
-def _from_equal_problem(recipe: Recipe, problem: Problem, source_of: SourceOf | None) -> Program:
+def _from_equal_problem(recipe: Recipe, problem: Problem) -> Program:
     equal = catalog.plug_in(problem.case.problem).equals_backward(problem.case)
     if equal is None:
         raise ValueError(
             f"{problem.name} equals no Problem with a library: use the transpose of a forward recipe"
         )
     forward = catalog.build(equal)
-    return renamed(
-        replay(Recipe(base=recipe.base), forward, source_of), problem, ports_in_order(forward, problem)
-    )
+    return renamed(replay(Recipe(base=recipe.base), forward), problem, ports_in_order(forward, problem))
 
 
 def _steps(data: list[Any]) -> tuple[Step, ...]:
@@ -130,3 +147,7 @@ def _steps(data: list[Any]) -> tuple[Step, ...]:
         if not isinstance(step, list) or len(step) != 3 or not all(isinstance(part, str) for part in step):
             raise ValueError(f"a step of a recipe is rule, class and knob (got {step!r})")
     return tuple((rule, site, knob) for rule, site, knob in data)
+
+
+def _sha256(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()

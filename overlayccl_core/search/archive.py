@@ -1,37 +1,31 @@
-"""The archive: the cheapest Program of every family, each expanded once, until nothing new comes.
+"""The archive: every Program that was priced, and the cheapest of every family.
 
 Families are kept apart because the cost model may be wrong about a whole one, and because a useful form is often
-reached through a dearer one. Labels are no part of the structure: boundaries are dropped at once, only Programs
-without labels are expanded, each is priced also with its collectives in flight together, and the winner under all
-labels at the end.
+reached through a dearer one. Labels are no part of the structure: of what comes with boundaries a Program without
+them is tried at once, and of what has no labels one with its collectives in flight together.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.features import features
+from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
-from overlayccl_core.rewrites.recipe import Recipe
-from overlayccl_core.search import offline
-from overlayccl_core.search.candidate import Candidate, Sketch, SketchOutcome, Source, Stage
-from overlayccl_core.search.family import has_graphs, has_labels, may_overlap
-from overlayccl_core.search.judge import Judge
+from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.search.candidate import Candidate, Origin, Stage
+from overlayccl_core.search.judge import Judge, Prover
+from overlayccl_core.search.labels import (
+    early_issues,
+    has_graphs,
+    has_labels,
+    may_overlap,
+    without_boundaries,
+)
+from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, Rewrite, Sketch
+from overlayccl_core.search.rules import no_such_rule, rationale
 
-Clock = Callable[[], float]
-
-MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles with each
-
-
-class Stop(StrEnum):
-    """Why a search ended; all but the first mean that a guard cut it."""
-
-    NO_NEW_ELITE = "no_new_elite"
-    ROUNDS = "rounds"
-    PROGRAMS = "programs"
-    SECONDS = "seconds"
+LISTED = "listed for this Problem"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,80 +34,137 @@ class Base:
 
     program: Program
     recipe: Recipe
-    source: Source
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idea:
+    """What is being tried: who says so, what it is made from, and why."""
+
+    origin: Origin
+    recipe: Recipe
+    rationale: str
+    parent: Candidate | None = None
+    steps: tuple[Step, ...] = ()
+    sketch: Sketch | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Archive:
     """All Programs that were priced, in the order in which they came, and the cheapest of every family.
 
-    Programs of people are told apart by their digests; what a rule makes is new if its value_digest is.
-    known: the first that was priced, by value_digest; None: it can never run.
+    Programs of people are told apart by their digests; what a rule or a sketch makes is new if its value_digest
+    is. known: the first that was priced, by value_digest; None: it can never run, or is not right.
     """
 
     judge: Judge
+    prover: Prover
     stage: Stage = Stage.FULL
     candidates: list[Candidate] = field(default_factory=list)
     elites: dict[str, Candidate] = field(default_factory=dict)
-    sketches: list[Sketch] = field(default_factory=list)
-    stop: Stop = Stop.NO_NEW_ELITE
-    rounds: int = 0
+    attempts: list[Attempt] = field(default_factory=list)
     known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
 
     def enter(self, bases: Iterable[Base]) -> None:
-        """Programs of people, then each with all of its collectives in one graph, and in flight together."""
+        """Programs of people, then each under other labels."""
         entered = [self._entered(base) for base in bases]
-        for candidate in (c for c in entered if c is not None):
-            if has_graphs(candidate.program):
-                self.try_step(candidate, *offline.without_boundaries(candidate.program))
-            else:
-                self.try_early(candidate)
+        for candidate in entered:
+            if candidate is not None:
+                self._try_other_labels(candidate)
 
     def _entered(self, base: Base) -> Candidate | None:
+        idea = _Idea(origin=base.origin, recipe=base.recipe, rationale=LISTED)
         if base.program.digest in self._digests:
-            self._note(None, base.source, (), SketchOutcome.DUPLICATE, base.program, "the same Program")
+            self._note(idea, ProposalOutcome.DUPLICATE, base.program, "the same Program")
             return None
-        return self._judged(base.program, base.recipe, base.source, None, ())
+        return self._judged(base.program, idea)
 
-    def try_step(self, parent: Candidate, *steps: Step) -> Candidate | None:
+    def take(self, proposal: Proposal) -> Candidate | None:
+        """What a proposal comes to, new or known; None if it comes to nothing."""
+        match proposal:
+            case Sketch():
+                return self.try_sketch(proposal)
+            case Rewrite(at=parent, steps=steps, rationale=why):
+                return self.try_step(parent, *steps, why=why)
+
+    def try_sketch(self, sketch: Sketch) -> Candidate | None:
+        """What a sketch comes to, new or known; None if it does not trace, can never run, or is not proven.
+
+        Nothing vouches for a sketch, so it is proven before rules look at it. What is new is also tried under
+        other labels.
+        """
+        idea = _Idea(origin=Origin.SKETCH, recipe=sketch.recipe, rationale=sketch.rationale, sketch=sketch)
+        try:
+            program = replay(sketch.recipe, self.prover.reference.problem, lambda _: sketch.source)
+        except NotApplicable as error:
+            self._note(idea, ProposalOutcome.DOES_NOT_APPLY, None, str(error))
+            return None
+        except Rejected as error:
+            self._note(idea, ProposalOutcome.REJECTED, None, str(error))
+            return None
+        if program.value_digest in self.known:
+            self._note(idea, ProposalOutcome.DUPLICATE, program, "known")
+            return self.known[program.value_digest]
+        candidate = self._judged(program, idea)
+        if candidate is not None:
+            self._try_other_labels(candidate)
+        return candidate
+
+    def try_step(self, parent: Candidate, *steps: Step, why: str = "") -> Candidate | None:
         """What steps make of a candidate, new or known; None if they come to nothing.
 
         What is new is also tried with its collectives in flight together, where any could be.
         """
-        found = self._stepped(parent, steps)
-        if found is not None and found.recipe == parent.child_recipe(*steps):
-            self.try_early(found)
-        return found
+        candidate = self._stepped(parent, steps, why)
+        if candidate is not None and candidate.recipe == parent.child_recipe(*steps):
+            self.try_early(candidate)
+        return candidate
+
+    def _try_other_labels(self, candidate: Candidate) -> None:
+        """The same with all of its collectives in one graph, and in flight together."""
+        if has_graphs(candidate.program):
+            self.try_step(candidate, *without_boundaries(candidate.program))
+        else:
+            self.try_early(candidate)
 
     def try_early(self, candidate: Candidate) -> None:
         """The same with all collectives of a depth in flight before one is waited for."""
         if not has_labels(candidate.program) and may_overlap(candidate.program):
-            self.try_labels(candidate, offline.early_issues(candidate.program))
+            self.try_labels(candidate, early_issues(candidate.program))
 
     def try_labels(self, parent: Candidate, steps: Sequence[Step]) -> Candidate | None:
         """Steps that change the order of calls only; None if the cost model sees no difference."""
         return self._stepped(parent, steps, reorder=True)
 
     def _stepped(
-        self, parent: Candidate, steps: Sequence[Step], *, reorder: bool = False
+        self, parent: Candidate, steps: Sequence[Step], why: str = "", *, reorder: bool = False
     ) -> Candidate | None:
+        unknown = next(filter(None, map(no_such_rule, steps)), "")
+        idea = _Idea(
+            origin=Origin.RULE,
+            recipe=parent.child_recipe(*steps),
+            rationale=why or ("" if unknown else rationale(steps[-1])),
+            parent=parent,
+            steps=tuple(steps),
+        )
+        if unknown:
+            self._note(idea, ProposalOutcome.REJECTED, None, unknown)
+            return None
         program = parent.program
         try:
             for step in steps:
                 program = apply(program, step)
         except DoesNotApply as error:
-            self._note(parent, Source.RULE, steps, SketchOutcome.DOES_NOT_APPLY, None, str(error))
+            self._note(idea, ProposalOutcome.DOES_NOT_APPLY, None, str(error))
             return None
         if program.value_digest in self.known:
-            self._note(parent, Source.RULE, steps, SketchOutcome.DUPLICATE, program, "known")
+            self._note(idea, ProposalOutcome.DUPLICATE, program, "known")
             return self.known[program.value_digest]
         if reorder and features(program) == features(parent.program):
-            self._note(
-                parent, Source.RULE, steps, SketchOutcome.DUPLICATE, program, "no other order of calls"
-            )
+            self._note(idea, ProposalOutcome.DUPLICATE, program, "no other order of calls")
             return None
-        return self._judged(program, parent.child_recipe(*steps), Source.RULE, parent, steps)
+        return self._judged(program, idea)
 
     def of_recipe(self, recipe: Recipe) -> Candidate | None:
         """The candidate of exactly this recipe; None if there is none."""
@@ -123,91 +174,38 @@ class Archive:
         """The elites, cheapest first."""
         return sorted(self.elites.values(), key=lambda c: c.order)
 
-    def _judged(
-        self,
-        program: Program,
-        recipe: Recipe,
-        source: Source,
-        parent: Candidate | None,
-        steps: Sequence[Step],
-    ) -> Candidate | None:
+    def _judged(self, program: Program, idea: _Idea) -> Candidate | None:
+        """The candidate of a Program that has not been priced; None if it can never run, or is not right."""
         self._digests.add(program.digest)
         self.known.setdefault(program.value_digest, None)
-        above = None if parent is None else parent.program.value_digest
-        found = self.judge.candidate(program, recipe, source, above)
-        if not isinstance(found, Candidate):
-            self._note(parent, source, steps, SketchOutcome.ILLEGAL, program, found.message)
+        above = None if idea.parent is None else idea.parent.program.value_digest
+        candidate = self.judge.candidate(program, idea.recipe, idea.origin, above)
+        if not isinstance(candidate, Candidate):
+            self._note(idea, ProposalOutcome.ILLEGAL, program, candidate.message)
             return None
-        outcome = SketchOutcome.PROGRAM if found.feasible else SketchOutcome.INFEASIBLE
-        self._note(parent, source, steps, outcome, program, found.legal.message)
-        self.candidates.append(found)
-        self.known[program.value_digest] = self.known[program.value_digest] or found
-        best = self.elites.get(found.family)
-        if best is None or found.order < best.order:
-            self.elites[found.family] = found
-        return found
+        if idea.sketch is not None and not (proof := self.prover.verdict_on(program)).passed:
+            self._note(idea, ProposalOutcome.NOT_PROVEN, program, proof.message)
+            return None
+        outcome = ProposalOutcome.PROGRAM if candidate.feasible else ProposalOutcome.INFEASIBLE
+        self._note(idea, outcome, program, candidate.legal.message)
+        self.candidates.append(candidate)
+        self.known[program.value_digest] = self.known[program.value_digest] or candidate
+        best = self.elites.get(candidate.family)
+        if best is None or candidate.order < best.order:
+            self.elites[candidate.family] = candidate
+        return candidate
 
-    def _note(
-        self,
-        parent: Candidate | None,
-        source: Source,
-        steps: Sequence[Step],
-        outcome: SketchOutcome,
-        program: Program | None,
-        message: str,
-    ) -> None:
-        self.sketches.append(
-            Sketch(
-                parent=None if parent is None else parent.program.value_digest,
-                source=source,
-                steps=tuple(steps),
-                rationale=offline.rationale(steps[-1]) if steps else "listed for this Problem",
+    def _note(self, idea: _Idea, outcome: ProposalOutcome, program: Program | None, message: str) -> None:
+        self.attempts.append(
+            Attempt(
+                parent=None if idea.parent is None else idea.parent.program.value_digest,
+                origin=idea.origin,
+                steps=idea.steps,
+                sketch=idea.sketch,
+                rationale=idea.rationale,
                 outcome=outcome,
                 value_digest=None if program is None else program.value_digest,
                 message=message,
                 stage=self.stage,
             )
         )
-
-
-def explore(archive: Archive, bases: Iterable[Base], search: Search, clock: Clock, *, lossy: bool) -> None:
-    """Fill an archive from some Programs on; it then says why it stopped.
-
-    clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
-    Programs in fewer bits are looked for.
-    """
-    archive.enter(bases)
-    rules = offline.structural_rules(lossy=lossy)
-    expanded: set[str] = set()
-    while True:
-        fresh = [c for c in archive.cheapest() if c.program.digest not in expanded]
-        fresh = [c for c in fresh if not has_labels(c.program) and (lossy or not c.lossy)]
-        if not fresh or archive.rounds == search.rounds:
-            archive.stop = Stop.ROUNDS if fresh else Stop.NO_NEW_ELITE
-            return
-        archive.rounds += 1
-        for candidate in fresh[: search.elites_a_round]:
-            if archive.elites[candidate.family] is not candidate:
-                continue  # a cheaper one came in this round
-            expanded.add(candidate.program.digest)
-            for step in offline.proposals(candidate.program, rules):
-                archive.try_step(candidate, step)
-                if len(archive.candidates) >= search.programs:
-                    archive.stop = Stop.PROGRAMS
-                    return
-                if clock() > search.seconds:
-                    archive.stop = Stop.SECONDS
-                    return
-
-
-def try_all_labels(archive: Archive, winner: Candidate) -> None:
-    """A Program under all other labels: any classes in flight together, and the boundaries of its base kept."""
-    written = [step for step in winner.recipe.steps if step[0] != offline.EARLY_ISSUE]
-    base = archive.of_recipe(Recipe(base=winner.recipe.base))
-    plain = archive.of_recipe(replace(winner.recipe, steps=tuple(written)))
-    found = [plain or winner]
-    for step in offline.early_issues(found[0].program)[:MOST_CLASSES]:
-        found += [new for c in found if (new := archive.try_labels(c, [step]))]
-    in_graphs = [step for step in written if step[0] != offline.DROP_BOUNDARY]
-    if base is not None and in_graphs and len(in_graphs) < len(written):
-        archive.try_step(base, *in_graphs)

@@ -1,4 +1,4 @@
-"""What a search keeps: Programs with their lineage, and a record of every proposal."""
+"""What a search keeps: Programs with their lineage and their price."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,12 +11,16 @@ from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.recipe import Recipe
 
 
-class Source(StrEnum):
+class Origin(StrEnum):
     """Whose idea a Program was."""
 
     DEVELOPER = "developer"
     SEED = "seed"
     RULE = "rule"
+    SKETCH = "sketch"
+
+
+INVENTED = (Origin.RULE, Origin.SKETCH)
 
 
 class Stage(StrEnum):
@@ -24,17 +28,6 @@ class Stage(StrEnum):
 
     PROXY = "proxy"
     FULL = "full"
-
-
-class SketchOutcome(StrEnum):
-    """What became of a proposal."""
-
-    PROGRAM = "program"
-    DUPLICATE = "duplicate"
-    DOES_NOT_APPLY = "does_not_apply"
-    REJECTED = "rejected"
-    ILLEGAL = "illegal"
-    INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +39,7 @@ class Candidate:
 
     program: Program
     recipe: Recipe
-    source: Source
+    origin: Origin
     parent: str | None
     legal: Verdict
     price: Price
@@ -62,23 +55,9 @@ class Candidate:
     def order(self) -> tuple[float, int, int, str]:
         """Cheapest first; among equals those of people, of few collectives, then as their digests say."""
         us = inf if self.price.us is None else self.price.us
-        invented = self.source is Source.RULE
+        invented = self.origin in INVENTED
         return us, int(invented), len(self.program.collectives), self.program.digest
 
     def child_recipe(self, *steps: Step) -> Recipe:
         """The recipe of what steps make of it."""
         return replace(self.recipe, steps=(*self.recipe.steps, *steps))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch:
-    """One proposal and what became of it. steps: none for a strategy of people; several are taken together."""
-
-    parent: str | None
-    source: Source
-    steps: tuple[Step, ...]
-    rationale: str
-    outcome: SketchOutcome
-    value_digest: str | None
-    message: str
-    stage: Stage

@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.case import Case
-from overlayccl_core.search.archive import Stop
-from overlayccl_core.search.candidate import Source
-from overlayccl_core.search.loop import Found
+from overlayccl_core.search.candidate import Origin
+from overlayccl_core.search.loop import SearchResult, Stop
 
 
 class Nothing(StrEnum):
@@ -43,32 +42,32 @@ def without_search(why: Nothing) -> Ending:
     return Ending(why=why, message=_NOTHING[why])
 
 
-def ending_of(found: Found, named: Mapping[str, str], search: Search, small: Case | None) -> Ending:
+def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, small: Case | None) -> Ending:
     """The ending of a search. named: program -> candidate; small: the Case that was searched in its place."""
-    families = len({c.family for c in found.elites})
-    said = f"{len(found.candidates)} Programs of {families} families in {found.rounds} rounds"
+    families = len({c.family for c in result.elites})
+    said = f"{len(result.candidates)} Programs of {families} families in {result.rounds} rounds"
     if small is not None:
         said += f" at {small.id}, replayed"
-    said += f"; ended: {found.stop.value.replace('_', ' ')}"
-    if found.stop is not Stop.NO_NEW_ELITE:
-        said += f" (cut: raise `{found.stop.value}` in config/searches/{search.name}.yaml)"
+    said += f"; ended: {result.stop.value.replace('_', ' ')}"
+    if result.stop is not Stop.NO_NEW_ELITE:
+        said += f" (cut: raise `{result.stop.value}` in config/searches/{search.name}.yaml)"
     return Ending(
-        why=found.stop,
-        proposals=len(found.sketches),
-        programs=len(found.candidates),
+        why=result.stop,
+        proposals=len(result.attempts),
+        programs=len(result.candidates),
         families=families,
-        message=f"{said}; {_cheapest(found, named)}",
+        message=f"{said}; {_cheapest(result, named)}",
     )
 
 
-def _cheapest(found: Found, named: Mapping[str, str]) -> str:
-    best = found.best
+def _cheapest(result: SearchResult, named: Mapping[str, str]) -> str:
+    best = result.best
     if best is None:
         return "none is proven"
     said = f"cheapest: {named[best.program.digest]} ({best.family})"
     if best.price.us is None:
         return f"{said}, without a price: the probes here do not tell {', '.join(best.price.missing)}"
-    developer = next((c for c in found.candidates if c.source is Source.DEVELOPER), None)
+    developer = next((c for c in result.candidates if c.origin is Origin.DEVELOPER), None)
     if developer is None or developer.price.us is None:
         return f"{said}, {best.price.us:.0f} us"
     return f"{said}, {best.price.us:.0f} us where developer has {developer.price.us:.0f}"

@@ -9,8 +9,8 @@ from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.payload import group_size
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.segments import Depths
 from overlayccl_core.rewrites.classes import class_of
+from overlayccl_core.search.labels import has_graphs, is_early
 
 SEVERAL_GRAPHS = "several graphs"
 INFEASIBLE = "infeasible"
@@ -22,41 +22,20 @@ def family_of(program: Program, *, feasible: bool) -> str:
     What the deployment cannot run is a family of its own: it hides nothing that runs.
     """
     case = program.problem.case
-    found = sorted({_collective(class_of(case, x), x) for x in program.collectives})
-    words = [" + ".join(name for _, name in found) or "local"]
+    kinds = sorted({_collective(class_of(case, x), x) for x in program.collectives})
+    words = [" + ".join(name for _, name in kinds) or "local"]
     if has_graphs(program):
         words.append(SEVERAL_GRAPHS)
-    if any(_is_early(x) for x in program.collectives):
+    if any(is_early(x) for x in program.collectives):
         words.append(IssueOrder.EARLY.value)
     if is_lossy(program):
         words.append(NumericsClass.LOSSY.value)
     return ", ".join(words if feasible else [*words, INFEASIBLE])
 
 
-def has_graphs(program: Program) -> bool:
-    """True if boundaries keep collectives apart."""
-    return any(x.label.graph for x in program.collectives)
-
-
-def has_labels(program: Program) -> bool:
-    """True if its collectives are kept apart, or some are issued before others."""
-    return any(x.label.graph or _is_early(x) for x in program.collectives)
-
-
-def may_overlap(program: Program) -> bool:
-    """True if two collectives can be in flight together: neither waits for the other through the model."""
-    depths = Depths(program.problem, program.outputs)
-    levels = [depths.node(x) for x in program.collectives]
-    return len(set(levels)) < len(levels)
-
-
 def is_lossy(program: Program) -> bool:
     """True if it adds, scales or casts in 16 bits."""
     return any(loses(x) for x in program.nodes)
-
-
-def _is_early(x: Node) -> bool:
-    return x.label.issue is IssueOrder.EARLY
 
 
 def _collective(site_class: str, x: Node) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.program.nodes import without_labels
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe
-from overlayccl_core.search.candidate import Candidate, Source
+from overlayccl_core.search.candidate import Candidate, Origin
 from overlayccl_core.search.family import family_of, is_lossy
 
 INFEASIBLE = (Reason.UNSUPPORTED, Reason.MEMORY)
@@ -34,7 +34,7 @@ class Judge:
     memory_budget_bytes: int | None = None
 
     def candidate(
-        self, program: Program, recipe: Recipe, source: Source, parent: str | None = None
+        self, program: Program, recipe: Recipe, origin: Origin, parent: str | None = None
     ) -> Candidate | Verdict:
         """A Program with family and price; the verdict where no deployment could ever run it."""
         legal = legality.check(program, self.capabilities, self.memory_budget_bytes)
@@ -43,7 +43,7 @@ class Judge:
         return Candidate(
             program=program,
             recipe=recipe,
-            source=source,
+            origin=origin,
             parent=parent,
             legal=legal,
             price=self.pricing(program),
@@ -55,7 +55,7 @@ class Judge:
 @dataclass(slots=True, kw_only=True)
 class Prover:
     """Proofs against one reference, once for all Programs that differ in labels and schedule only: those mean
-    nothing to a value, and a proof looks at neither. verdicts: by digest of a Program.
+    nothing to a value, and a proof looks at neither. verdicts: by digest, of Programs that can run.
     """
 
     reference: Program
@@ -68,18 +68,20 @@ class Prover:
         self.verdicts[program.digest] = verdict
         self._of_values.setdefault(_values(program), verdict)
 
+    def verdict_on(self, program: Program) -> Verdict:
+        """The proof of a Program, whether or not it can run here; given once for all that have its values."""
+        values = _values(program)
+        if values not in self._of_values:
+            self._of_values[values] = equivalence.prove(program, self.reference, lossy_bound=self.lossy_bound)
+        return self._of_values[values]
+
     def proven(self, candidate: Candidate) -> bool:
         """Whether a candidate may be run: feasible, and equal to the reference."""
         if not candidate.feasible:
             return False
         program = candidate.program
         if program.digest not in self.verdicts:
-            values = _values(program)
-            if values not in self._of_values:
-                self._of_values[values] = equivalence.prove(
-                    program, self.reference, lossy_bound=self.lossy_bound
-                )
-            self.verdicts[program.digest] = self._of_values[values]
+            self.verdicts[program.digest] = self.verdict_on(program)
         return self.verdicts[program.digest].passed
 
 

@@ -1,34 +1,103 @@
 """One search of one Case and direction: explore, prove what is worth keeping, choose the cheapest."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.program import Program
-from overlayccl_core.search import offline
-from overlayccl_core.search.archive import Archive, Base, Clock, Stop, explore, try_all_labels
-from overlayccl_core.search.candidate import Candidate, Sketch, Stage
+from overlayccl_core.rewrites.recipe import Recipe
+from overlayccl_core.search.archive import Archive, Base
+from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover
+from overlayccl_core.search.labels import DROP_BOUNDARY, EARLY_ISSUE, early_issues
+from overlayccl_core.search.proposal import Attempt
+from overlayccl_core.search.proposer import Clock, Proposer, Standing
 from overlayccl_core.search.proxy import Replayed
+from overlayccl_core.search.rules import structural_steps
+
+MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles with each
+
+
+class Stop(StrEnum):
+    """Why a search ended; all but the first mean that a guard cut it."""
+
+    NO_NEW_ELITE = "no_new_elite"  # by itself: nothing was left to propose
+    ROUNDS = "rounds"
+    PROGRAMS = "programs"
+    SECONDS = "seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Explored:
+    """Why a search stopped, and the rounds that it began."""
+
+    stop: Stop
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
     """What a search ends with.
 
     elites: of every family the cheapest that is not shown wrong (infeasible ones are not proven); best: the
-    cheapest that is proven, None if nothing is. stop: of the proxy's search where there was one.
+    cheapest that is proven, None if nothing is. stop, rounds: of the proxy's search where there was one.
     """
 
     candidates: Sequence[Candidate]
     elites: Sequence[Candidate]
     best: Candidate | None
-    sketches: Sequence[Sketch]
+    attempts: Sequence[Attempt]
     stop: Stop
     rounds: int
+
+
+def explore(
+    archive: Archive,
+    bases: Iterable[Base],
+    proposer: Proposer,
+    search: Search,
+    clock: Clock,
+    *,
+    lossy: bool,
+) -> Explored:
+    """Fill an archive from some Programs on, until nothing is left to propose or a guard cuts it.
+
+    clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
+    Programs in fewer bits are looked for.
+    """
+    archive.enter(bases)
+    rounds = 0
+    while True:
+        standing = Standing(archive=archive, search=search, clock=clock, rounds=rounds, lossy=lossy)
+        proposals = proposer.propose(standing)
+        if proposals is None:
+            return Explored(stop=Stop.NO_NEW_ELITE, rounds=rounds)
+        if rounds == search.rounds:
+            return Explored(stop=Stop.ROUNDS, rounds=rounds)
+        rounds += 1
+        for proposal in proposals:
+            archive.take(proposal)
+            if len(archive.candidates) >= search.programs:
+                return Explored(stop=Stop.PROGRAMS, rounds=rounds)
+            if clock() > search.seconds:
+                return Explored(stop=Stop.SECONDS, rounds=rounds)
+
+
+def try_all_labels(archive: Archive, winner: Candidate) -> None:
+    """A Program under all other labels: any classes in flight together, and the boundaries of its base kept."""
+    written = [step for step in winner.recipe.steps if step[0] != EARLY_ISSUE]
+    base = archive.of_recipe(Recipe(base=winner.recipe.base))
+    plain = archive.of_recipe(replace(winner.recipe, steps=tuple(written)))
+    labelled = [plain or winner]
+    for step in early_issues(labelled[0].program)[:MOST_CLASSES]:
+        labelled += [new for c in labelled if (new := archive.try_labels(c, [step]))]
+    in_graphs = [step for step in written if step[0] != DROP_BOUNDARY]
+    if base is not None and in_graphs and len(in_graphs) < len(written):
+        archive.try_step(base, *in_graphs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +107,7 @@ class Seeker:
     judge: Judge
     prover: Prover
     search: Search
+    proposer: Callable[[Search], Proposer]
     clock: Clock
 
     @property
@@ -45,50 +115,54 @@ class Seeker:
         """Whether Programs in fewer bits may win: asked for, or the reference's own dtype."""
         return self.search.lossy or is_lossy(self.prover.reference)
 
-    def directly(self, bases: Iterable[Base]) -> Found:
+    def directly(self, bases: Iterable[Base]) -> SearchResult:
         """Search at the Case itself."""
-        archive = Archive(judge=self.judge)
-        explore(archive, bases, self.search, self.clock, lossy=self.lossy)
-        return self._concluded(archive)
+        archive = Archive(judge=self.judge, prover=self.prover)
+        return self._concluded(archive, self._explored(archive, bases))
 
-    def through_proxy(self, small: Judge, small_bases: Iterable[Base], bases: Iterable[Base]) -> Found:
-        """Search at a smaller Case, replay the recipe of every elite, then turn the winner's knobs."""
-        proxy = Archive(judge=small, stage=Stage.PROXY)
-        explore(proxy, small_bases, self.search, self.clock, lossy=self.lossy)
-        archive = Archive(
-            judge=self.judge, sketches=list(proxy.sketches), stop=proxy.stop, rounds=proxy.rounds
-        )
+    def through_proxy(
+        self, proxy: Archive, small_bases: Iterable[Base], bases: Iterable[Base]
+    ) -> SearchResult:
+        """Search at a smaller Case, replay the recipe of every elite, then turn the winner's knobs.
+
+        proxy: an empty archive of the smaller Case.
+        """
+        explored = self._explored(proxy, small_bases)
+        archive = Archive(judge=self.judge, prover=self.prover, attempts=list(proxy.attempts))
         archive.enter(bases)
-        replayed = Replayed(archive)
+        replayed = Replayed(archive, (a.sketch for a in proxy.attempts if a.sketch is not None))
         for elite in proxy.cheapest():
             replayed.follow(elite.recipe)
-        self._polish(archive)
-        return self._concluded(archive)
+        in_time = self._polish(archive)
+        return self._concluded(archive, explored if in_time else replace(explored, stop=Stop.SECONDS))
 
-    def _polish(self, archive: Archive) -> None:
-        """Expand the winner until it stays the same."""
-        rules = offline.structural_rules(lossy=self.lossy)
+    def _explored(self, archive: Archive, bases: Iterable[Base]) -> Explored:
+        proposer = self.proposer(self.search)
+        return explore(archive, bases, proposer, self.search, self.clock, lossy=self.lossy)
+
+    def _polish(self, archive: Archive) -> bool:
+        """Expand the winner until it stays the same; False if there was no time to."""
         expanded: set[Program] = set()
         while (winner := self._winner(archive)) and winner.program not in expanded:
             if self.clock() > self.search.seconds:
-                archive.stop = Stop.SECONDS
-                return
+                return False
             expanded.add(winner.program)
-            for step in offline.proposals(winner.program, rules):
+            for step in structural_steps(winner.program, lossy=self.lossy):
                 archive.try_step(winner, step)
+        return True
 
-    def _concluded(self, archive: Archive) -> Found:
+    def _concluded(self, archive: Archive, explored: Explored) -> SearchResult:
         if winner := self._winner(archive):
             try_all_labels(archive, winner)
         elites = self._elites(archive)
         self._prove_some_others(archive, elites)
-        return Found(
+        return SearchResult(
             candidates=archive.candidates,
             elites=elites,
             best=self._winner(archive),
-            sketches=archive.sketches,
-            stop=archive.stop,
-            rounds=archive.rounds,
+            attempts=archive.attempts,
+            stop=explored.stop,
+            rounds=explored.rounds,
         )
 
     def _winner(self, archive: Archive) -> Candidate | None:
@@ -101,11 +175,11 @@ class Seeker:
         families: dict[str, list[Candidate]] = {}
         for candidate in sorted(archive.candidates, key=lambda c: c.order):
             families.setdefault(candidate.family, []).append(candidate)
-        found = (
+        cheapest = (
             next((c for c in members if not c.feasible or self.prover.proven(c)), None)
             for members in families.values()
         )
-        return [c for c in found if c is not None]
+        return [c for c in cheapest if c is not None]
 
     def _prove_some_others(self, archive: Archive, elites: Sequence[Candidate]) -> None:
         """Prove so many Programs besides the elites, drawn at random: what is measured of them is honest."""

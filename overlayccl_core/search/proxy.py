@@ -5,8 +5,8 @@ the sizes that the large one's have.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import Column, Features, features
@@ -18,6 +18,7 @@ from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.judge import Pricing
+from overlayccl_core.search.proposal import Sketch
 
 _REACH = re.compile(r"\.(node|network)(\d+)\.")
 
@@ -41,10 +42,10 @@ def pricing_as(small: Case, large: Case, theta: Theta) -> Pricing:
     return price
 
 
-def with_sizes(found: Features, sizes: Mapping[tuple[str, int], int]) -> Features:
+def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Features:
     """Features with the groups of each (reach, size) taken for groups of another size."""
     renamed: dict[Column, float] = {}
-    for column, amount in found.items():
+    for column, amount in counted.items():
         name = _REACH.sub(
             lambda m: f".{m[1]}{sizes.get((m[1], int(m[2])), int(m[2]))}.",
             column.name,
@@ -54,12 +55,17 @@ def with_sizes(found: Features, sizes: Mapping[tuple[str, int], int]) -> Feature
     return renamed
 
 
-@dataclass(frozen=True, slots=True)
 class Replayed:
-    """Recipes replayed into an archive, what they begin alike with once."""
+    """Recipes replayed into an archive, what they begin alike with once.
 
-    archive: Archive
-    _done: dict[Recipe, Candidate | None] = field(default_factory=dict)
+    sketches: those that recipes may begin with; each is traced and proven anew, as a small Case shows nothing of
+    a source that counts on its size.
+    """
+
+    def __init__(self, archive: Archive, sketches: Iterable[Sketch] = ()) -> None:
+        self._archive = archive
+        self._sketches = {sketch.recipe: sketch for sketch in sketches}
+        self._done: dict[Recipe, Candidate | None] = {}
 
     def follow(self, recipe: Recipe) -> Candidate | None:
         """The candidate of a recipe; None if its base is not there or a step comes to nothing."""
@@ -68,7 +74,9 @@ class Replayed:
         return self._done[recipe]
 
     def _followed(self, recipe: Recipe) -> Candidate | None:
+        if sketch := self._sketches.get(recipe):
+            return self._archive.try_sketch(sketch)
         if not recipe.steps:
-            return self.archive.of_recipe(recipe)
+            return self._archive.of_recipe(recipe)
         parent = self.follow(replace(recipe, steps=recipe.steps[:-1]))
-        return parent and self.archive.try_step(parent, recipe.steps[-1])
+        return parent and self._archive.try_step(parent, recipe.steps[-1])

@@ -22,7 +22,7 @@ from overlayccl_core.program.program import Program
 
 Row = dict[str, Any]
 Emit = Callable[[Program], str]
-_COPIED = ("source", "recipe", "numerics", "program", "value_digest", "program_json")
+_COPIED = ("origin", "recipe", "numerics", "program", "value_digest", "program_json")
 ROLES = tuple(role.value for role in Role)
 
 
@@ -96,8 +96,8 @@ def _entries(
         if row["program"] in entries:
             entries[row["program"]].roles += (role,)
             continue
-        source = "developer" if role == Role.DEVELOPER.value else "seed"
-        entry = _Entry(name=row["strategy"], roles=(role,), row=row | {"source": source}, family=None, us=us)
+        origin = "developer" if role == Role.DEVELOPER.value else "seed"
+        entry = _Entry(name=row["strategy"], roles=(role,), row=row | {"origin": origin}, family=None, us=us)
         entries[row["program"]] = entry
         by_value.setdefault(row["value_digest"], []).append(entry)
     for row in found:

@@ -12,7 +12,7 @@ WHY = (
 
 SHORTLIST = Table(
     name="shortlist",
-    version=1,
+    version=2,
     columns=(
         *CANDIDATE_KEY,
         Column(
@@ -20,9 +20,7 @@ SHORTLIST = Table(
             dtype=pl.List(pl.String()),
             doc="a role or `seed`; else how the search brought it: best_predicted, family, random, next_cheapest",
         ),
-        Column(
-            name="source", dtype=pl.String(), doc="developer, seed, rule, ...: where the search has it from"
-        ),
+        Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         Column(name="family", dtype=pl.String(), nullable=True, doc="of the search; null: it has none of it"),
         NUMERICS,

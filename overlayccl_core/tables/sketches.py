@@ -6,7 +6,7 @@ from overlayccl_core.tables.table import Column, Table
 
 SKETCHES = Table(
     name="sketches",
-    version=1,
+    version=2,
     columns=(
         Column(
             name="case", dtype=pl.String(), doc="that the search is for, also while it tries a smaller one"
@@ -14,16 +14,30 @@ SKETCHES = Table(
         Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
         Column(name="number", dtype=pl.Int64(), doc="counts the proposals of a Case and direction from 0"),
         Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: from no Program"),
-        Column(name="source", dtype=pl.String(), doc="developer, seed or rule"),
+        Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
         Column(
-            name="step", dtype=pl.String(), nullable=True, doc="JSON of [rule, class, knob]; null: a seed"
+            name="step",
+            dtype=pl.String(),
+            nullable=True,
+            doc="JSON of [rule, class, knob], the last of several; null: no rule's",
+        ),
+        Column(name="function", dtype=pl.String(), nullable=True, doc="a sketch's, in its source"),
+        Column(
+            name="source",
+            dtype=pl.String(),
+            nullable=True,
+            doc="a sketch's text, which recipes name by its sha256; null: no sketch",
         ),
         Column(name="rationale", dtype=pl.String()),
         Column(
             name="outcome",
             dtype=pl.String(),
-            values=("program", "duplicate", "does_not_apply", "rejected", "illegal", "infeasible"),
-            doc="program: priced; duplicate: known by its value_digest; infeasible: priced, never chosen",
+            values=(
+                *("program", "duplicate", "does_not_apply", "rejected"),
+                *("illegal", "infeasible", "not_proven"),
+            ),
+            doc="program: priced; duplicate: known by its value_digest; rejected: no Program, or no such rule; "
+            "infeasible: priced, never chosen; not_proven: a sketch that is wrong, or not shown to be right",
         ),
         Column(name="value_digest", dtype=pl.String(), nullable=True, doc="null: there is no Program"),
         Column(name="message", dtype=pl.String(), doc="why it is not a program that may be chosen"),

@@ -7,7 +7,7 @@ from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import DoesNotApply, apply
-from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay, source_base
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay, source_base, sources
 from tests.seed_cases import case
 
 OWN = """
@@ -66,6 +66,26 @@ def test_a_source_replays_from_its_digest_and_only_from_its_own_content() -> Non
         replay(recipe, problem, lambda digest: OWN + "\n")
     with pytest.raises(ValueError, match="say where it is"):
         replay(recipe, problem)
+
+
+def test_sources_are_found_by_their_digests_and_what_is_missing_is_named() -> None:
+    problem, recipe = catalog.build(case("grad_ar")), Recipe(base=source_base(OWN, "in_halves"))
+    by_hand = trace_source(OWN, "in_halves", problem)
+    assert replay(recipe, problem, sources(["", OWN])).digest == by_hand.digest
+    with pytest.raises(ValueError, match="is none of the 1 at hand"):
+        replay(recipe, problem, sources([OWN + "\n"]))
+
+
+def test_a_source_at_a_backward_is_written_for_its_ports() -> None:
+    source = OWN.replace("in_halves", "back").partition("def ")[0] + (
+        "def back(io, p):\n    io.write('d_send', all_to_all(io.read('d_received')))\n"
+    )
+    source = source.replace("all_reduce, scale", "all_to_all")
+    forward, backward = catalog.directions(case("uniform_a2a"))
+    recipe = Recipe(base=source_base(source, "back"))
+    assert replay(recipe, backward, sources([source])).problem is backward
+    with pytest.raises(Rejected, match="d_received"):
+        replay(recipe, forward, sources([source]))
 
 
 def test_steps_are_applied_in_turn_after_the_base() -> None:

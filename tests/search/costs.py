@@ -18,10 +18,11 @@ from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.search.archive import Base
-from overlayccl_core.search.candidate import Source
+from overlayccl_core.search.archive import Archive, Base
+from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.judge import Judge, Pricing, Prover
-from overlayccl_core.search.loop import Found, Seeker
+from overlayccl_core.search.loop import SearchResult, Seeker
+from overlayccl_core.search.proposers import offline
 from overlayccl_core.stages.seed import seeds_of
 
 OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")
@@ -91,9 +92,20 @@ def bases_of(problem: Problem, *, only_developer: bool = False) -> list[Base]:
             program = replay(seed.recipe, problem)
         except NotApplicable:
             continue
-        source = Source.DEVELOPER if seed.role == "developer" else Source.SEED
-        found.append(Base(program=program, recipe=seed.recipe, source=source))
+        origin = Origin.DEVELOPER if seed.role == "developer" else Origin.SEED
+        found.append(Base(program=program, recipe=seed.recipe, origin=origin))
     return found[:1] if only_developer else found
+
+
+def prover_of(problem: Problem) -> Prover:
+    """Proofs against the reference, with its own error as the bound of lossy Programs."""
+    reference = catalog.reference_program(problem)
+    return Prover(reference=reference, lossy_bound=lossy_bound_of(reference, reference))
+
+
+def archive_of(problem: Problem, pricing: Pricing, **fields: object) -> Archive:
+    """An empty archive; fields: others of it."""
+    return Archive(judge=Judge(pricing=pricing), prover=prover_of(problem), **fields)  # type: ignore[arg-type]
 
 
 def seeker_of(
@@ -105,16 +117,16 @@ def seeker_of(
     **judge: object,
 ) -> Seeker:
     """A search of a Problem; `judge`: capabilities, memory_budget_bytes."""
-    reference = catalog.reference_program(problem)
     return Seeker(
         judge=replace(Judge(pricing=pricing), **judge),  # type: ignore[arg-type]
-        prover=Prover(reference=reference, lossy_bound=lossy_bound_of(reference, reference)),
+        prover=prover_of(problem),
         search=search,
+        proposer=offline.proposer,
         clock=clock,
     )
 
 
-def found_at(problem: Problem, cost: Cost, *, only_developer: bool = True, **options: object) -> Found:
+def found_at(problem: Problem, cost: Cost, *, only_developer: bool = True, **options: object) -> SearchResult:
     """What a search finds, from developer alone unless told otherwise."""
     bases = bases_of(problem, only_developer=only_developer)
     return seeker_of(problem, pricing_of(cost), **options).directly(bases)  # type: ignore[arg-type]

@@ -10,10 +10,21 @@ from overlayccl_core.deployments.capabilities import Capabilities, Capability
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
-from overlayccl_core.search.archive import Archive, Stop, explore
-from overlayccl_core.search.candidate import SketchOutcome, Source
-from overlayccl_core.search.judge import Judge
-from tests.search.costs import OFFLINE, at_random, bases_of, favouring, found_at, plain, pricing_of, us_of
+from overlayccl_core.search.candidate import Origin
+from overlayccl_core.search.loop import Stop, explore
+from overlayccl_core.search.proposal import ProposalOutcome
+from overlayccl_core.search.proposers.offline import Offline
+from tests.search.costs import (
+    OFFLINE,
+    archive_of,
+    at_random,
+    bases_of,
+    favouring,
+    found_at,
+    plain,
+    pricing_of,
+    us_of,
+)
 from tests.seed_cases import case
 
 FOUR_KIB = {"microbatches": 3, "layers": 2, "shape": [1, 8, 128]}
@@ -61,8 +72,8 @@ def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
     everything = list(closure(problem))
     assert len(everything) >= WIDE
     for seed in range(10):
-        archive = Archive(judge=Judge(pricing=pricing_of(at_random(seed))))
-        explore(archive, bases_of(problem)[:1], OFFLINE, lambda: 0.0, lossy=False)
+        archive = archive_of(problem, pricing_of(at_random(seed)))
+        explore(archive, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
         best = min(us_of(features(c.program), at_random(seed)) for c in archive.candidates)
         assert best <= min(us_of(found, at_random(seed)) for found in everything) * (1 + 1e-9), seed
 
@@ -72,7 +83,7 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
     problem = catalog.build(case(name))
     one, two = found_at(problem, plain), found_at(problem, plain)
     assert one.stop is Stop.NO_NEW_ELITE
-    assert one.sketches == two.sketches
+    assert one.attempts == two.attempts
     assert [c.program.digest for c in one.candidates] == [c.program.digest for c in two.candidates]
 
 
@@ -92,21 +103,21 @@ def test_a_guard_that_cuts_it_is_named(stop: Stop, search: object, clock: float)
 
 def test_what_is_known_by_its_value_is_counted_as_a_duplicate_and_priced_once() -> None:
     found = found_at(catalog.build(case("uniform_a2a")), plain, only_developer=False)
-    rules = [c for c in found.candidates if c.source is Source.RULE]
+    rules = [c for c in found.candidates if c.origin is Origin.RULE]
     assert len({c.program.value_digest for c in rules}) == len(rules)
     native = catalog.reference_program(catalog.build(case("uniform_a2a"))).value_digest
-    met = [s.outcome for s in found.sketches if s.value_digest == native]
-    assert met.count(SketchOutcome.PROGRAM) == 1
-    assert SketchOutcome.DUPLICATE in met
+    met = [s.outcome for s in found.attempts if s.value_digest == native]
+    assert met.count(ProposalOutcome.PROGRAM) == 1
+    assert ProposalOutcome.DUPLICATE in met
 
 
 def test_every_program_tells_where_it_comes_from() -> None:
     found = found_at(tp_mlp(TINY), plain)
     known = {c.program.value_digest for c in found.candidates}
     for candidate in found.candidates:
-        assert (candidate.parent is None) == (candidate.source is not Source.RULE)
+        assert (candidate.parent is None) == (candidate.origin is not Origin.RULE)
         assert candidate.parent is None or candidate.parent in known
-        assert bool(candidate.recipe.steps) == (candidate.source is Source.RULE)
+        assert bool(candidate.recipe.steps) == (candidate.origin is Origin.RULE)
 
 
 def test_fewer_bits_are_invented_only_where_that_is_asked_for() -> None:
@@ -137,7 +148,9 @@ def test_what_the_library_cannot_do_is_expanded_and_never_chosen() -> None:
     assert {x.kind for x in found.best.program.collectives} == {Kind.ALL_GATHER}
     cheaper = [c for c in found.candidates if c.order < found.best.order]
     assert cheaper and not any(c.feasible for c in cheaper)
-    assert any(s.outcome is SketchOutcome.INFEASIBLE and "not supported" in s.message for s in found.sketches)
+    assert any(
+        s.outcome is ProposalOutcome.INFEASIBLE and "not supported" in s.message for s in found.attempts
+    )
 
 
 def test_what_does_not_fit_in_memory_is_never_chosen() -> None:

@@ -3,7 +3,8 @@
 from overlayccl_core import catalog
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import Step, apply
-from overlayccl_core.search.family import family_of, has_labels, is_lossy, may_overlap
+from overlayccl_core.search.family import family_of, is_lossy
+from overlayccl_core.search.labels import has_labels, may_overlap
 from tests.search.costs import bases_of
 from tests.seed_cases import case
 

@@ -8,13 +8,16 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.case import Case
-from overlayccl_core.search.archive import Archive, Stop, explore
+from overlayccl_core.rewrites.recipe import replay, sources
 from overlayccl_core.search.candidate import Stage
-from overlayccl_core.search.judge import Judge
-from overlayccl_core.search.proxy import is_large, pricing_as, with_sizes
+from overlayccl_core.search.loop import Stop, explore
+from overlayccl_core.search.proposal import ProposalOutcome, Sketch
+from overlayccl_core.search.proposers.offline import Offline
+from overlayccl_core.search.proxy import Replayed, is_large, pricing_as, with_sizes
 from tests.search.costs import (
     OFFLINE,
     Cost,
+    archive_of,
     at_random,
     bases_of,
     favouring,
@@ -38,19 +41,19 @@ def test_proxy_then_replay_ends_where_a_search_at_full_size_does(cost: Cost) -> 
     of = case("tp_mlp", M4_L4, ranks=32)
     problem, small = catalog.build(of), catalog.proxy(of)
     assert small is not None
-    full = Archive(judge=Judge(pricing=pricing_of(cost)))
-    explore(full, bases_of(problem)[:1], OFFLINE, lambda: 0.0, lossy=False)
-    assert full.stop is Stop.NO_NEW_ELITE
+    full = archive_of(problem, pricing_of(cost))
+    explored = explore(full, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
+    assert explored.stop is Stop.NO_NEW_ELITE
     theta = theta_of((c.program for c in full.candidates), cost)
     seeker = seeker_of(problem, pricing_of(cost), search=OFFLINE.changed(random=0))
-    replayed = seeker.through_proxy(
-        Judge(pricing=pricing_as(small, of, theta)), bases_of(catalog.build(small))[:1], bases_of(problem)[:1]
-    )
+    at_small = catalog.build(small)
+    proxy = archive_of(at_small, pricing_as(small, of, theta), stage=Stage.PROXY)
+    replayed = seeker.through_proxy(proxy, bases_of(at_small)[:1], bases_of(problem)[:1])
     best = full.cheapest()[0].price.us
     assert best is not None
     assert replayed.best is not None and replayed.best.price.us is not None
     assert replayed.best.price.us <= best * 1.01
-    assert {s.stage for s in replayed.sketches} == {Stage.PROXY, Stage.FULL}
+    assert {s.stage for s in replayed.attempts} == {Stage.PROXY, Stage.FULL}
     assert {c.program.problem.case for c in replayed.candidates} == {of}
 
 
@@ -101,3 +104,42 @@ def test_large_is_many_nodes_or_many_ranks() -> None:
     assert is_large(replace(large(), ranks=64, ranks_per_node=8), 10, limits)
     assert is_large(large(), 501, limits)
     assert not is_large(large(), 500, limits)
+
+
+HALVES = """
+from overlayccl_core.program.language import all_reduce, concat, scale, split
+
+def in_halves(io, p):
+    half = len(p.sizes) // 2
+    _averaged(io, p, [i for i in range(half)])
+    _averaged(io, p, [i for i in range(half, len(p.sizes))])
+
+def of_eight(io, p):
+    _averaged(io, p, [0, 2, 4, 6])
+    _averaged(io, p, [1, 3, 5, 7])
+
+def _averaged(io, p, tensors):
+    total = all_reduce(concat([io.read("gradient", i) for i in tensors]))
+    means = split(scale(total, 1, p.world_size), [p.sizes[i] for i in tensors])
+    for i, mean in zip(tensors, means):
+        io.write("mean", i, mean)
+"""
+
+
+def test_what_begins_at_a_source_is_traced_and_proven_anew_at_the_large_case() -> None:
+    problem = catalog.build(case("grad_ar", {"sizes": list(range(3, 15))}))
+    archive = archive_of(problem, pricing_of(plain))
+    archive.enter(bases_of(problem, only_developer=True))
+    general, small_only = (
+        Sketch(function=name, source=HALVES, rationale="") for name in ("in_halves", "of_eight")
+    )
+    replayed = Replayed(archive, [general, small_only])
+    steps = (("merge", "all_reduce:world:1", "all"), ("reduce_scatter_all_gather", "all_reduce:world:1", ""))
+    candidate = replayed.follow(replace(general.recipe, steps=steps))
+    assert candidate is not None
+    assert candidate.recipe == replace(general.recipe, steps=steps)
+    assert replay(candidate.recipe, problem, sources([HALVES])).digest == candidate.program.digest
+    assert replayed.follow(replace(small_only.recipe, steps=steps)) is None
+    attempt = next(a for a in archive.attempts if a.sketch == small_only)
+    assert (attempt.outcome, attempt.stage) == (ProposalOutcome.REJECTED, Stage.FULL)
+    assert sum(a.sketch is not None for a in archive.attempts) == 2

@@ -114,7 +114,7 @@ def found(seeds: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
 
 
 def candidate(
-    name: str, source: str, program: Program, numerics: str, theta: Theta, *, recipe: str
+    name: str, origin: str, program: Program, numerics: str, theta: Theta, *, recipe: str
 ) -> dict[str, Any]:
     """One proven row of `candidates`."""
     problem: Problem = program.problem
@@ -124,7 +124,7 @@ def candidate(
         "direction": problem.direction.value,
         "candidate": name,
         "search": "offline",
-        "source": source,
+        "origin": origin,
         "recipe": recipe,
         "family": family_of(program, feasible=True),
         "numerics": numerics,

@@ -33,7 +33,7 @@ def shortlist(path: Path) -> pl.DataFrame:
     for problem in catalog.directions(case):
         for row in seed_rows(problem, None, None):
             if row["equivalence"] == "pass":
-                listed = {"candidate": row["strategy"], "why": ["seed"], "source": "seed", "family": None}
+                listed = {"candidate": row["strategy"], "why": ["seed"], "origin": "seed", "family": None}
                 found.setdefault(
                     (row["direction"], row["program"]),
                     {c.name: (row | listed)[c.name] for c in SHORTLIST.columns},

@@ -16,9 +16,10 @@ from overlayccl_core.costmodel.features import Column, Term
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program import json_form
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.search.archive import Clock, Stop
 from overlayccl_core.search.ending import Nothing
-from overlayccl_core.stages.search import Deployed, searched
+from overlayccl_core.search.loop import Stop
+from overlayccl_core.search.proposer import Clock
+from overlayccl_core.stages.search import DeploymentFacts, searched
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -78,9 +79,9 @@ def search_of(
     found = Searched()
     for problem in catalog.directions(case(name, SMALL[name] | fields)):
         seeds = [row for row in seed_rows(problem, None, None) if keep(row)]
-        here = Deployed(theta=theta_of(cost), capabilities=None, memory_budget_bytes=None)
+        facts = DeploymentFacts(theta=theta_of(cost), capabilities=None, memory_budget_bytes=None)
         found.seeds += seeds
-        for table, rows in searched(problem, seeds, search, here, clock, found.said.append):
+        for table, rows in searched(problem, seeds, search, facts, clock, found.said.append):
             getattr(found, table).extend(rows)
     return found
 
@@ -118,12 +119,12 @@ def case_of(run: Searched) -> Any:
 def test_seeds_keep_their_names_and_finds_have_their_own(run: Searched) -> None:
     seeds = {(row["direction"], row["strategy"]): row for row in run.seeds if row["status"] == "program"}
     for row in run.candidates:
-        if row["source"] == "rule" and row["candidate"].startswith("found-"):
+        if row["origin"] == "rule" and row["candidate"].startswith("found-"):
             assert row["candidate"] == f"found-{row['value_digest'][:8]}"
             assert row["parent"] is not None
         else:
             assert seeds[row["direction"], row["candidate"]]["value_digest"] == row["value_digest"]
-    assert [r["candidate"] for r in run.candidates if r["source"] == "developer"] == [
+    assert [r["candidate"] for r in run.candidates if r["origin"] == "developer"] == [
         r["strategy"] for r in run.seeds if r["role"] == "developer" and r["collectives"]
     ]
 

@@ -123,7 +123,7 @@ def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: Simp
 
 
 def test_what_is_not_proven_and_what_is_lossy_is_not_listed(flow: SimpleNamespace) -> None:
-    first = flow.candidates.filter(pl.col("source") == "rule").row(0, named=True)
+    first = flow.candidates.filter(pl.col("origin") == "rule").row(0, named=True)
     for change in (
         {"equivalence": None},
         {"legality": "fail"},
@@ -154,7 +154,7 @@ def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace
 
 def test_without_a_search_the_seeds_are_the_list(flow: SimpleNamespace) -> None:
     rows = listed(flow, candidates=pl.DataFrame(schema=CANDIDATES.schema))
-    assert {row["source"] for row in rows} == {"developer", "seed"}
+    assert {row["origin"] for row in rows} == {"developer", "seed"}
     assert {row["family"] for row in rows} == {None}
 
 

@@ -64,6 +64,7 @@ ROWS = [
         problems=("grad_ar",),
     ),
     Row("a rewrite rule", AFTER_SEED - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
+    Row("the proposer of a search", AFTER_SEED - {"price"}, appended(f"{CORE}/search/proposers/offline.py")),
     Row("a column of theta", MODEL, new_column("theta", "FINGERPRINT,\n")),
     Row("a column of candidates", AFTER_SEED - {"price"}, new_column("candidates", "FINGERPRINT,\n")),
     Row(

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.rewrites.rules import merge
-from overlayccl_core.search.bucket_costs import BucketCosts, Floats
-from overlayccl_core.search.gradients import Gradient
+from overlayccl_core.search.buckets.costs import BucketCosts, Floats
+from overlayccl_core.search.buckets.gradients import Gradient
 
 MIB = 2**20
 # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES and DistributedDataParallel's bucket_cap_mb (torch 2.13).
@@ -63,9 +63,9 @@ def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
     ends = np.full(T + 1, float(costs.launch_us))
     previous = np.zeros(T + 1, np.int64)
     for j in range(1, T + 1):
-        found = np.maximum(ready[j - 1], ends[:j]) + costs.ending_at(before, j)
-        previous[j] = found.argmin()
-        ends[j] = found[previous[j]]
+        candidates = np.maximum(ready[j - 1], ends[:j]) + costs.ending_at(before, j)
+        previous[j] = candidates.argmin()
+        ends[j] = candidates[previous[j]]
     return _fewest(ready, before, costs, ends[T] * (1 + SAME), len(_traced([previous], T)))
 
 
@@ -79,9 +79,9 @@ def _fewest(ready: Floats, before: Floats, costs: BucketCosts, deadline: float, 
         following = np.full(T + 1, np.inf)
         came_from = np.zeros(T + 1, np.int64)
         for j in range(1, T + 1):
-            found = np.maximum(ready[j - 1], layer[:j]) + costs.ending_at(before, j)
-            came_from[j] = found.argmin()
-            following[j] = found[came_from[j]]
+            candidates = np.maximum(ready[j - 1], layer[:j]) + costs.ending_at(before, j)
+            came_from[j] = candidates.argmin()
+            following[j] = candidates[came_from[j]]
         previous.append(came_from)
         layer = following
         if layer[T] <= deadline:
@@ -132,12 +132,12 @@ def saved_us(before: Plan, after: Plan) -> tuple[float, float, float]:
 
     What is saved need not grow with the prices: calls that are dearer hide less.
     """
-    found = (
+    savings = (
         before.end_us - after.end_us,
         before.low_us - after.low_us,
         before.high_us - after.high_us,
     )
-    return found[0], min(found), max(found)
+    return savings[0], min(savings), max(savings)
 
 
 def one_buffer(gradients: Sequence[Gradient]) -> Bounds:
@@ -179,22 +179,22 @@ def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Pl
     """(bucket_cap_mb, its plan): the equal cap that ends first under torch's rule, the largest of those."""
     smallest, total = min(g.bytes for g in gradients), sum(g.bytes for g in gradients)
     ladder = {f"{cap / MIB:.3g}" for cap in np.geomspace(smallest, total, CAPS)} | {"25"}
-    found = {
+    plans = {
         cap: planned(f"bucket_cap_mb={cap}", gradients, ddp(gradients, [int(float(cap) * MIB)]), costs)
         for cap in sorted(ladder, key=float, reverse=True)
         if int(float(cap) * MIB) > 0
     }
-    return min(found.items(), key=lambda item: item[1].end_us)
+    return min(plans.items(), key=lambda item: item[1].end_us)
 
 
 def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
     """(knob of the rule `merge`, its plan): the one that ends first."""
     total = sum(g.bytes for g in gradients)
-    found = {
+    plans = {
         knob: planned(f"merge {knob}", gradients, at_most(gradients, merge.cap_bytes(knob, total)), costs)
         for knob in (merge.ALL, *merge.SHARES, *merge.CAPS)
     }
-    return min(found.items(), key=lambda item: item[1].end_us)
+    return min(plans.items(), key=lambda item: item[1].end_us)
 
 
 def cap_list(gradients: Sequence[Gradient], plan: Plan) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import merge
-from overlayccl_core.search import buckets
-from overlayccl_core.search.bucket_costs import BucketCosts, Line
-from overlayccl_core.search.buckets import Bounds, planned
-from overlayccl_core.search.gradients import Gradient
+from overlayccl_core.search.buckets import plans as buckets
+from overlayccl_core.search.buckets.costs import BucketCosts, Line
+from overlayccl_core.search.buckets.gradients import Gradient
+from overlayccl_core.search.buckets.plans import Bounds, planned
 
 MIB = buckets.MIB
 

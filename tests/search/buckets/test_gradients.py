@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.program.kinds import DType
-from overlayccl_core.search.gradients import (
+from overlayccl_core.search.buckets.gradients import (
     in_order_of_readiness,
     read_ready,
     read_sizes,

@@ -61,10 +61,10 @@ def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float
             raise ValueError(
                 f"the {where} hold nothing for {len(missing)} tensors ({names}): name all in both"
             )
-    found = [
+    gradients = [
         Gradient(name=name, bytes=sizes[name], ready_us=ready_us[name]) for name in reversed(list(sizes))
     ]
-    return tuple(sorted(found, key=lambda g: g.ready_us))
+    return tuple(sorted(gradients, key=lambda g: g.ready_us))
 
 
 def all_at_once(sizes: Mapping[str, int]) -> dict[str, float]:
@@ -231,21 +231,23 @@ def _elements(file: Path, name: str, shape: Any) -> int:
 
 def _payload(file: Path, name: str, size: Any, dtype: DType) -> int:
     try:
-        found = in_bytes(size)
+        size_in_bytes = in_bytes(size)
     except ValueError:
         raise ValueError(f"{file}: {name}: {size!r} is neither a shape nor a size; {ACCEPTED}") from None
-    if found % dtype.bytes:
-        raise ValueError(f"{file}: {name}: {found} bytes are no whole number of {dtype.value}: check --dtype")
-    return found
+    if size_in_bytes % dtype.bytes:
+        raise ValueError(
+            f"{file}: {name}: {size_in_bytes} bytes are no whole number of {dtype.value}: check --dtype"
+        )
+    return size_in_bytes
 
 
 def _ready_us(file: Path, name: str, ready_ms: Any) -> float:
     try:
-        found = float("nan") if isinstance(ready_ms, bool) else 1e3 * float(ready_ms)
+        ready_us = float("nan") if isinstance(ready_ms, bool) else 1e3 * float(ready_ms)
     except (TypeError, ValueError):
-        found = float("nan")
-    if not (isfinite(found) and found >= 0):
+        ready_us = float("nan")
+    if not (isfinite(ready_us) and ready_us >= 0):
         raise ValueError(
             f"{file}: {name}: ready_ms must be a time from 0 on (got {ready_ms!r}); {ACCEPTED_READY}"
         )
-    return found
+    return ready_us

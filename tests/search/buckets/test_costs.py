@@ -6,9 +6,10 @@ from overlayccl_core.costmodel.features import Column, Term, features
 from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.program.kinds import DType
-from overlayccl_core.search import bucket_costs, buckets
-from overlayccl_core.search.bucket_costs import Line
-from overlayccl_core.search.gradients import Gradient
+from overlayccl_core.search.buckets import costs as bucket_costs
+from overlayccl_core.search.buckets import plans as buckets
+from overlayccl_core.search.buckets.costs import Line
+from overlayccl_core.search.buckets.gradients import Gradient
 from tests.fake_timings import true_us
 
 PLACE = {"ranks": 4, "ranks_per_node": 2, "dtype": DType.FLOAT32}

@@ -39,8 +39,8 @@ class Line:
     def us(self, size: Floats | float) -> Floats:
         """Of a bucket, or of many."""
         uncached = np.maximum(np.asarray(size) - CACHED_BYTES, 0.0)
-        found: Floats = self.fixed_us + size * self.us_per_byte + uncached * self.uncached_us_per_byte
-        return found
+        us: Floats = self.fixed_us + size * self.us_per_byte + uncached * self.uncached_us_per_byte
+        return us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +105,11 @@ def check(
     for sizes in buckets:
         program = _program([size // dtype.bytes for size in sizes], ranks, ranks_per_node, dtype)
         us, _ = _priced(program, theta)
-        found = costs.us(sum(sizes), len(sizes))
-        if abs(found - us) > EQUAL * max(us, 1.0):
+        drawn_us = costs.us(sum(sizes), len(sizes))
+        if abs(drawn_us - us) > EQUAL * max(us, 1.0):
             raise ValueError(
                 f"a bucket of {sum(sizes)} bytes in {len(sizes)} tensors has the price {us:g} us and not "
-                f"{found:g}: the cost model is no longer a line with one bend, so buckets cannot be chosen by it"
+                f"{drawn_us:g}: the cost model is no longer a line with one bend, so buckets cannot be chosen by it"
             )
 
 

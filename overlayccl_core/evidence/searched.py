@@ -1,0 +1,145 @@
+"""From rows of `seeds` to what a search begins with, and from what it came to, to the rows of its tables."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.evidence.prices import price_columns
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.library import Role
+from overlayccl_core.program.payload import wire_bytes
+from overlayccl_core.rewrites.recipe import Recipe
+from overlayccl_core.search.archive import Base
+from overlayccl_core.search.candidate import Candidate, Origin
+from overlayccl_core.search.ending import Ending
+from overlayccl_core.search.judge import INFEASIBLE
+from overlayccl_core.search.loop import SearchResult
+from overlayccl_core.search.proposal import Attempt
+
+Row = dict[str, Any]
+NEW = "found-"  # begins the names of Programs that are no seed's
+SHORTEST = 8  # digits of a value_digest in a name
+
+
+def begins(seed: Row) -> bool:
+    """Whether a search may begin with a seed: it is right, or would be where it can run."""
+    if seed["equivalence"] is not None:
+        return bool(seed["equivalence"] == Outcome.PASS)
+    return seed["status"] == "program" and seed["reason"] in INFEASIBLE
+
+
+def base_of(seed: Row) -> Base:
+    """The Program of a seed."""
+    return Base(
+        program=loads(seed["program_json"]),
+        recipe=Recipe.from_json(json.loads(seed["recipe"])),
+        origin=Origin.DEVELOPER if seed["role"] == Role.DEVELOPER else Origin.SEED,
+    )
+
+
+def verdict_of(seed: Row) -> Verdict | None:
+    """The verdict of a seed's proof; None where none was asked for."""
+    if seed["equivalence"] is None:
+        return None
+    return Verdict(
+        gate=Gate.EQUIVALENCE,
+        outcome=Outcome(seed["equivalence"]),
+        reason=Reason(seed["reason"]),
+        message=seed["message"],
+        evidence=evidence(numerics=seed["numerics"]),
+    )
+
+
+def names(candidates: Iterable[Candidate], seeds: Iterable[Row]) -> dict[str, str]:
+    """program -> the candidate's name: a seed's if it is the seed or computes the same, else of its own."""
+    by_program: dict[str, str] = {}
+    by_value: dict[str, str] = {}
+    for row in seeds:
+        if row["status"] == "program":
+            by_program.setdefault(row["program"], row["strategy"])
+            by_value.setdefault(row["value_digest"], row["strategy"])
+    named: dict[str, str] = {}
+    for candidate in candidates:
+        program = candidate.program
+        known = by_program.get(program.digest) or by_value.get(program.value_digest)
+        named[program.digest] = known or _new_name(program.value_digest, named)
+    return named
+
+
+def _new_name(value_digest: str, taken: Mapping[str, str]) -> str:
+    used = set(taken.values())
+    names = (NEW + value_digest[:digits] for digits in range(SHORTEST, len(value_digest) + 1))
+    return next(name for name in names if name not in used)
+
+
+def sketch_rows(attempts: Iterable[Attempt]) -> Iterator[Row]:
+    """A row of `sketches` for every proposal, without its Case and direction."""
+    for number, attempt in enumerate(attempts):
+        sketch = attempt.sketch
+        yield {
+            "number": number,
+            "parent": attempt.parent,
+            "origin": attempt.origin.value,
+            "step": json.dumps(attempt.steps[-1]) if attempt.steps else None,
+            "function": None if sketch is None else sketch.function,
+            "source": None if sketch is None else sketch.source,
+            "rationale": attempt.rationale,
+            "outcome": attempt.outcome.value,
+            "value_digest": attempt.value_digest,
+            "message": attempt.message,
+            "stage": attempt.stage.value,
+        }
+
+
+def candidate_rows(
+    result: SearchResult,
+    named: Mapping[str, str],
+    verdicts: Mapping[str, Verdict],
+    search: Search,
+    theta: Theta,
+) -> Iterator[Row]:
+    """A row of `candidates` for every Program, without its Case and direction. verdicts: by program."""
+    elites = {c.program.digest for c in result.elites}
+    for candidate in result.candidates:
+        program, legal = candidate.program, candidate.legal
+        proof = verdicts.get(program.digest)
+        deciding = proof or legal
+        kept = program.digest in elites or proof is not None
+        yield {
+            "candidate": named[program.digest],
+            "search": search.name,
+            "origin": candidate.origin.value,
+            "parent": candidate.parent,
+            "recipe": candidate.recipe.dumps(),
+            "family": candidate.family,
+            "numerics": None if proof is None else dict(proof.evidence).get("numerics"),
+            "program": program.digest,
+            "value_digest": program.value_digest,
+            "program_json": dumps(program) if kept else None,
+            "collectives": len(program.collectives),
+            "wire_bytes": round(sum(map(wire_bytes, program.collectives))),
+            "peak_bytes": dict(legal.evidence).get("peak_bytes"),
+            "legality": legal.outcome.value,
+            "equivalence": None if proof is None else proof.outcome.value,
+            "reason": deciding.reason.value,
+            "message": deciding.message,
+            "elite": program.digest in elites,
+            **price_columns(candidate.price if candidate.feasible else None),
+            "fingerprint": theta.fingerprint,
+        }
+
+
+def end_row(ending: Ending, search: Search, theta: Theta) -> Row:
+    """A row of `search_ends`, without its Case and direction."""
+    return {
+        "search": search.name,
+        "why": ending.why.value,
+        "proposals": ending.proposals,
+        "programs": ending.programs,
+        "families": ending.families,
+        "message": ending.message,
+        "fingerprint": theta.fingerprint,
+    }

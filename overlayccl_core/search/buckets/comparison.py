@@ -1,0 +1,84 @@
+"""The best buckets for some gradients on a deployment, beside the rules that people use."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.search.buckets import plans
+from overlayccl_core.search.buckets.costs import bucket_costs, check
+from overlayccl_core.search.buckets.gradients import Gradient
+from overlayccl_core.search.buckets.plans import Plan
+
+DDP_DEFAULT = "DDP's default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Plans for the same gradients, in the order of readiness.
+
+    ddp: DistributedDataParallel's default; capped: the best equal cap, which is `bucket_cap_mb`; knobbed: the
+    best `knob` of the rule merge. bucket_cap_mb_list: that makes torch's rule give the best buckets.
+    """
+
+    gradients: tuple[Gradient, ...]
+    best: Plan
+    ddp: Plan
+    capped: Plan
+    knobbed: Plan
+    one_buffer: Plan
+    one_by_one: Plan
+    bucket_cap_mb: str
+    knob: str
+    bucket_cap_mb_list: tuple[str, ...]
+
+    @property
+    def others(self) -> tuple[Plan, ...]:
+        """All but the best."""
+        return self.ddp, self.capped, self.knobbed, self.one_buffer, self.one_by_one
+
+    @property
+    def last_ready_us(self) -> float:
+        """When the last gradient is ready."""
+        return self.gradients[-1].ready_us
+
+
+def compared(gradients: Sequence[Gradient], theta: Theta, **place: Any) -> Comparison:
+    """The comparison by a deployment's prices. place: ranks, ranks_per_node and dtype, as of `bucket_costs`.
+
+    ValueError for no gradients, for those not in order, and where the prices of buckets are no line.
+    """
+    costs = bucket_costs(theta, **place)
+    best = plans.planned("best", gradients, plans.best(gradients, costs), costs)
+    sizes = {g.name: g.bytes for g in gradients}
+    check(costs, [[sizes[name] for name in b.tensors] for b in best.buckets], theta, **place)
+    cap, capped = plans.best_cap(gradients, costs)
+    knob, knobbed = plans.best_knob(gradients, costs)
+    ddp = plans.ddp(gradients, [plans.DDP_FIRST_BYTES, plans.DDP_CAP_BYTES])
+    return Comparison(
+        gradients=tuple(gradients),
+        best=best,
+        ddp=plans.planned(DDP_DEFAULT, gradients, ddp, costs),
+        capped=capped,
+        knobbed=knobbed,
+        one_buffer=plans.planned("one buffer", gradients, plans.one_buffer(gradients), costs),
+        one_by_one=plans.planned("one by one", gradients, plans.one_by_one(gradients), costs),
+        bucket_cap_mb=cap,
+        knob=knob,
+        bucket_cap_mb_list=plans.cap_list(gradients, best),
+    )
+
+
+def largest_probed_bytes(probes: pl.DataFrame, ranks: int) -> int | None:
+    """The largest all_reduce over all ranks that was measured; None if none was. probes: the table of it."""
+    sizes = []
+    for text in probes.filter(role="structured")["program_json"].unique():
+        program = json.loads(text)  # as data: to build Programs of all probes would take seconds
+        for node in program["nodes"]:
+            if node["kind"] == Kind.ALL_REDUCE and len(program["groups"][node["groups"]][0]) == ranks:
+                sizes.append(node["size"] * DType(node["dtype"]).bytes)
+    return max(sizes, default=None)

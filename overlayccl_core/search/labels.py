@@ -1,0 +1,45 @@
+"""Labels of collectives: which graph each is kept in, and what is in flight together. They compute nothing."""
+
+from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import Depths
+from overlayccl_core.rewrites.apply import Step
+from overlayccl_core.rewrites.classes import site_classes
+
+DROP_BOUNDARY = "drop_boundary"
+EARLY_ISSUE = "early_issue"
+LABEL_RULES = (DROP_BOUNDARY, EARLY_ISSUE)
+
+
+def has_graphs(program: Program) -> bool:
+    """True if boundaries keep collectives apart."""
+    return any(x.label.graph for x in program.collectives)
+
+
+def has_labels(program: Program) -> bool:
+    """True if its collectives are kept apart, or some are issued before others."""
+    return any(x.label.graph or is_early(x) for x in program.collectives)
+
+
+def is_early(x: Node) -> bool:
+    """True for a collective that is in flight before others of its depth are waited for."""
+    return x.label.issue is IssueOrder.EARLY
+
+
+def may_overlap(program: Program) -> bool:
+    """True if two collectives can be in flight together: neither waits for the other through the model."""
+    depths = Depths(program.problem, program.outputs)
+    levels = [depths.node(x) for x in program.collectives]
+    return len(set(levels)) < len(levels)
+
+
+def without_boundaries(program: Program) -> tuple[Step, ...]:
+    """Steps that let all collectives be in one graph."""
+    classes = site_classes(program, COLLECTIVES).items()
+    return tuple((DROP_BOUNDARY, name, "") for name, sites in classes if any(x.label.graph for x in sites))
+
+
+def early_issues(program: Program) -> tuple[Step, ...]:
+    """Steps that each let a class be in flight together; any of them may be taken."""
+    return tuple((EARLY_ISSUE, name, "") for name in site_classes(program, COLLECTIVES))

@@ -1,0 +1,97 @@
+"""What a proposer is: a file of search/proposers/, or of a folder of one's own, that says what to try next.
+
+A search has rounds. Each begins with `propose`, which sees how the search stands and gives proposals: rule steps
+at a candidate, or sketches (strategies in the restricted language). The loop takes them one at a time, so a
+proposer that yields them sees what became of the last before it makes the next. Nothing has to trust a proposer:
+a sketch is traced and proven before it counts, a rule's Program before it is kept.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from overlayccl_core import loader
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.search.archive import Archive
+from overlayccl_core.search.candidate import Candidate
+from overlayccl_core.search.proposal import Attempt, Proposal
+
+FOLDER = "search/proposers"
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What is left of a search's guards."""
+
+    rounds: int
+    programs: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a search stands at the moment at which it is looked at. All of it is to be read only.
+
+    lossy: whether Programs in fewer bits may win. clock: seconds since the search began. rounds: that have begun.
+    """
+
+    archive: Archive
+    search: Search
+    clock: Clock
+    rounds: int
+    lossy: bool
+
+    @property
+    def problem(self) -> Problem:
+        """What is to be solved: the Case (a smaller one in a large one's place) and the direction."""
+        return self.archive.prover.reference.problem
+
+    @property
+    def elites(self) -> list[Candidate]:
+        """The cheapest Program of every family, cheapest first; a price says of what terms it is made."""
+        return self.archive.cheapest()
+
+    @property
+    def attempts(self) -> Sequence[Attempt]:
+        """Every proposal so far with its outcome and message, the latest last."""
+        return tuple(self.archive.attempts)
+
+    @property
+    def budget(self) -> Budget:
+        """What is left."""
+        return Budget(
+            rounds=self.search.rounds - self.rounds,
+            programs=self.search.programs - len(self.archive.candidates),
+            seconds=self.search.seconds - self.clock(),
+        )
+
+    def is_elite(self, candidate: Candidate) -> bool:
+        """Whether no cheaper one of its family has come."""
+        return self.archive.elites.get(candidate.family) is candidate
+
+    def candidate_of(self, attempt: Attempt) -> Candidate | None:
+        """What an attempt came to, new or known before; None if it came to nothing that may be chosen."""
+        return None if attempt.value_digest is None else self.archive.known.get(attempt.value_digest)
+
+
+class Proposer(Protocol):
+    """Who proposes in one search of one Case and direction; it may remember what it said."""
+
+    def propose(self, standing: Standing) -> Iterable[Proposal] | None:
+        """The proposals of a round, best made one at a time; None where nothing is left to propose."""
+
+
+class ProposerPlugIn(Protocol):
+    """What a file in search/proposers/ defines.
+
+    proposer: a new Proposer for a Case and direction. It must be deterministic but for what it asks of others.
+    """
+
+    proposer: Callable[[Search], Proposer]
+
+
+def plug_in(name: str) -> ProposerPlugIn:
+    """The proposer of that name; ValueError naming those there are."""
+    return cast(ProposerPlugIn, loader.load(FOLDER, name))

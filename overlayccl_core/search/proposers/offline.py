@@ -1,0 +1,43 @@
+"""The offline proposer: every rewrite rule at every site class of every new elite. Free, and always the same.
+
+A proposer of other ideas may hold one and hand on what it says: the rules then polish what the other brought.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.search.candidate import Candidate
+from overlayccl_core.search.labels import has_labels
+from overlayccl_core.search.proposal import Rewrite
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.rules import structural_steps
+
+
+@dataclass(slots=True)
+class Offline:
+    """Each elite once, the cheapest first. Labels are for the loop: only Programs without any are expanded."""
+
+    search: Search
+    _expanded: set[str] = field(default_factory=set)
+
+    def propose(self, standing: Standing) -> Iterator[Rewrite] | None:
+        """The steps at the cheapest of the elites that were not expanded yet; None if all were."""
+        new = [c for c in standing.elites if self._is_new(c) and (standing.lossy or not c.lossy)]
+        return self._steps(new[: self.search.elites_a_round], standing) if new else None
+
+    def _is_new(self, candidate: Candidate) -> bool:
+        return candidate.program.digest not in self._expanded and not has_labels(candidate.program)
+
+    def _steps(self, candidates: Sequence[Candidate], standing: Standing) -> Iterator[Rewrite]:
+        for candidate in candidates:
+            if not standing.is_elite(candidate):
+                continue  # a cheaper one came in this round
+            self._expanded.add(candidate.program.digest)
+            for step in structural_steps(candidate.program, lossy=standing.lossy):
+                yield Rewrite(at=candidate, steps=(step,))
+
+
+def proposer(search: Search) -> Offline:
+    """A new one for each Case and direction."""
+    return Offline(search)

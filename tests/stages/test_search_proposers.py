@@ -1,0 +1,144 @@
+"""A proposer in a folder of one's own: what it sketches goes into the stage's tables and comes back from them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+
+from overlayccl_core import catalog, loader
+from overlayccl_core.configuration import searches
+from overlayccl_core.digest import closure
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.rewrites.recipe import SOURCE, Recipe, replay, sources
+from overlayccl_core.stages import search, seed
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.table import read, write
+from tests.seed_cases import case
+from tests.stages.flow import ROOT, capabilities, quiet
+
+PLUGINS = ROOT / "tests/plugins"
+FOUR, TWELVE = [7, 64, 1, 33], list(range(3, 15))  # tensors: a proxy keeps eight
+MERGE = ["merge", "all_gather:world:1", "all"]
+
+
+@dataclass
+class Searched:
+    """The tables of a search with the proposer `scripted`, read from their files."""
+
+    problem: Problem
+    sketches: pl.DataFrame
+    candidates: pl.DataFrame
+
+    def sketched(self, stage: str) -> list[tuple[str, str]]:
+        """(function, outcome) of every sketch that was tried at a stage."""
+        rows = self.sketches.filter((pl.col("origin") == "sketch") & (pl.col("stage") == stage))
+        return list(rows.select("function", "outcome").iter_rows())
+
+    def from_sources(self) -> list[dict[str, Any]]:
+        """Candidates whose recipes begin at a source."""
+        return [
+            row | {"recipe": recipe}
+            for row in self.candidates.iter_rows(named=True)
+            if str((recipe := Recipe.from_json(json.loads(row["recipe"]))).base).startswith(SOURCE)
+        ]
+
+
+def searched(
+    folder: Path, flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, sizes: list[int], **changes: object
+) -> Searched:
+    """Run the stage at one Case; changes: of the search's file."""
+    monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
+    fields = yaml.safe_load((ROOT / "config/searches/offline.yaml").read_text())
+    (folder / "mine.yaml").write_text(yaml.safe_dump(fields | {"proposer": "scripted"} | changes))
+    of = case("grad_ar", {"sizes": sizes})
+    row = of.to_json() | {"case": of.id, "payload_bytes": catalog.payload_bytes(of)}
+    row |= {"parameters": json.dumps(row["parameters"])}
+    del row["name"]
+    cases = write(CASES, [row], folder / "cases.parquet")
+    seeds = write(
+        SEEDS,
+        seed.run(flow.deployment, cases, capabilities(), progress=quiet)["seeds"],
+        folder / "seeds.parquet",
+    )
+    tables = search.run(
+        flow.deployment,
+        searches.load("mine", folder),
+        cases,
+        seeds,
+        flow.theta,
+        flow.judged,
+        capabilities(),
+        clock=lambda: 0.0,
+        progress=quiet,
+    )
+    for table in (SKETCHES, CANDIDATES):
+        write(table, tables[table.name], folder / f"{table.name}.parquet")
+    return Searched(
+        catalog.build(of), *(read(t, folder / f"{t.name}.parquet") for t in (SKETCHES, CANDIDATES))
+    )
+
+
+def test_sketches_become_rows_and_those_that_are_right_candidates_that_rules_polish(
+    tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = searched(tmp_path, tp_flow, monkeypatch, FOUR)
+    assert run.sketched("full") == [
+        ("by_parity", "program"),
+        ("by_parity", "rejected"),
+        ("unscaled", "not_proven"),
+        ("once_more", "duplicate"),
+        ("unscaled", "program"),
+    ]
+    by_outcome = {row["outcome"]: row for row in run.sketches.iter_rows(named=True) if row["function"]}
+    assert by_outcome["rejected"]["message"].startswith("line 3: does not parse")
+    assert by_outcome["program"]["rationale"] == f"mends: {by_outcome['not_proven']['message']}"
+    assert run.sketches.filter(pl.col("rationale") == "one call for both")["step"].to_list() == [
+        json.dumps(MERGE)
+    ]
+    found = run.from_sources()
+    assert {row["origin"] for row in found} == {"sketch", "rule"}
+    assert all(row["candidate"].startswith("found-") for row in found)
+    assert any(len(row["recipe"].steps) > 1 for row in found)  # the rules went on where the script ended
+
+
+@pytest.mark.parametrize(
+    ("sizes", "nodes"), [(FOUR, 500), (TWELVE, 1)], ids=["at the Case itself", "through a proxy"]
+)
+def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
+    tmp_path: Path,
+    tp_flow: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: list[int],
+    nodes: int,
+) -> None:
+    proxy = {"nodes": nodes, "ranks": 64}
+    run = searched(tmp_path, tp_flow, monkeypatch, sizes, proxy=proxy)
+    assert len(run.sketched("proxy")) == (5 if nodes == 1 else 0)
+    assert ("by_parity", "program") in run.sketched("full")
+    source_of = sources(run.sketches["source"].drop_nulls())
+    found = run.from_sources()
+    assert found
+    for row in found:
+        assert replay(row["recipe"], run.problem, source_of).digest == row["program"]
+    proven = [row for row in found if row["program_json"]]
+    assert proven and {row["equivalence"] for row in proven} == {"pass"}
+
+
+def test_the_proposer_of_a_search_is_in_its_code_and_no_other_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
+    offline, scripted = (
+        ROOT / "overlayccl_core/search/proposers/offline.py",
+        loader.path("search/proposers", "scripted"),
+    )
+    assert not {offline, scripted} & set(closure("search"))
+    assert {offline, scripted} & set(closure("search", "search/proposers/offline.py")) == {offline}
+    with_scripted = closure("search", "search/proposers/scripted.py")
+    assert {offline, scripted} <= set(with_scripted)  # it builds on the rules' proposer

@@ -6,6 +6,9 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from overlayccl_core.program import kinds
+from overlayccl_core.program.operators import BINARY, UNARY
+from overlayccl_core.program.scopes import BUILTINS
+from overlayccl_core.program.source_check import WORDS
 
 FOLDER = Path(kinds.__file__).parent
 MODULES = {file.stem for file in FOLDER.glob("*.py")} - {"__init__"}
@@ -42,3 +45,11 @@ def test_a_group_needs_nothing_of_a_later_one() -> None:
 def test_modules_import_one_another_in_no_circle() -> None:
     order = TopologicalSorter({module: imports(module) for module in MODULES}).static_order()
     assert set(order) == MODULES
+
+
+def test_the_docs_name_all_that_the_language_has() -> None:
+    text = (FOLDER.parents[1] / "docs/strategies.md").read_text().replace("\\|", "|")
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    named = {word for code in re.findall(r"`([^`]+)`", text) for word in re.split(r"[\s(),.]+", code)}
+    symbols = {o.symbol for o in (*BINARY.values(), *UNARY.values())}
+    assert {*WORDS, *BUILTINS, *symbols} - named == set()

@@ -1,4 +1,4 @@
-"""What a Program means: every value on all ranks at once, in NumPy, in any of the arithmetics of fields.py.
+"""What a Program means: every value on all ranks at once, in NumPy, in any arithmetic of `arithmetics.py`.
 
 A value is held once for each class of ranks that hold the same, so a gathered buffer takes 1/N of its size,
 and a group of equal members is evaluated once.

@@ -1,4 +1,4 @@
-"""Tracing: what a strategy handles while it runs (values with shapes), and the recorder of its events."""
+"""What a strategy handles while it is traced (values with shapes, its io), and the recorder of its events."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

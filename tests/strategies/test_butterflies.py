@@ -1,5 +1,7 @@
 """Butterflies, as people write them with ^, & and <<: traced, legal, and proven equal to the reference."""
 
+from pathlib import Path
+
 import pytest
 
 from overlayccl_core import catalog
@@ -108,3 +110,12 @@ def test_a_wrong_partner_is_no_all_reduce() -> None:
 def test_six_ranks_have_no_butterfly() -> None:
     with pytest.raises(NotApplicable, match="no power of two"):
         judged("recursive_doubling", 6)
+
+
+def test_the_butterfly_of_the_docs_is_this_one() -> None:
+    blocks = (Path(__file__).parents[2] / "docs/strategies.md").read_text().split("```python\n")[1:]
+    written = next(block.split("```")[0] for block in blocks if "recursive_doubling" in block)
+    words = "add, collective_permute, not_applicable, scale"
+    source = f"from overlayccl_core.program.language import {words}\n\n\n{written}"
+    program = trace_source(source, "recursive_doubling", catalog.build(case("grad_ar")))
+    assert program.digest == judged("recursive_doubling", 4)[0].digest

@@ -73,7 +73,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_plug_in_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
     assert {"odd", "tp_mlp"} <= set(loader.names("problems"))
     assert loader.load("problems", "odd").NAME == "odd"
-    assert loader.load("problems", "tp_mlp").NAME == "tp_mlp"
+    assert loader.load("problems", "tp_mlp").__name__ == "overlayccl_core.problems.tp_mlp"
     assert mine / "problems/odd/backend.py" in loader.handed_out()
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.charts import Figure
 
@@ -126,7 +127,7 @@ def percent(part: float | None) -> str:
 
 def mebibytes(size: int | None) -> str:
     """`12.5 MiB`."""
-    return NOTHING if size is None else f"{size / 2**20:.3g} MiB"
+    return NOTHING if size is None else f"{size / MIB:.3g} MiB"
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
@@ -160,9 +161,7 @@ def _files(tree: Tree) -> list[Block]:
         Table(
             title="Files to take away",
             headers=("file", "what it is", "size"),
-            rows=tuple(
-                (f"deploy/{p.name}", meaning[p.suffix], f"{p.stat().st_size / 1024:.1f} KiB") for p in files
-            ),
+            rows=tuple((f"deploy/{p.name}", meaning[p.suffix], bytes_text(p.stat().st_size)) for p in files),
             numeric=frozenset({2}),
         )
     ]

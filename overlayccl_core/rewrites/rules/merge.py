@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.nodes import Node, Replacement, rebuild
 from overlayccl_core.program.program import Program
@@ -96,7 +97,7 @@ def cap_bytes(knob: str, total: int) -> Fraction:
         raise DoesNotApply(f"a bucket is {ALL}, a share as 1/4, or a cap as 25MiB (got {knob!r})")
     if parts := found["parts"]:
         return Fraction(total, int(parts))
-    return Fraction(int(found["mib"]) * 2**20)
+    return Fraction(int(found["mib"]) * MIB)
 
 
 def _joined(bucket: Bucket) -> dict[Node, Replacement]:

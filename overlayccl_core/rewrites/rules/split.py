@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.nodes import Node, rebuild
 from overlayccl_core.program.program import Program
@@ -48,7 +49,7 @@ def _parts(x: Node, knob: str) -> int:
     if not found:
         raise DoesNotApply(f"parts are a number as 4 or a cap as 25MiB (got {knob!r})")
     (operand,) = x.operands
-    wanted = int(found["parts"] or -(-operand.bytes // (int(found["mib"] or 1) * 2**20)))
+    wanted = int(found["parts"] or -(-operand.bytes // (int(found["mib"] or 1) * MIB)))
     return wanted if wanted <= operand.size // blocks_in(x) else 1
 
 

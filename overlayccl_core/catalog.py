@@ -53,9 +53,9 @@ def case(
     dtype: str = "float32",
 ) -> Case:
     """The Case of one entry of the Problem's own fields, and of where it runs. ValueError: field and mend."""
-    found = plug_in(problem)
+    plugin = plug_in(problem)
     try:
-        own = found.parameters(found.Entry.from_data(entry), ranks, DType(dtype))
+        own = plugin.parameters(plugin.Entry.from_data(entry), ranks, DType(dtype))
     except ValueError as error:
         raise ValueError(f"{problem}: {error}") from None
     unnamed = Case(
@@ -68,7 +68,7 @@ def case(
         name="",
         parameters=parameters(own),
     )
-    return replace(unnamed, name=found.name(unnamed))
+    return replace(unnamed, name=plugin.name(unnamed))
 
 
 def build(case: Case) -> Problem:

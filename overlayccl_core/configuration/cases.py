@@ -4,15 +4,30 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
+from pydantic import Field
+
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
-_OF_EVERY_PROBLEM = ("ranks", "strided", "dtype")
+
+class Placed(Fields):
+    """The fields that an entry of any Problem may have: which ranks a Case is of, and of what its data is."""
+
+    ranks: int | None = Field(
+        default=None, ge=2, description="N of the Problem, which must divide the world size (default: all)"
+    )
+    strided: bool = Field(default=False, description="true if its groups take every so-many-th rank")
+    dtype: DType = Field(default=DType.FLOAT32, description="of the elements (default: float32)")
+
+
+_OF_EVERY_PROBLEM = tuple(Placed.model_fields)
 
 
 def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[Case]:
@@ -75,15 +90,12 @@ def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iter
 
 
 def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:
-    """One configuration entry at a deployment.
-
-    Besides the Problem's own fields an entry may have `ranks` (N of the Problem, which must divide the world
-    size; default: all), `strided` (its groups take every so-many-th rank) and `dtype`.
-    """
-    ranks, strided = entry.get("ranks", deployment.ranks), entry.get("strided", False)
-    if not isinstance(ranks, int) or ranks < 2 or deployment.ranks % ranks:
+    """One configuration entry at a deployment: the Problem's own fields and those of `Placed`."""
+    placed = Placed.from_data({k: v for k, v in entry.items() if k in _OF_EVERY_PROBLEM})
+    ranks = placed.ranks or deployment.ranks
+    if deployment.ranks % ranks:
         raise ValueError(
-            f"ranks must be at least 2 and divide the world size (got {ranks} and {deployment.ranks}):"
+            f"ranks must divide the world size (got {ranks} and {deployment.ranks}):"
             f" choose among {_divisors(deployment.ranks)}"
         )
     groups = deployment.ranks // ranks
@@ -91,10 +103,10 @@ def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> C
         problem,
         _resolved(problem, entry),
         ranks=ranks,
-        ranks_per_node=_ranks_per_node(deployment, ranks, groups, strided),
+        ranks_per_node=_ranks_per_node(deployment, ranks, groups, placed.strided),
         groups=groups,
-        strided=strided and groups > 1,
-        dtype=entry.get("dtype", "float32"),
+        strided=placed.strided and groups > 1,
+        dtype=placed.dtype,
     )
 
 

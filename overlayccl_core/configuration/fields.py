@@ -98,16 +98,16 @@ def schema(cls: type[Fields], *, given: Iterable[str] = ("name",)) -> dict[str, 
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
 
 
-def _plain(found: Any) -> Any:
+def _plain(part: Any) -> Any:
     """Without titles, which repeat names, and without the null of what may be left out."""
-    if isinstance(found, list):
-        return [_plain(item) for item in found]
-    if not isinstance(found, dict):
-        return found
+    if isinstance(part, list):
+        return [_plain(item) for item in part]
+    if not isinstance(part, dict):
+        return part
     noise = {
-        k for k, v in found.items() if (k == "title" and isinstance(v, str)) or (k == "default" and v is None)
+        k for k, v in part.items() if (k == "title" and isinstance(v, str)) or (k == "default" and v is None)
     }
-    return {k: _plain(v) for k, v in found.items() if k not in noise}
+    return {k: _plain(v) for k, v in part.items() if k not in noise}
 
 
 def described(cls: type[Fields]) -> str:
@@ -153,7 +153,7 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 def _said(cls: type[Fields], error: ValidationError) -> str:
     """One mistake in one line. An unknown field goes first: a missing one is often the same field, misspelt."""
-    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     *above, last = loc = first["loc"] or ("",)
     where = ".".join(map(str, loc))
     prefix = f"{where}: " if where else ""
@@ -178,8 +178,8 @@ def _shown(value: object) -> str:
 
 
 def _names(annotation: Any) -> tuple[str, ...]:
-    found = _bare(annotation)
-    return tuple(declared(found)) if _is_fields(found) else ()
+    kind = _bare(annotation)
+    return tuple(declared(kind)) if _is_fields(kind) else ()
 
 
 def _description(cls: type[Fields], loc: Iterable[int | str]) -> str | None:
@@ -202,11 +202,11 @@ def _at(annotation: Any, loc: Iterable[int | str]) -> Any:
 
 def _step(annotation: Any, part: int | str) -> Any:
     """The type of a field, of a mapping's values or of a list's items."""
-    found = _bare(annotation)
-    if _is_fields(found):
-        info = declared(found).get(str(part))
+    kind = _bare(annotation)
+    if _is_fields(kind):
+        info = declared(kind).get(str(part))
         return info.annotation if info else None
-    arguments = get_args(found)
+    arguments = get_args(kind)
     if not arguments:
         return None
     return arguments[0] if isinstance(part, int) else arguments[-1]
@@ -220,5 +220,5 @@ def _bare(annotation: Any) -> Any:
     return _bare(others[0]) if get_origin(annotation) is UnionType and len(others) == 1 else annotation
 
 
-def _is_fields(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Fields)
+def _is_fields(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Fields)

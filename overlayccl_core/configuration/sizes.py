@@ -17,10 +17,10 @@ def in_bytes(size: object) -> int:
     if isinstance(size, int) and not isinstance(size, bool) and size > 0:
         return size
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
-    found = Fraction(match[1]) * UNITS[match[2]] if match else Fraction(0)
-    if found < 1 or found.denominator > 1:
+    size_bytes = Fraction(match[1]) * UNITS[match[2]] if match else Fraction(0)
+    if size_bytes < 1 or size_bytes.denominator > 1:
         raise ValueError(f"must be a size such as 64KiB, 1.5MiB or a whole number of bytes (got {size!r})")
-    return int(found)
+    return int(size_bytes)
 
 
 def bytes_text(size: int) -> str:

@@ -71,6 +71,20 @@ def test_a_world_size_that_does_not_divide_is_refused_with_those_that_do() -> No
         cases_of(_settings("tp_mlp", {**TP, "ranks": 3}), _deployment(), "tp_mlp")
 
 
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"ranks": 1}, r"ranks: must be .* 2 \(got 1\): N of the Problem"),
+        ({"ranks": True}, r"ranks: must be a valid integer \(got True\)"),
+        ({"strided": "yes"}, r"strided: must be a valid boolean \(got 'yes'\): true if"),
+        ({"dtype": "float8"}, r"dtype: must be .*'float32'.* \(got 'float8'\): of the elements"),
+    ],
+)
+def test_a_field_that_every_problem_has_is_checked_too(field: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"cases of tp_mlp, entry 1: {message}"):
+        cases_of(_settings("tp_mlp", {**TP, **field}), _deployment(), "tp_mlp")
+
+
 def test_two_entries_of_one_case_are_refused() -> None:
     with pytest.raises(ValueError, match="entry 2: tp_mlp/n8-m2-l2-128B-f32 is there already"):
         cases_of(_settings("tp_mlp", TP, TP), _deployment(), "tp_mlp")

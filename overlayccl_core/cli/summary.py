@@ -12,8 +12,8 @@ from overlayccl_core.cli.deployed_table import deployed_parts
 from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
 from overlayccl_core.configuration.models import label
 from overlayccl_core.report.arms import Arm, Run
+from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback, rounded
-from overlayccl_core.report.shortfall import shortfalls
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY

@@ -9,6 +9,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -21,7 +22,6 @@ from overlayccl_core.report.blocks import (
     percent,
     times,
 )
-from overlayccl_core.report.shortfall import shortfalls
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES

@@ -15,9 +15,9 @@ from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.report import deployed, spent
 from overlayccl_core.report.arms import Arm
+from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import Block, Table, Text, duration
 from overlayccl_core.report.payback import Cost, cost_of, payback
-from overlayccl_core.report.shortfall import shortfalls
 from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES

@@ -5,6 +5,7 @@ A turn of a pipeline that is a ring. Its backward hands the gradients back.
 
 from typing import Any
 
+from overlayccl_core.program.tracer import IO
 from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields
@@ -13,7 +14,6 @@ from overlayccl_core.program.case import Case, ParameterValue
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import collective_permute
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
-from overlayccl_core.program.tracer import IO
 
 
 class Entry(Fields):

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.configuration.settings import read
-from overlayccl_core.evidence.rounds import of_bench, of_probes, too_few_rounds, too_few_steps
+from overlayccl_core.report.asked import of_bench, of_probes, too_few_rounds, too_few_steps
 
 SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")
 PROBE = SETTINGS.probe.changed(minimum_rounds=25, rounds_of_fitted=10)

@@ -1,4 +1,4 @@
-"""Whether what was timed got as many rounds, and as many training steps, as the configuration asks for."""
+"""Whether a run timed as many rounds, and trained as many steps, as its settings ask for, in sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,10 @@ import polars as pl
 
 from overlayccl_core.configuration.settings import BenchSection, ProbeSection, TrainSection
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.steps import STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +73,33 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection) -> str:
         f"the fewest allowed, where up to {asked.maximum_steps} were wanted: train.seconds ({asked.seconds:g} a "
         "launch) left no time for more. More seconds make narrower intervals."
     )
+
+
+def shortfalls(tree: Tree) -> list[str]:
+    """Fewer rounds than the floor, training at the floor of its steps, and what is not known; often nothing."""
+    unknown: list[str] = []
+    few = []
+    probes, asked = tree.table(PROBES, "probes"), tree.settings("probes")
+    if probes is not None:
+        few += of_probes(probes, asked.probe) if asked else []
+        unknown += [] if asked else ["the probes"]
+    for problem in tree.problems:
+        bench, asked = (
+            tree.table(BENCH, f"problems/{problem}/bench"),
+            tree.settings(f"problems/{problem}/bench"),
+        )
+        if bench is not None:
+            few += of_bench(problem, bench, asked.bench) if asked else []
+            unknown += [] if asked else [f"the bench of {problem}"]
+    said = [too_few_rounds(few)]
+    for model in tree.models:
+        steps, asked = tree.table(STEPS, f"train/{model}/steps"), tree.settings(f"train/{model}/steps")
+        if steps is not None:
+            said += [too_few_steps(steps, asked.train)] if asked else []
+            unknown += [] if asked else [f"the training of {model}"]
+    if unknown:
+        said.append(
+            f"Whether {', '.join(unknown)} got as many rounds and steps as they should is not known: no sidecar "
+            "of theirs tells their settings."
+        )
+    return [one for one in said if one]

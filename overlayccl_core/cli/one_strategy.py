@@ -109,11 +109,12 @@ def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | Non
 
 
 def measure(
-    found: Sequence[Contender], deployment: Deployment, seconds: float, progress: Progress
+    found: Sequence[Contender], deployment: Deployment, seconds: float, logs: Path, progress: Progress
 ) -> list[Contender]:
     """The same with new samples, all taken in one launch; equal Programs are timed once.
 
-    Somebody waits for the answer: a disturbed launch is marked, not repeated.
+    logs: where ranks that fail leave their evidence. Somebody waits for the answer: a disturbed launch is marked,
+    not repeated.
     """
     backend = backend_of(deployment)
     programs = {one.program.digest: one for one in reversed(found)}
@@ -123,7 +124,7 @@ def measure(
     ]
     timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
     with tempfile.TemporaryDirectory(prefix="overlayccl-try-") as folder:
-        timed = time_programs(jobs, deployment, timing, Path(folder), "try", "", progress)
+        timed = time_programs(jobs, deployment, timing, Path(folder), "try", "", progress, logs=logs)
     samples = measurements(one.columns(programs[one.program].program) for one in timed)
     return [
         Contender(

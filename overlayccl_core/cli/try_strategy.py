@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.partial import LOGS
 from overlayccl_core.cli import one_strategy, strategy_file
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.one_strategy import Contender
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = list(seed.seed_rows(catalog.build(case), can, budget))
     found = one_strategy.contenders(strategy.function, proof, seeds, theta)
     if not arguments.no_measure:
-        found = one_strategy.measure(found, where.deployment, arguments.seconds, say)
+        found = one_strategy.measure(found, where.deployment, arguments.seconds, where.results / LOGS, say)
     for part in trial_tables(found, _floor(where)):
         console().print(part, highlight=False)
     print_text(LEGEND)

@@ -1,8 +1,17 @@
-"""Batches whose table is written go; those of others stay."""
+"""What launches leave: batches until their table is written, evidence of failures, nothing of dead runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from overlayccl_core.backends.partial import KEY_DIGITS, forget
+import pytest
+
+from overlayccl_core.backends.launch import Failure, LaunchError
+from overlayccl_core.backends.measured import TimedProgram
+from overlayccl_core.backends.partial import KEY_DIGITS, Evidence, at_work, forget
+from overlayccl_core.backends.timed_launches import LaunchStore, missing
+from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.program.json_form import dumps
+from tests.backends.batches import deployment, jobs, settings
 
 
 def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
@@ -13,3 +22,62 @@ def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
         (folder / "launch-0.parquet").touch()
     forget(tmp_path, "bench-a")
     assert not mine.exists() and all(folder.exists() for folder in others)
+
+
+def test_a_launch_begins_in_an_empty_folder_and_leaves_none(tmp_path: Path) -> None:
+    work, evidence = tmp_path / "launch-0", Evidence(logs=tmp_path / "logs", name="bench")
+    (work / "modules").mkdir(parents=True)
+    (work / "out-0-0.npz").write_text("of a dead run")
+    with at_work(work, evidence) as folder:
+        assert list(folder.iterdir()) == []
+    assert not work.exists() and not evidence.logs.exists()
+
+
+def test_what_ranks_said_is_kept_launch_by_launch_and_the_message_names_the_file(tmp_path: Path) -> None:
+    evidence = Evidence(logs=tmp_path / "logs", name="bench-a")
+    for number, rank in enumerate((1, 0)):
+        with pytest.raises(LaunchError) as error, at_work(tmp_path / "launch-0", evidence) as work:
+            (work / "launch.log").write_text("the log")
+            (work / "rank-1.error").write_text("Traceback of rank 1")
+            raise LaunchError("a rank died", kind=Failure.CRASHED, ranks=(rank,), job="x")
+        folder = tmp_path / "logs" / f"bench-a.launch-{number}"
+        read_first = folder / ("rank-1.error" if rank == 1 else "launch.log")
+        assert error.value.evidence == read_first and str(read_first) in str(error.value)
+        assert {p.name for p in folder.iterdir()} == {"launch.log", "rank-1.error"}
+    evidence.clear()
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was cut off while its folder was made has nothing to take over."""
+    plugins = Path(__file__).parents[1] / "plugins"
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(plugins))
+    here = replace(deployment(), backend="paper", library="numpy")
+    seen: list[Path] = []
+    recover = LaunchStore.recover
+
+    def plant(store: LaunchStore) -> None:
+        (store.folder / "launch-0" / "modules").mkdir(parents=True)
+        seen.append(store.folder / "launch-0")
+        recover(store)
+
+    monkeypatch.setattr(LaunchStore, "recover", plant)
+    batch = [replace(job, source=dumps(job.program)) for job in jobs()]
+    timed = time_programs(batch, here, settings(), tmp_path / ".partial", "bench", "", lambda _line: None)
+    assert {one.rounds for one in timed} == {4} and not seen[0].exists()
+
+
+def test_a_batch_is_finished_where_its_first_plan_is() -> None:
+    cut = [[timed("reduce", 3, planned=8, complete=False)], [timed("reduce", 5, planned=5, complete=False)]]
+    assert missing(jobs(names=("reduce",)), cut[:1]) == {"reduce": 5}
+    assert missing(jobs(names=("reduce",)), cut) == {}
+
+
+def timed(key: str, rounds: int, *, planned: int, complete: bool) -> TimedProgram:
+    return TimedProgram(
+        key=key, program=key, launch=0, repeats=1, cold_us=(1.0,), samples_us=(1.0,) * rounds,
+        slowest_rank=(0,) * rounds, oversubscribed=False, foreign_cpu_share=None, disturbed=False,
+        fingerprint="here", planned_rounds=planned, complete=complete,
+    )  # fmt: skip

@@ -1,0 +1,75 @@
+"""What one host cannot give is refused: by every launch, by the doctor and before any job, in the same words."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from overlayccl_core.backends.launch import Launch, RefusedError, no_watch
+from overlayccl_core.backends.plan import LaunchPlan, planned_job
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.trials import Trial
+from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.stages import selftest
+from tests.backends.batches import deployment, jobs, settings
+from workflow_scripts.pipeline import prepare
+
+ROOT = Path(__file__).parents[2]
+TWO_NODES = replace(
+    deployment(4), ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
+)
+TOLD = "its 4 ranks are on 2 nodes, and backend torchdist starts ranks on this host only"
+MEND = "set ranks_per_node to 4 to measure this host"
+
+
+def timed(where: Deployment, folder: Path) -> Any:
+    plan = LaunchPlan(
+        launch=0, ranks=4, started_ns=0, settings=settings(), jobs=tuple(map(planned_job, range(1), jobs(4)))
+    )
+    return backend.time_launch(where, folder, plan, no_watch)
+
+
+def tried(where: Deployment, folder: Path) -> Any:
+    return backend.run_once(where, folder, [Trial(job=jobs(4)[0], inputs={})])
+
+
+def trained(where: Deployment, folder: Path) -> Any:
+    return backend.train(where, Launch(worker="nobody", folder=folder, ranks=4), no_watch)
+
+
+def checked(where: Deployment, folder: Path) -> Any:
+    return selftest.run(where, folder / ".partial", progress=lambda _line: None)
+
+
+@pytest.mark.parametrize("launch", [timed, tried, trained, checked])
+def test_no_launch_starts_the_ranks_of_two_nodes_on_one(
+    launch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    with pytest.raises(RefusedError) as error:
+        launch(TWO_NODES, tmp_path)
+    assert TOLD in str(error.value) and MEND in str(error.value)
+
+
+def test_the_doctor_says_the_same() -> None:
+    [row] = [row for row in backend.doctor(TWO_NODES) if row["check"] == "ranks"]
+    assert not row["ok"] and row["detail"] == backend.refuses(TWO_NODES)
+    assert TOLD in row["detail"]
+    [row] = [row for row in backend.doctor(deployment(4)) if row["check"] == "ranks"]
+    assert row["ok"] and row["detail"].startswith("4 ranks on ")
+
+
+def test_so_does_what_is_checked_before_any_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    file = tmp_path / "config/deployments/local.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"ranks_per_node": 2}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=TOLD):
+        prepare(yaml.safe_load((tmp_path / "config/config.yaml").read_text()), ())

@@ -1,0 +1,105 @@
+"""A finalist that fails in a training launch is left out of the others and cannot be chosen. Needs no ranks."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.backends.launch import Failure, Launch, LaunchError
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import Deployment, load
+from overlayccl_core.evidence.trained import arms_by_model, failed_arms
+from overlayccl_core.gates.training import passes
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import write
+from overlayccl_core.training import launches
+from overlayccl_core.training.launches import Training, train
+from overlayccl_core.training.plan import Arm, Found, Purpose, StepSettings, TrainingPlan, write_found
+from tests.training.test_rows import SEEN
+
+HERE = load("config/deployments/local-2.yaml")
+ARMS = tuple(Arm(name=name, microbatches=2) for name in ("developer", "finalist_1", "finalist_2"))
+TRAINING = Training(
+    model=models.load("nano"),
+    arms=ARMS,
+    sources={},
+    deployment=HERE,
+    fingerprint="here",
+    settings=StepSettings(seconds=1, minimum_steps=2, maximum_steps=4, loss_steps=0, loss_seeds=()),
+    launches=2,
+)
+
+
+class Ranks:
+    """Stands for a backend: all arms find the same; in launch `number`, `culprit` kills rank 1."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, culprit: str, number: int) -> None:
+        self.culprit = culprit
+        self.number = number
+        self.launched: list[tuple[int, tuple[str, ...]]] = []
+        monkeypatch.setattr(launches, "backend_of", lambda _where: SimpleNamespace(train=self.train))
+
+    def train(self, where: Deployment, started: Launch, watch: Any) -> float:
+        assert where is HERE and started.worker == "overlayccl_core.training.worker"
+        plan = TrainingPlan.read(started.folder)
+        self.launched.append((plan.launch, tuple(started.names)))
+        assert [p.name for p in started.folder.iterdir() if p.suffix == ".error"] == []
+        if plan.launch == self.number and self.culprit in started.names:
+            (started.folder / "rank-1.error").write_text("Traceback of rank 1")
+            raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=self.culprit)
+        for rank in range(plan.ranks):
+            write_found(started.folder, rank, [self.found(index, plan) for index in range(len(plan.arms))])
+        return 0.0
+
+    def found(self, arm: int, plan: TrainingPlan) -> Found:
+        return Found(
+            arm=arm, purpose=Purpose.TIMED, seed=plan.launch, cold=1, starts_ns=(0, 0, 0), ends_ns=(9, 9, 9),
+            losses=(1.0, 1.0, 1.0), inspection=None if plan.launch else SEEN,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, "finalist_1, M=2", number)
+    rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    assert [(n, len(names)) for n, names in ranks.launched] == (
+        [(0, 3), (0, 2), (1, 2)] if number == 0 else [(0, 3), (1, 3), (1, 2)]
+    )
+    [row] = [row for row in rows if row["status"] == "crashed"]
+    trace = tmp_path / "logs" / "train-nano.launch-0" / "rank-1.error"
+    assert row["message"] == f"rank 1 of 2 died; see {trace}" and "of rank 1" in trace.read_text()
+    assert (row["arm"], row["launch"], row["steps_us"]) == ("finalist_1", number, [])
+    columns = [{k: v for k, v in row.items() if k != "stamps"} for row in rows]
+    steps = write(STEPS, columns, tmp_path / "steps.parquet")
+    assert set(arms_by_model(steps)["nano m2"]) == {"developer", "finalist_2"}
+    [verdict] = failed_arms(steps).values()
+    assert not passes([verdict]) and verdict.reason == "crashed" and str(trace) in verdict.message
+    assert steps.filter(pl.col("status") == "trained").height == 4 + number
+
+
+def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
+    first = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    assert train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None) == first
+    assert len(ranks.launched) == 3
+
+
+def test_another_arm_that_crashes_ends_the_training_and_leaves_its_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ranks(monkeypatch, "developer, M=2", 1)
+    with pytest.raises(LaunchError, match=r"is kept: .*train-nano.launch-0/rank-1.error"):
+        train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+
+
+def test_what_a_dead_run_left_of_a_launch_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks(monkeypatch, "nobody", 0)
+    left = tmp_path / ".partial" / f"train-nano-{TRAINING.key('')}" / "launch-0"
+    (left / "modules").mkdir(parents=True)
+    (left / "rank-0.error").write_text("of a run that is dead")
+    train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    assert len(ranks.launched) == 2 and not left.exists()

@@ -11,7 +11,6 @@ import difflib
 import importlib
 import os
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +20,7 @@ MAIN_FILE = "backend.py"
 VARIABLE = "OVERLAYCCL_PLUGINS"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _handed_out: set[Path] = set()
+_loaded: dict[Path, ModuleType] = {}
 
 
 def roots() -> tuple[Path, ...]:
@@ -73,7 +73,8 @@ def load(folder: str, name: str) -> ModuleType:
     root, below = place(file)
     if root != ROOT:
         _join(folder, root)
-    return importlib.import_module(f"{PACKAGE}.{'.'.join(below.with_suffix('').parts)}")
+    _loaded[file] = importlib.import_module(f"{PACKAGE}.{'.'.join(below.with_suffix('').parts)}")
+    return _loaded[file]
 
 
 def _join(folder: str, root: Path) -> None:
@@ -85,12 +86,7 @@ def _join(folder: str, root: Path) -> None:
 
 def required() -> tuple[str, ...]:
     """What the plug-ins of this process say that they need installed (REQUIRES), sorted."""
-    found: set[str] = set()
-    for file in _handed_out:
-        below = place(file)[1].with_suffix("")
-        module = sys.modules.get(f"{PACKAGE}.{'.'.join(below.parts)}")
-        found.update(getattr(module, "REQUIRES", ()))
-    return tuple(sorted(found))
+    return tuple(sorted({name for module in _loaded.values() for name in getattr(module, "REQUIRES", ())}))
 
 
 def source(folder: str, name: str) -> str:

@@ -101,7 +101,7 @@ def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_a
     listed = shortlist(tmp_path)
     forward = listed.filter((pl.col("direction") == "forward") & ~pl.col("why").list.contains("developer"))
     how = dict(zip(forward["program"], ("crashed", "hung", "raised", "wrong"), strict=False))
-    assert len(how) == 4 and forward.height > 4
+    assert len(how) == 4
     spoil(monkeypatch, how)
     partial, said = tmp_path / ".partial", list[str]()
     found = bench.run(deployment(2), QUICK, listed, partial, progress=said.append)

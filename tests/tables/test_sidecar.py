@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from overlayccl_core import loader
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import path_of, write_sidecar
@@ -17,6 +18,7 @@ def test_sidecar_tells_where_a_table_came_from(tmp_path: Path) -> None:
     table, source = tmp_path / "probes.parquet", tmp_path / "capabilities.parquet"
     table.write_bytes(b"table")
     source.write_bytes(b"source")
+    loader.load("backends", "torchdist")
     start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
     write_sidecar(table, inputs=[source], command=["python", "-m", "x"], started=start, ended=end)
     found = json.loads(path_of(table).read_text())

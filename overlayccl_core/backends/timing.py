@@ -26,6 +26,7 @@ from overlayccl_core.backends.partial import KEY_DIGITS, LaunchStore, missing
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
 from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.program.program import Program
 
 __all__ = ["Backend", "Job", "Progress", "TimedProgram", "TimingSettings", "backend_of", "time_programs"]
@@ -170,6 +171,7 @@ class _Reporter:
         self.progress = progress
         self._said_at = 0.0
         self._said = ""
+        self._first: tuple[float, int] | None = None  # when rounds were first seen, and how many
 
     def watch(self, rows: NDArray[np.int64]) -> None:
         """Look at the status rows of the ranks."""
@@ -177,21 +179,23 @@ class _Reporter:
         if now - self._said_at < REPORT_S:
             return
         self._said_at = now
-        text = self._text(rows)
-        if text != self._said:
+        phase = Phase(int(rows[:, Status.PHASE].min()))
+        head = f"launch {self.plan.launch + 1}, {len(self.plan.jobs)} Programs on {self.plan.ranks} ranks"
+        calibration = Calibration.read(self.work) if phase is Phase.TIMING else None
+        if calibration is not None:
+            total = self.plan.settings.cold_rounds + calibration.rounds
+            self._tell_rounds(head, int(rows[:, Status.ROUND].min()), total)
+        elif (text := f"{head}: {phase.words}") != self._said:
             self._said = text
             self.progress(text)
 
-    def _text(self, rows: NDArray[np.int64]) -> str:
-        phase = Phase(int(rows[:, Status.PHASE].min()))
-        head = f"launch {self.plan.launch + 1}, {len(self.plan.jobs)} Programs on {self.plan.ranks} ranks"
-        if phase is not Phase.TIMING:
-            return f"{head}: {phase.words}"
-        calibration = Calibration.read(self.work)
-        total = self.plan.settings.cold_rounds + calibration.rounds if calibration else 0
-        done = int(rows[:, Status.ROUND].min())
-        spent = (time.monotonic_ns() - self.plan.started_ns) / 1e9
-        return f"{head}: round {done} of {total}, {spent:.0f} s of {self.plan.settings.seconds:.0f} s"
+    def _tell_rounds(self, head: str, done: int, total: int) -> None:
+        """With the time that is left, as rounds go."""
+        now = time.monotonic()
+        self._first = self._first or (now, done)
+        began, first = self._first
+        left = (now - began) / (done - first) * (total - done) if done > first else None
+        tell(self.progress, Step(phase=head, unit="round", done=done, total=total, left_s=left))
 
 
 def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:

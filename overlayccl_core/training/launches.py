@@ -20,6 +20,7 @@ from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.partial import KEY_DIGITS
 from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
     MODULES,
@@ -128,6 +129,8 @@ def _launch(training: Training, folder: Path, number: int, progress: Progress) -
     )
     plan.write(work, training.sources)
     progress(f"launch {number + 1} of {training.launches}: {len(plan.arms)} arms on {plan.ranks} ranks")
+    phase = f"{len(plan.arms)} arms on {plan.ranks} ranks"
+    tell(progress, Step(phase=phase, unit="launch", done=number, total=training.launches))
     try:
         outcome = launch(
             Launch(

@@ -1,7 +1,7 @@
 """What may run after a change is what depends on it, and nothing else: asked of the real DAG, all outputs made.
 
-A plan is made before anything runs: it holds what stands behind a table that will be made again, though a run leaves
-that out where the table comes out equal. What does run is in test_early_cutoff.py.
+A plan is made before anything runs: it holds what stands behind a table that will be made again, though a run
+leaves that out where the table comes out equal. What does run is in test_early_cutoff.py.
 """
 
 import json

@@ -1,0 +1,30 @@
+"""How far a piece of work is, told to whoever listens: as numbers where that is wanted, else as a line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`done` of `total` units of a phase. left_s: seconds until its end, where the work itself knows them better
+    than from how long it has taken so far."""
+
+    phase: str
+    unit: str  # round, launch, ...
+    done: int
+    total: int
+    left_s: float | None = None
+
+    def __str__(self) -> str:
+        left = f", {self.left_s:.0f} s left" if self.left_s is not None else ""
+        return f"{self.phase}: {self.unit} {self.done} of {self.total}{left}"
+
+
+def tell(progress: Callable[[str], None], step: Step) -> None:
+    """Report a step. A listener with a method `step` gets it as it is; a plain one, a line."""
+    listener: Any = getattr(progress, "step", None)
+    if listener is None:
+        progress(str(step))
+    else:
+        listener(step)

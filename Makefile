@@ -8,9 +8,8 @@ PYTHON := $(shell for v in python3.13 python3.12 python3.11 python3; do \
 	$$v -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$v && break; done)
 
 run: env ## the whole pipeline: results/local, what is deployed, and how long that took
-	@# shortlists first: one that comes out equal is a file that has not changed, and nothing is timed again
 	@start=$$(date +%s); \
-	$(BIN)/snakemake --profile local shortlists && $(BIN)/snakemake --profile local all; code=$$?; \
+	$(BIN)/snakemake --profile local all; code=$$?; \
 	$(BIN)/python -m workflow_scripts.phases --results results/local --since $$start; \
 	echo "make run: $$(( $$(date +%s) - start )) s"; exit $$code
 

@@ -29,7 +29,6 @@ wildcard_constraints:
 
 localrules:
     all,
-    shortlists,
 
 
 rule all:
@@ -45,9 +44,3 @@ rule all:
             problem=PIPELINE.settings.problems,
             kind=["py", "json"],
         ),
-
-
-rule shortlists:
-    """Asked for before `all`: shortlists that come out equal are no reason to measure again."""
-    input:
-        of_problems("shortlist"),

@@ -1,7 +1,7 @@
 # What is timed, what is trained, what is deployed.
 
 
-rule shortlist:
+checkpoint shortlist:
     """Proven Programs that are worth timing; without prices, so an equal list measures nothing anew."""
     input:
         "results/{deployment}/problems/{problem}/seeds.parquet",
@@ -31,10 +31,10 @@ rule shortlist:
         " --settings {params.settings:q} --inputs {input} --outputs {output} --log {log}"
 
 
-rule finalists:
+checkpoint finalists:
     """The best two measured, the baselines beside them, and how right the prices were."""
     input:
-        "results/{deployment}/problems/{problem}/shortlist.parquet",
+        settled("shortlist", of="shortlist"),
         "results/{deployment}/problems/{problem}/bench.parquet",
         "results/{deployment}/problems/{problem}/prices.parquet",
         of_searches("candidates"),
@@ -69,9 +69,9 @@ rule choose:
         "results/{deployment}/problems/{problem}/seeds.parquet",
         "results/{deployment}/problems/{problem}/prices.parquet",
         of_searches("candidates"),
-        "results/{deployment}/problems/{problem}/shortlist.parquet",
+        settled("shortlist", of="shortlist"),
         "results/{deployment}/problems/{problem}/bench.parquet",
-        "results/{deployment}/problems/{problem}/finalists.parquet",
+        settled("finalists", of="finalists"),
         "results/{deployment}/probes.parquet",
         of_models("steps"),
         of_models("stamps"),

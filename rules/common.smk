@@ -11,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
+from snakemake_logger_plugin_overlayccl.expected import watch
 from workflow_scripts.pipeline import prefer_this_python, prepare
 
 prefer_this_python()
@@ -18,6 +19,7 @@ try:
     PIPELINE = prepare(config, overrides=workflow.config_settings.config)
 except ValueError as error:
     raise WorkflowError(str(error)) from None
+watch(workflow, PIPELINE.settings)
 
 RESULTS = f"results/{PIPELINE.settings.tree}"
 PARTIAL = "results/{deployment}/.partial"
@@ -31,6 +33,24 @@ def code(rule):
     )
 
 
+def settled(table, of, **subject):
+    """A table of the checkpoint `of`: it counts as new only where its content is, so an equal one starts nothing.
+
+    A rule that waits for a checkpoint has no place in the plan before that has run. So the checkpoint is asked for
+    only where its table exists already; a fresh tree, which has none, is planned whole. subject: what the wildcards
+    of the rule do not say.
+    """
+
+    def file(wildcards):
+        fields = {**dict(wildcards), **subject}
+        path = str(getattr(rules, of).output[table]).format(**fields)
+        if not Path(path).exists():
+            return path
+        return getattr(checkpoints, of).get(**fields).output[table]
+
+    return file
+
+
 def of_problems(table):
     """A table of every configured Problem."""
     return [
@@ -39,19 +59,11 @@ def of_problems(table):
     ]
 
 
-def of_searches(table):
-    """A table of every configured search of a Problem."""
+def of_searches(table, problems=None):
+    """A table of every configured search: of the Problem of a rule's wildcards, or of `problems`."""
     return lambda wildcards: [
-        f"results/{wildcards.deployment}/problems/{wildcards.problem}/search/{search}/{table}.parquet"
-        for search in PIPELINE.settings.searches
-    ]
-
-
-def of_problems_and_searches(table):
-    """A table of every configured search of every configured Problem."""
-    return [
-        f"{RESULTS}/problems/{problem}/search/{search}/{table}.parquet"
-        for problem in PIPELINE.settings.problems
+        f"results/{wildcards.deployment}/problems/{problem}/search/{search}/{table}.parquet"
+        for problem in problems or [wildcards.problem]
         for search in PIPELINE.settings.searches
     ]
 

@@ -1,7 +1,7 @@
 # Timing rules: they ask for all cores and for the machine, so nothing else runs beside them.
 
 
-rule selftest:
+checkpoint selftest:
     """All checks that must hold before anything is timed, and what the library can do."""
     output:
         selftest="results/{deployment}/selftest.parquet",
@@ -32,7 +32,7 @@ rule selftest:
 rule probe:
     """Raw samples of structured, mixed and held-out Programs."""
     input:
-        "results/{deployment}/capabilities.parquet",
+        settled("capabilities", of="selftest"),
     output:
         probes="results/{deployment}/probes.parquet",
         sidecar="results/{deployment}/probes.sidecar.json",
@@ -62,7 +62,7 @@ rule probe:
 rule bench:
     """Raw samples of a Problem's shortlist, both directions of all Cases."""
     input:
-        "results/{deployment}/problems/{problem}/shortlist.parquet",
+        settled("shortlist", of="shortlist"),
     output:
         bench="results/{deployment}/problems/{problem}/bench.parquet",
         sidecar="results/{deployment}/problems/{problem}/bench.sidecar.json",

@@ -13,9 +13,9 @@ rule report:
         of_problems("fidelity"),
         of_problems("verdicts"),
         of_problems("choice"),
-        of_problems_and_searches("sketches"),
-        of_problems_and_searches("candidates"),
-        of_problems_and_searches("search_ends"),
+        of_searches("sketches", PIPELINE.settings.problems),
+        of_searches("candidates", PIPELINE.settings.problems),
+        of_searches("search_ends", PIPELINE.settings.problems),
         expand(
             "results/{{deployment}}/train/{model}/{table}.parquet",
             model=PIPELINE.settings.models,

@@ -6,11 +6,14 @@ rule summary:
     input:
         of_problems("seeds"),
         of_problems("prices"),
-        of_problems("shortlist"),
+        *[
+            settled("shortlist", of="shortlist", problem=problem)
+            for problem in PIPELINE.settings.problems
+        ],
         of_problems("bench"),
         of_problems("choice"),
         of_problems("fidelity"),
-        of_problems_and_searches("candidates"),
+        of_searches("candidates", PIPELINE.settings.problems),
         "results/{deployment}/probes.parquet",
         "results/{deployment}/fidelity.parquet",
     output:

@@ -12,13 +12,14 @@ import polars as pl
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import check_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, read, write
+from workflow_scripts.progress import Progress
 
 
 class Command:
     """One run of a rule's command; the paths are those that the rule declares.
 
     --inputs and --outputs are tables (a sidecar's path among the outputs goes with its table); --log gets every
-    line that people see. What else a rule passes is an argument of its own, named in `options`.
+    line that people see (`say`). What else a rule passes is an argument of its own, named in `options`.
     """
 
     def __init__(self, rule: str, options: tuple[str, ...]) -> None:
@@ -31,19 +32,11 @@ class Command:
         self.rule = rule
         self._arguments = parser.parse_args()
         self._started = datetime.now(UTC)
-        self._arguments.log.parent.mkdir(parents=True, exist_ok=True)
-        self._arguments.log.write_text("")
+        self.say = Progress(rule, self._arguments.log)
 
     def option(self, name: str) -> str:
         """The value of one of `options`."""
         return str(getattr(self._arguments, name))
-
-    def say(self, text: str) -> None:
-        """A line for people: on the terminal and in the log."""
-        line = f"[{datetime.now():%H:%M:%S}] {self.rule}: {text}"
-        print(line, file=sys.stderr, flush=True)
-        with self._arguments.log.open("a") as log:
-            log.write(line + "\n")
 
     def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
         """The input that holds `table`: the deployment's, or that of a Problem; as its rule wrote it."""
@@ -99,6 +92,8 @@ def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
     except KeyboardInterrupt:
         command.say("interrupted: what was measured so far is kept")
         sys.exit(130)
+    finally:
+        command.say.end()
 
 
 def _paths(paths: list[Path], table: Table, problem: str | None) -> list[Path]:

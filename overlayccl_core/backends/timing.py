@@ -235,14 +235,12 @@ class _Batch:
 
 
 def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
-    def how_far(done: int) -> str:
+    def rounds() -> int | None:
         calibration = Calibration.read(work)
-        total = plan.settings.cold_rounds + calibration.rounds if calibration else 0
-        spent = (time.monotonic_ns() - plan.started_ns) / 1e9
-        return f"round {done} of {total}, {spent:.0f} s of {plan.settings.seconds:.0f} s"
+        return plan.settings.cold_rounds + calibration.rounds if calibration else None
 
     head = f"launch {plan.launch + 1}, {len(plan.jobs)} Programs on {plan.ranks} ranks"
-    return Reporter(head, how_far, progress)
+    return Reporter(head, rounds, progress)
 
 
 class _Attempt:

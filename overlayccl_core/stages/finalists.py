@@ -45,7 +45,7 @@ def run(
         arms = _arms(found, best)
         listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
         for arm, one in arms:
-            rows.append(_row(place, arm, one, listed[one.candidate], predicted))
+            rows.append(_row(place, arm, one, listed[one.candidate]))
         progress(_said(place, found, best))
         if figures := _fidelity(place, found, predicted):
             progress(f"{' '.join(place)}: {_fidelity_text(figures)}")
@@ -61,29 +61,13 @@ def _arms(found: Iterable[Benched], best: Sequence[Benched]) -> list[tuple[str, 
     return [*baselines, *zip(FINALISTS, best, strict=False)]
 
 
-def _row(
-    place: Place,
-    arm: str,
-    one: Benched,
-    listed: Row,
-    predicted: dict[tuple[str, str, str], Prediction],
-) -> Row:
-    price, estimate = predicted.get((*place, listed["program"])), one.timed and one.timed.estimate
-    low, high = estimate.interval() if estimate else (None, None)
+def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:
     return {
         "case": place[0],
         "direction": place[1],
         "arm": arm,
         "candidate": one.candidate,
         **{name: listed[name] for name in _COPIED},
-        "predicted_us": price.us if price else None,
-        "measured_us": estimate.value if estimate else None,
-        "measured_low_us": low,
-        "measured_high_us": high,
-        "floor_us": one.floor_us,
-        "outcome": one.verdict.outcome.value,
-        "reason": one.verdict.reason.value,
-        "message": one.verdict.message,
         "fingerprint": one.timed.fingerprint if one.timed else None,
     }
 

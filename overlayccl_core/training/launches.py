@@ -25,6 +25,7 @@ from overlayccl_core.backends.reporting import Reporter
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.arms import FINALISTS
+from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
@@ -169,8 +170,10 @@ class _Batch:
             settings=settings,
             arms=tuple(arm for arm in training.arms if arm.label not in self.failed),
         )
-        head = f"launch {number + 1} of {training.launches}, {len(plan.arms)} arms on {plan.ranks} ranks"
-        reporter = Reporter(head, lambda done: f"step {done} of every arm", self.progress)
+        head = f"launch {number + 1} of {training.launches}"
+        reporter = Reporter(head, lambda: None, self.progress)  # how many steps fit is the ranks' to find out
+        arms = f"{len(plan.arms)} arms on {plan.ranks} ranks"
+        tell(self.progress, Step(phase=arms, unit="launch", done=number, total=training.launches))
         with at_work(self.folder / f"launch-{number}", self.evidence) as work:
             plan.write(work, training.sources)
             started = Launch(

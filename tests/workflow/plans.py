@@ -1,8 +1,8 @@
 """What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
 
-Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}, "first": [target]},
-...]} gives one {rule: [problem or model or "", ...]} for each step: what `all` would run after the targets `first`
-were made and came out equal. A step's edits are undone before the next one.
+Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}}, ...]} gives one
+{rule: [problem or model or "", ...]} for each step: what `all` may run. A plan holds all that stands behind a
+checkpoint; what a run then leaves out is not known before. A step's edits are undone before the next one.
 """
 
 import json
@@ -24,8 +24,8 @@ from snakemake.settings.types import (
 CHECKSUM_LIMIT_BYTES = 10**9
 
 
-def run(config: dict[str, Any], executor: str, *, target: str = "all", everything: bool = False) -> Any:
-    """Snakemake's DAG of a target after a dry run or a touch (which records jobs as done)."""
+def run(config: dict[str, Any], executor: str, *, everything: bool = False) -> Any:
+    """Snakemake's DAG of `all` after a dry run or a touch (which records jobs as done)."""
     with SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
         flow = api.workflow(
             resource_settings=ResourceSettings(cores=1),
@@ -34,7 +34,7 @@ def run(config: dict[str, Any], executor: str, *, target: str = "all", everythin
             config_settings=ConfigSettings(config=config),
         )
         settings = DAGSettings(
-            targets={target}, forceall=everything, max_checksum_file_size=CHECKSUM_LIMIT_BYTES
+            targets={"all"}, forceall=everything, max_checksum_file_size=CHECKSUM_LIMIT_BYTES
         )
         flow.dag(settings).execute_workflow(executor=executor)
         return flow._workflow.dag  # private: the Snakemake version is pinned
@@ -51,7 +51,7 @@ def finish() -> None:
 
 
 def plan(config: dict[str, Any]) -> dict[str, list[str]]:
-    """Rule -> Problems or models (or an empty text) of the jobs that `all` would run."""
+    """Rule -> Problems or models (or an empty text) of the jobs that `all` may run."""
     dag = run(config, "dryrun")
     planned: dict[str, list[str]] = {}
     for job in dag.jobs:
@@ -72,13 +72,9 @@ def main() -> None:
         before = {path: Path(path).read_text() for path in step["edits"]}
         for path, text in step["edits"].items():
             Path(path).write_text(text)
-        for target in step["first"]:
-            run(step["config"], "touch", target=target)
         plans.append(plan(step["config"]))
         for path, text in before.items():
             Path(path).write_text(text)
-        if step["first"]:
-            run({}, "touch", everything=True)
     json.dump(plans, answers)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("Snakefile", "rules", "workflow_scripts", "config", "profiles", "envs", "overlayccl_core", "tests")
+PARTS = (
+    *("Snakefile", "rules", "workflow_scripts", "config", "profiles", "envs", "overlayccl_core", "tests"),
+    "snakemake_logger_plugin_overlayccl",
+)
 
 
 def copy_to(folder: Path) -> Path:

@@ -1,0 +1,32 @@
+"""How far a piece of work is, told to whoever listens: as numbers where that is wanted, else as a line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`done` of `total` units of a phase. left_s: seconds until its end, where the work itself knows them better
+    than from how long it has taken so far."""
+
+    phase: str
+    unit: str  # round, launch, ...
+    done: int
+    total: int
+    left_s: float | None = None
+
+    def __str__(self) -> str:
+        left = f", {self.left_s:.0f} s left" if self.left_s is not None else ""
+        return f"{self.phase}: {self.unit} {self.done} of {self.total}{left}"
+
+
+def takes_steps(progress: Callable[[str], None]) -> bool:
+    """Whether a listener takes steps as they are: it has a method `step`."""
+    return hasattr(progress, "step")
+
+
+def tell(progress: Callable[[str], None], step: Step) -> None:
+    """Report a step: as it is to a listener that takes steps, else in a line."""
+    listener: Any = getattr(progress, "step", progress)
+    listener(step if takes_steps(progress) else str(step))

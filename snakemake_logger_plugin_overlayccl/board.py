@@ -1,0 +1,115 @@
+"""What is going on: the jobs that run, how far each is, and how long all of it will take. Text, no screen."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.measuring.progress import Step
+from snakemake_logger_plugin_overlayccl.expected import Expectations, total_left_s
+from workflow_scripts.progress import progress_file
+
+NAME_WIDTH = 24
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A job that has begun. expected_s: what it should take in all."""
+
+    name: str
+    log: Path | None
+    began: float
+    expected_s: float
+
+    def step(self) -> Step | None:
+        """What its command said last, if it says anything."""
+        if self.log is None:
+            return None
+        try:
+            return Step(**json.loads(progress_file(self.log).read_text()))
+        except (OSError, ValueError, TypeError):  # not there (yet, or any more)
+            return None
+
+    def left_s(self, step: Step | None, now: float) -> float | None:
+        """Seconds until it ends: as its command says, else as its units went so far, else as it should take."""
+        if step is not None and step.left_s is not None:
+            return step.left_s
+        spent = now - self.began
+        if step is not None and 0 < step.done < step.total:
+            return spent * (step.total - step.done) / step.done
+        return self.expected_s - spent if self.expected_s > spent else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Board:
+    """All jobs of a run."""
+
+    expectations: Expectations
+    clock: Callable[[], float] = time.monotonic
+    running: dict[int, Running] = field(default_factory=dict)
+    done: int = 0
+    total: int = 0
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    def start(self, record: dict[str, Any], name: str) -> None:
+        """A job begins: the fields of Snakemake's record of it."""
+        logs, benchmark = record.get("log") or [], record.get("benchmark")
+        expected = self.expectations.seconds(str(record["rule_name"]), str(benchmark or ""))
+        self.running[record["jobid"]] = Running(
+            name=name, log=Path(logs[0]) if logs else None, began=self.clock(), expected_s=expected
+        )
+
+    def end(self, jobid: int) -> tuple[str, float] | None:
+        """(name, seconds) of a job that ended; None for one that nobody saw begin."""
+        job = self.running.pop(jobid, None)
+        return (job.name, self.clock() - job.began) if job else None
+
+    def lines(self) -> list[str]:
+        """One for each running job, and one for all."""
+        now = self.clock()
+        found, left = [], {}
+        for job in list(self.running.values()):
+            step = job.step()
+            left[job.name] = job.left_s(step, now)
+            found.append(_line(job, step, left[job.name], now))
+        total = total_left_s(self.expectations.left(), left)
+        return [
+            *found,
+            f"{self.done} of {self.total} jobs done in {_clock(now - self.began)}, {about(total)} left",
+        ]
+
+
+def _line(job: Running, step: Step | None, left_s: float | None, now: float) -> str:
+    how_far = f"{step.unit} {step.done} of {step.total}" if step else "working"
+    left = f"{about(left_s)} left" if left_s is not None else "longer than expected"
+    phase = f"   {step.phase}" if step else ""
+    return f"{job.name:<{NAME_WIDTH}} {_clock(now - job.began):>6}  {how_far:<18} {left}{phase}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+def about(seconds: float) -> str:
+    """As exact as an estimate is."""
+    if seconds < 90:
+        return f"about {max(5 * round(seconds / 5), 5)} s"
+    return f"about {round(seconds / 60)} min"
+
+
+def last_words(logs: Sequence[str]) -> str:
+    """What the command of a failed job said last in its log: its message, or its traceback."""
+    for log in logs:
+        try:
+            lines = Path(log).read_text().splitlines()
+        except OSError:
+            continue
+        marks = [k for k, line in enumerate(lines) if ": ERROR: " in line or ": BUG: " in line]
+        return "\n".join(lines[marks[-1] :] if marks else lines[-20:])
+    return ""

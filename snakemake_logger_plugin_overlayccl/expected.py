@@ -1,0 +1,108 @@
+"""How long the jobs of a run are expected to take, before they have begun.
+
+A job is expected to take what it took the last time in its tree (its benchmark file). Where there is none: what the
+configuration gives it, with what comes on top of that; and a few seconds for a rule that has no such budget.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflow_scripts.phases import seconds_of
+
+# What comes on top of the seconds of the configuration. Of the default run on two cores: a batch of timings spends
+# some 15 s on starting ranks, building modules and calibrating; a training launch half of its timed seconds again
+# on start-up and quiet steps; the first one, on losses, as many again as all launches.
+BATCH_S = 15.0
+LAUNCH_FACTOR = 1.5
+LOSS_FACTOR = 1.3
+WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}
+ANY_OTHER_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A job that has not begun. share: of the machine that it takes while it runs (1: nothing runs beside it)."""
+
+    name: str
+    expected_s: float
+    share: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """What the Snakefile hands over when it is read."""
+
+    workflow: Any = None
+    settings: Any = None
+
+
+SOURCE = Source()
+
+
+def watch(workflow: Any, settings: Any) -> None:
+    """Called by the Snakefile: this workflow with these settings is what runs."""
+    SOURCE.workflow, SOURCE.settings = workflow, settings
+
+
+def name_of(rule: str, wildcards: Mapping[str, Any]) -> str:
+    """`bench tp_mlp`: a job in one line."""
+    return " ".join([rule, *(str(value) for key, value in wildcards.items() if key != "deployment")])
+
+
+class Expectations:
+    """Seconds by benchmark file, looked up once: a run writes these files anew."""
+
+    def __init__(self, source: Source = SOURCE) -> None:
+        self.source = source
+        self._seconds: dict[str, float] = {}
+
+    def left(self) -> list[Planned]:
+        """The jobs that are in the plan now and have not ended; running ones are among them."""
+        workflow = self.source.workflow
+        dag = workflow.dag if workflow is not None else None
+        if dag is None:
+            return []
+        jobs = [job for job in list(dag._needrun) if not dag.finished(job)]  # private: the version is pinned
+        return [self._planned(job, workflow.cores or 1) for job in jobs if not job.is_norun]
+
+    def _planned(self, job: Any, cores: int) -> Planned:
+        wildcards = job.wildcards_dict
+        alone = "machine" in job.rule.resources
+        return Planned(
+            name=name_of(job.rule.name, wildcards),
+            expected_s=self.seconds(job.rule.name, str(job.rule.benchmark or "").format(**wildcards)),
+            share=1.0 if alone else 1.0 / cores,
+        )
+
+    def seconds(self, rule: str, benchmark: str) -> float:
+        """What a job of a rule should take."""
+        if benchmark not in self._seconds:
+            self._seconds[benchmark] = _last(Path(benchmark)) or budget_s(rule, self.source.settings)
+        return self._seconds[benchmark]
+
+
+def budget_s(rule: str, settings: Any) -> float:
+    """What the configuration gives a job, with what comes on top."""
+    if settings is None or rule not in ("probe", "bench", "train"):
+        return WITHOUT_BUDGET_S.get(rule, ANY_OTHER_S)
+    if rule == "train":
+        return float(settings.train.launches * settings.train.seconds * LAUNCH_FACTOR * LOSS_FACTOR)
+    return float(getattr(settings, rule).seconds) + BATCH_S
+
+
+def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:
+    """Seconds until all is done, the machine full all the time. running: job -> its own seconds left."""
+    total = 0.0
+    for job in planned:
+        own = running.get(job.name, job.expected_s)
+        total += (0.0 if own is None else own) * job.share
+    return total
+
+
+def _last(benchmark: Path) -> float | None:
+    try:
+        return seconds_of(benchmark)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,75 @@
+"""Put on the path of a copy as sitecustomize: measuring rules take made-up times and start no ranks.
+
+Every process that works for a rule adds a line `RULE SUBJECT` to started.txt: what ran, in order. The functions of
+the four stages that measure are replaced by ones whose rows depend on the Programs alone, so that a table differs
+where the Programs that are measured do. All else is the real command.
+"""
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+OPTIONS = ("--problem", "--model")
+
+
+def started() -> str:
+    """The rule that this process works for, after noting it; empty for other processes."""
+    words = sys.orig_argv
+    rule = next((w.partition(".")[2] for w in words if w.startswith("workflow_scripts.")), "")
+    if rule:
+        subject = next((words[words.index(option) + 1] for option in OPTIONS if option in words), "")
+        with (ROOT / "started.txt").open("a") as file:
+            file.write(f"{rule} {subject}\n")
+    return rule
+
+
+def selftest(deployment: Any, partial_dir: Path, **_: Any) -> dict[str, Any]:
+    """A library that passes, and can do everything."""
+    from tests.fake_timings import FINGERPRINT
+    from tests.stages.flow import capabilities
+
+    nothing = dict.fromkeys(("operation", "group_size", "dtype"))
+    check = nothing | {"check": "made up", "outcome": "pass", "detail": "", "fingerprint": FINGERPRINT}
+    can = [row | {"fingerprint": FINGERPRINT} for row in capabilities().iter_rows(named=True)]
+    return {"selftest": [check], "capabilities": can}
+
+
+def probe(deployment: Any, settings: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    """Probes at their made-up times."""
+    from overlayccl_core.stages.probe import probes_of
+    from tests.stages.flow import timed
+
+    return {"probes": timed(probes_of(deployment, settings))}
+
+
+def bench(deployment: Any, settings: Any, shortlist: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    """The shortlist at its made-up times; with more rounds, other samples of the same times."""
+    from tests.fake_timings import bench_rows
+
+    return {"bench": bench_rows(shortlist.iter_rows(named=True), rounds=settings.bench.maximum_rounds)}
+
+
+def train(
+    deployment: Any, settings: Any, model: Any, finalists: Mapping[str, Any], *_: Any, **__: Any
+) -> dict[str, Any]:
+    """Every arm of the finalists at a speed of its own."""
+    import polars as pl
+
+    from tests.stages.training import train_tables
+
+    rows = pl.concat(finalists.values())
+    with tempfile.TemporaryDirectory() as folder:
+        steps, stamps = train_tables(rows, Path(folder), model=model.name)
+    return {"steps": steps.to_dicts(), "stamps": stamps.to_dicts()}
+
+
+MADE_UP = {"selftest": selftest, "probe": probe, "bench": bench, "train": train}
+
+if (rule := started()) in MADE_UP:
+    import_module(f"overlayccl_core.stages.{rule}").run = MADE_UP[rule]  # type: ignore[attr-defined]
+elif rule == "report":  # what it draws is tested elsewhere, and takes its time
+    import_module("overlayccl_core.report.page").page = lambda _: "<html></html>"  # type: ignore[attr-defined]

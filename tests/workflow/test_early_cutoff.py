@@ -1,0 +1,124 @@
+"""What the literal command runs after a change: tables that come out equal start nothing, least of all ranks.
+
+Real runs of `snakemake --profile local all` on one tree, one edit after the other, with made-up times instead of
+ranks (made_up.py): all commands are the real ones, and what ran is what their processes noted.
+"""
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflow.repository import copy_to, snakemake
+from tests.workflow.test_miniature import SMALL, TINY
+
+pytestmark = pytest.mark.timeout(900)  # five runs of everything: two minutes, if alone
+
+CONFIG = {
+    "problems": ["tp_mlp", "uniform_a2a"],
+    "cases": {"uniform_a2a": [{"payload": "1KiB"}]},  # the model's sites are those of tp_mlp
+    "shortlist": {"families": 2, "random": 1, "at_least": 5, "seed": 0},
+    "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 12},
+}
+PRICE = "overlayccl_core/costmodel/price.py"
+COLUMN = "            terms[column.term] += amount * values[column]\n"
+PRICED = {
+    *("fit", "price tp_mlp", "price uniform_a2a", "search tp_mlp", "search uniform_a2a"),
+    *("shortlist tp_mlp", "shortlist uniform_a2a"),
+}
+COMPARED = {
+    *("finalists tp_mlp", "finalists uniform_a2a", "choose tp_mlp", "choose uniform_a2a"),
+    *("summary", "report"),
+}
+EVERYTHING = {
+    *("selftest", "probe", "cases tp_mlp", "cases uniform_a2a", "seed tp_mlp", "seed uniform_a2a"),
+    *("bench tp_mlp", "bench uniform_a2a", "train tiny", *PRICED, *COMPARED),
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the command: what it started, in order, what it said, how long it took."""
+
+    started: tuple[str, ...]
+    said: str
+    seconds: float
+
+
+class Tree:
+    """A copy of the repository in which runs are made."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace what stands there once."""
+        file = self.root / path
+        assert file.read_text().count(old) == 1, f"{path} has not one {old!r}"
+        file.write_text(file.read_text().replace(old, new))
+
+    def run(self) -> Ran:
+        """The literal command."""
+        noted = self.root / "started.txt"
+        noted.write_text("")
+        began = time.monotonic()
+        done = snakemake(self.root, "--profile", "local", "all")
+        seconds = time.monotonic() - began
+        assert done.returncode == 0, done.stdout + done.stderr
+        started = tuple(line.strip() for line in noted.read_text().splitlines())
+        assert len(set(started)) == len(started), started
+        return Ran(started, done.stdout + done.stderr, seconds)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """The runs by the change before them; each builds on the tree that the one above it left."""
+    tree = Tree(copy_to(tmp_path_factory.mktemp("repository")))
+    config = tree.root / "config/config.yaml"
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | SMALL | CONFIG))
+    (tree.root / "config/models/tiny.yaml").write_text(yaml.safe_dump(TINY))
+    tree.edit("config/searches/offline.yaml", "rounds: 100", "rounds: 1")
+    tree.edit("config/searches/offline.yaml", "elites_a_round: 20", "elites_a_round: 4")
+    shutil.copy(tree.root / "tests/workflow/made_up.py", tree.root / "sitecustomize.py")
+    found = {"a fresh tree": tree.run(), "nothing": tree.run()}
+    tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")
+    tree.edit("workflow_scripts/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
+    found["all prices alike, and the selftest"] = tree.run()
+    cheap = 'dear = 0.1 if column.name.startswith("reduce_scatter") else 1'
+    tree.edit(PRICE, COLUMN, f"            {cheap}\n{COLUMN.replace('amount', 'dear * amount')}")
+    found["one kind cheaper"] = tree.run()
+    tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 14\n")
+    found["rounds of the bench"] = tree.run()
+    return found
+
+
+def test_a_fresh_tree_is_planned_whole(runs: dict[str, Ran]) -> None:
+    assert set(runs["a fresh tree"].started) == EVERYTHING
+
+
+def test_nothing_changed_and_nothing_runs(runs: dict[str, Ran]) -> None:
+    again = runs["nothing"]
+    assert again.started == ()
+    assert "Nothing to be done" in again.said
+    assert again.seconds < 30, f"{again.seconds:.1f} s (6 s on a quiet machine)"
+
+
+def test_an_edit_of_the_cost_model_that_keeps_the_shortlists_measures_nothing(runs: dict[str, Ran]) -> None:
+    """The selftest, which is edited too, finds the same capabilities: nothing is timed for that either."""
+    started = set(runs["all prices alike, and the selftest"].started)
+    assert started == {"selftest"} | PRICED | COMPARED
+
+
+def test_an_edit_of_the_cost_model_starts_ranks_only_for_the_problem_whose_shortlist_it_changes(
+    runs: dict[str, Ran],
+) -> None:
+    started = set(runs["one kind cheaper"].started)
+    assert started == PRICED | COMPARED | {"bench tp_mlp", "train tiny"}
+
+
+def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
+    started = set(runs["rounds of the bench"].started)
+    assert started == {"bench tp_mlp", "bench uniform_a2a"} | COMPARED

@@ -1,0 +1,64 @@
+"""What a command says while it works: lines for people, and how far it is, for whoever shows that.
+
+Every line is in the rule's log. Whether lines are on the terminal too depends on who runs the command: by hand they
+are, how far it is at most every 30 seconds; under Snakemake its logger shows one line for each running job instead
+(snakemake_logger_plugin_overlayccl), from the file that stands beside the log.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from overlayccl_core.measuring.progress import Step
+
+SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by the logger: it shows what commands do
+EVERY_S = 30.0
+
+
+def progress_file(log: Path) -> Path:
+    """Where a command says how far it is: beside its log, as long as it works."""
+    return log.with_suffix(".progress.json")
+
+
+class Progress:
+    """A callable of one line, as stages want it, that takes a Step, too."""
+
+    def __init__(self, rule: str, log: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rule = rule
+        self.log = log
+        self._clock = clock
+        self._stepped_at: float | None = None
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+
+    def __call__(self, text: str) -> None:
+        """A line for people."""
+        line = f"[{datetime.now():%H:%M:%S}] {self.rule}: {text}"
+        if SHOWN_BY_SNAKEMAKE not in os.environ:
+            print(line, file=sys.stderr, flush=True)
+        with self.log.open("a") as log:
+            log.write(line + "\n")
+
+    def step(self, step: Step) -> None:
+        """How far it is: at once in the progress file, every 30 seconds as a line."""
+        _replace(progress_file(self.log), json.dumps(asdict(step)))
+        now = self._clock()
+        if self._stepped_at is None or now - self._stepped_at >= EVERY_S:
+            self._stepped_at = now
+            self(str(step))
+
+    def end(self) -> None:
+        """The command ends, well or not."""
+        progress_file(self.log).unlink(missing_ok=True)
+
+
+def _replace(file: Path, text: str) -> None:
+    """The old text or the new one, never a part. Not for ever, so nothing waits for the disk."""
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(text)
+    temporary.replace(file)

@@ -53,11 +53,22 @@ def wrong_values(program: Program, numerics: NumericsClass, inputs: Values, outp
         here = {port: x[rows] for port, x in inputs.items()}
         want, _ = evaluate(program.outputs, _typed(problem, here), Real(), problem.ranks)
         for port, held in want.items():
-            found = _wrong_port(problem, port, held, outputs[port][rows], allowed)
-            if found:
+            got = _written(outputs, port, problem)
+            if got is None:
+                return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
+            if found := _wrong_port(problem, port, held, got[rows], allowed):
                 of = f" of group {number}" if problem.case.groups > 1 else ""
                 return f"{found}{of}"
     return ""
+
+
+def _written(outputs: Values, port: Port, problem: Problem) -> NDArray[Any] | None:
+    """[ranks, elements] of an output; None where a module does not write it, or not in its size."""
+    try:
+        got = outputs[port]
+    except (KeyError, ValueError):
+        return None
+    return got if got.shape[1:] == (problem.outputs[port].size,) else None
 
 
 def _typed(problem: Problem, inputs: Values) -> dict[Port, NDArray[Any]]:

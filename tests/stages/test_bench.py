@@ -66,7 +66,7 @@ def forward():
             event = generator.send(answer)
         except StopIteration:
             return
-        answer = yield (event if event.__class__ is Read else event.__class__(event.port, event.value + 1))
+        answer = yield (event if event.__class__ is Read else event.__class__(*event.port, event.value + 1))
 """
 ON_RANK_1 = "def forward():\n    if dist.get_rank() == 1:\n        {}\n"
 PLANTED = {

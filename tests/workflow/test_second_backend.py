@@ -91,7 +91,7 @@ def test_a_model_is_refused_where_the_backend_does_not_train(finished: Path) -> 
     asks = (
         "import yaml; from workflow_scripts.pipeline import prepare;"
         "config = yaml.safe_load(open('config/config.yaml'));"
-        "problems = ['tp_mlp', 'uniform_a2a', 'grad_ar'];"
+        "problems = ['tp_mlp', 'uniform_a2a'];"
         "prepare(config | {'deployment': 'paper', 'models': ['nano'], 'problems': problems}, ())"
     )
     with pytest.MonkeyPatch.context() as patch:

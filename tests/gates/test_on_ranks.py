@@ -1,0 +1,66 @@
+"""What ranks gave against what the Program means: others than right values are named, by the bound of the class."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from overlayccl_core.gates.numerics import LOSSY_BOUND, REORDERED_BOUND, NumericsClass
+from overlayccl_core.gates.on_ranks import inputs_of, tolerance, wrong_values
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from tests.on_ranks import meaning
+from tests.small_problems import exchange, strategy
+
+OUT = ("y",)
+
+
+def traced(body: str) -> Program:
+    words = "all_reduce, collective_permute"
+    return trace_source(
+        strategy(f'io.write("y", {body})', words), "tried", exchange(4, {"x": (64,)}, {"y": (64,)})
+    )
+
+
+SUM = traced('all_reduce(io.read("x"))')
+MOVE = traced('collective_permute(io.read("x"), ((0, 1), (1, 2), (2, 3), (3, 0)))')
+
+
+def judged(program: Program, change: Any, numerics: NumericsClass = NumericsClass.EXACT) -> str:
+    inputs = inputs_of(program.problem, 3)
+    outputs = meaning(program, inputs)
+    return wrong_values(program, numerics, inputs, change(outputs))
+
+
+def scaled(by: float) -> Any:
+    return lambda outputs: {port: x * (1 + by) for port, x in outputs.items()}
+
+
+def test_what_is_moved_must_be_the_same_and_what_is_summed_within_the_bound_of_its_class() -> None:
+    assert tolerance(MOVE, NumericsClass.EXACT) == 0
+    assert tolerance(SUM, NumericsClass.EXACT) == tolerance(SUM, NumericsClass.REORDERED) == REORDERED_BOUND
+    assert tolerance(SUM, NumericsClass.LOSSY) == LOSSY_BOUND
+    assert judged(MOVE, scaled(0)) == judged(SUM, scaled(5e-6)) == ""
+    assert "is off by 5e-06 of its size (allowed: 0)" in judged(MOVE, scaled(5e-6))
+    assert "is off by 2e-05 of its size (allowed: 1e-05)" in judged(SUM, scaled(2e-5))
+    assert judged(SUM, scaled(2e-5), NumericsClass.LOSSY) == ""
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 7.0])
+def test_one_wrong_element_on_one_rank_is_found_and_named(value: float) -> None:
+    def change(outputs: dict[Any, Any]) -> dict[Any, Any]:
+        outputs[OUT][2, 5] = value
+        return outputs
+
+    said = judged(SUM, change)
+    assert "output y on rank 2" in said and "element 5: expected" in said and f"got {value:g}" in said
+
+
+def test_an_output_that_is_not_written_or_of_another_size_is_wrong() -> None:
+    assert "output y is not written" in judged(SUM, lambda _outputs: {})
+    assert "in its size" in judged(SUM, lambda outputs: {OUT: outputs[OUT][:, :5]})
+
+
+def test_ranks_and_elements_differ_in_what_they_are_given() -> None:
+    [x] = inputs_of(SUM.problem, 0).values()
+    assert x.shape == (4, 64) and len(np.unique(x)) == x.size and x.dtype == np.float32

@@ -1,0 +1,55 @@
+"""A candidate that failed on the ranks: no finalist, no baseline arm, never chosen, and the verdicts say why."""
+
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.stages import choose, finalists
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.stamps import STAMPS
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import write
+from tests.stages.flow import quiet
+
+EMPTY = {"cold_us": [], "samples_us": [], "slowest_rank": [], "rounds": 0, "repeats": 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [("crashed", "crashed"), ("hung", "hung"), ("raised", "raised"), ("wrong", "wrong_value")],
+)
+def test_the_fastest_candidate_that_failed_is_not_chosen(
+    status: str, reason: str, a2a_flow: SimpleNamespace
+) -> None:
+    flow = a2a_flow
+    first = flow.ready.filter(pl.col("arm") == "finalist_1").row(0, named=True)
+    failed = {**EMPTY, "status": status, "message": "what happened; see logs/bench.launch-0/rank-1.error"}
+    here = {key: first[key] for key in ("case", "direction", "program")}
+    rows = [
+        row | failed if all(row[k] == v for k, v in here.items()) else row
+        for row in flow.bench.iter_rows(named=True)
+    ]
+    bench = write(BENCH, rows, flow.folder / f"bench-{status}.parquet")
+    found = finalists.run(
+        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, (), progress=quiet
+    )
+    ready = write(FINALISTS, found["finalists"], flow.folder / f"finalists-{status}.parquet")
+    assert ready.filter(*(pl.col(k) == v for k, v in here.items())).is_empty()
+    tables = choose.Tables(
+        seeds=flow.seeds, prices=flow.prices, candidates=flow.candidates, shortlist=flow.shortlisted, bench=bench,
+        finalists=ready, probes=flow.probes, steps=pl.DataFrame(schema=STEPS.schema),
+        stamps=pl.DataFrame(schema=STAMPS.schema),
+    )  # fmt: skip
+    chosen = choose.run(flow.problem, "gloo", tables, {}, printer=backend, progress=quiet)
+    assert not [row for row in chosen.choice if all(row[k] == v for k, v in here.items())]
+    [verdict] = [
+        row
+        for row in chosen.verdicts
+        if row["gate"] == "bench" and row["candidate"] == first["candidate"] and row["case"] == first["case"]
+        and row["direction"] == first["direction"]
+    ]  # fmt: skip
+    assert (verdict["outcome"], verdict["reason"]) == ("fail", reason)
+    assert verdict["message"].endswith("rank-1.error")

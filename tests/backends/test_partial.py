@@ -54,7 +54,7 @@ def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
     """One that was cut off while its folder was made has nothing to take over."""
     plugins = Path(__file__).parents[1] / "plugins"
     monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(plugins))
-    here = replace(deployment(), backend="paper", library="numpy")
+    here = deployment().changed(backend="paper", library="numpy")
     seen: list[Path] = []
     recover = LaunchStore.recover
 

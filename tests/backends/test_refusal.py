@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from tests.backends.batches import deployment, jobs, settings
 from workflow_scripts.pipeline import prepare
 
 ROOT = Path(__file__).parents[2]
-TWO_NODES = replace(
-    deployment(4), ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
+TWO_NODES = deployment(4).changed(
+    ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
 )
 TOLD = "its 4 ranks are on 2 nodes, and backend torchdist starts ranks on this host only"
 MEND = "set ranks_per_node to 4 to measure this host"

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from overlayccl_core.gates.numerics import LOSSY_BOUND, REORDERED_BOUND, NumericsClass
-from overlayccl_core.gates.on_ranks import inputs_of, tolerance, wrong_values
+from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, tolerance
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from tests.on_ranks import meaning
@@ -37,9 +37,11 @@ def scaled(by: float) -> Any:
 
 
 def test_what_is_moved_must_be_the_same_and_what_is_summed_within_the_bound_of_its_class() -> None:
-    assert tolerance(MOVE, NumericsClass.EXACT) == 0
-    assert tolerance(SUM, NumericsClass.EXACT) == tolerance(SUM, NumericsClass.REORDERED) == REORDERED_BOUND
-    assert tolerance(SUM, NumericsClass.LOSSY) == LOSSY_BOUND
+    assert tolerance(NumericsClass.EXACT, MOVE) == 0
+    assert (
+        tolerance(NumericsClass.EXACT, SUM) == tolerance(NumericsClass.REORDERED, SUM) == REORDERED_TOLERANCE
+    )
+    assert tolerance(NumericsClass.LOSSY, SUM) == LOSSY_TOLERANCE
     assert judged(MOVE, scaled(0)) == judged(SUM, scaled(5e-6)) == ""
     assert "is off by 5e-06 of its size (allowed: 0)" in judged(MOVE, scaled(5e-6))
     assert "is off by 2e-05 of its size (allowed: 1e-05)" in judged(SUM, scaled(2e-5))

@@ -9,8 +9,7 @@ from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.stages import choose, finalists
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.stamps import STAMPS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from tests.stages.flow import quiet
 
@@ -34,7 +33,7 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
     ]
     bench = write(BENCH, rows, flow.folder / f"bench-{status}.parquet")
     found = finalists.run(
-        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, (), progress=quiet
+        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
     )
     ready = write(FINALISTS, found["finalists"], flow.folder / f"finalists-{status}.parquet")
     assert ready.filter(*(pl.col(k) == v for k, v in here.items())).is_empty()

@@ -12,11 +12,12 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms
 from overlayccl_core.gates.training import passes
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import write
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
-from overlayccl_core.training.plan import Arm, Found, Purpose, StepSettings, TrainingPlan, write_found
+from overlayccl_core.training.plan import Arm, RankRecord, StepSettings, TrainingPlan, write_records
 from tests.training.test_rows import SEEN
 
 HERE = load("config/deployments/local-2.yaml")
@@ -42,7 +43,7 @@ class Ranks:
         monkeypatch.setattr(launches, "backend_of", lambda _where: SimpleNamespace(train=self.train))
 
     def train(self, where: Deployment, started: Launch, watch: Any) -> float:
-        assert where is HERE and started.worker == "overlayccl_core.training.worker"
+        assert where == HERE and started.worker == "overlayccl_core.training.worker"
         plan = TrainingPlan.read(started.folder)
         self.launched.append((plan.launch, tuple(started.names)))
         assert [p.name for p in started.folder.iterdir() if p.suffix == ".error"] == []
@@ -50,11 +51,11 @@ class Ranks:
             (started.folder / "rank-1.error").write_text("Traceback of rank 1")
             raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=self.culprit)
         for rank in range(plan.ranks):
-            write_found(started.folder, rank, [self.found(index, plan) for index in range(len(plan.arms))])
+            write_records(started.folder, rank, [self.found(index, plan) for index in range(len(plan.arms))])
         return 0.0
 
-    def found(self, arm: int, plan: TrainingPlan) -> Found:
-        return Found(
+    def found(self, arm: int, plan: TrainingPlan) -> RankRecord:
+        return RankRecord(
             arm=arm, purpose=Purpose.TIMED, seed=plan.launch, cold=1, starts_ns=(0, 0, 0), ends_ns=(9, 9, 9),
             losses=(1.0, 1.0, 1.0), inspection=None if plan.launch else SEEN,
         )  # fmt: skip

@@ -10,7 +10,6 @@ from overlayccl_core.program.operators import BINARY, UNARY, computed, kind_of, 
 from overlayccl_core.program.recorder import IO, Value
 from overlayccl_core.program.scopes import (
     RUNS_PER_STEP,
-    STEPS_PER_CALL,
     Builtin,
     Code,
     Compiled,
@@ -20,6 +19,7 @@ from overlayccl_core.program.scopes import (
     items_of,
     iterable,
     sequence,
+    steps_of,
 )
 
 
@@ -103,12 +103,12 @@ def _comprehension(node: ast.ListComp | ast.GeneratorExp) -> Compiled:
     levels = [
         (expression(g.iter), target(g.target), [condition(i) for i in g.ifs], g.iter) for g in node.generators
     ]
-    element = expression(node.elt)
+    element, steps = expression(node.elt), 1 + steps_of(node)
 
     def collect(scope: Scope, level: int, made: list[Any]) -> None:
         items, bind, tests, where = levels[level]
         for item in iterable(items(scope), where):
-            scope.fuel.spend()
+            scope.fuel.spend(steps)
             bind(scope, item)
             if all(test(scope) for test in tests):
                 if level + 1 < len(levels):
@@ -136,7 +136,6 @@ def _call(node: ast.Call) -> Compiled:
         arguments = [part(scope) for part in parts]
         keywords = {name: part(scope) for name, part in named.items()}
         if isinstance(called, Function):
-            scope.fuel.spend(STEPS_PER_CALL)
             return called.call(arguments, keywords, scope)
         if isinstance(called, Builtin):
             return called.run(scope, *arguments, **keywords)

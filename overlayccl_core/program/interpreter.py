@@ -24,6 +24,7 @@ from overlayccl_core.program.scopes import (
     Return,
     Scope,
     iterable,
+    steps_of,
 )
 from overlayccl_core.program.source_check import check_tree
 
@@ -109,10 +110,11 @@ def _assign(node: ast.Assign) -> Compiled:
 
 def _for(node: ast.For) -> Compiled:
     items, bind, body = expression(node.iter), target(node.target), _block(node.body)
+    steps = 1 + steps_of(*node.body)
 
     def run(scope: Scope) -> None:
         for item in iterable(items(scope), node.iter):
-            scope.fuel.spend()
+            scope.fuel.spend(steps)
             bind(scope, item)
             body(scope)
 

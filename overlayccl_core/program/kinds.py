@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+LONGEST_MESSAGE = 1000
+
 
 class Rejected(ValueError):
     """A strategy that is not a legal Program; the message says which rule, which value, and the mend.
@@ -20,6 +22,8 @@ class Rejected(ValueError):
 
     def __str__(self) -> str:
         message = super().__str__()
+        if len(message) > LONGEST_MESSAGE:
+            message = f"{message[:LONGEST_MESSAGE]} ... ({len(message)} characters)"
         return message if self.line is None else f"line {self.line}: {message}"
 
 

@@ -8,13 +8,16 @@ from typing import Any
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import INTEGER_BITS, is_small, kind_of
 from overlayccl_core.program.recorder import Value
-from overlayccl_core.program.source_check import levels
+from overlayccl_core.program.source_check import levels, size
 
 MAX_STEPS = 4_000_000
 MAX_ITEMS = 4_000_000  # made in lists, tuples and texts, in all
 MAX_NESTING = 250  # levels of syntax of all functions that are being called: the interpreter recurses by them
 MAX_NESTED_LISTS = 32
 STEPS_PER_CALL = 8  # of a function of the source, which takes about as long as so many operations
+PIECES_PER_STEP = (
+    16  # of syntax in what a loop repeats, or a function: a long body costs more than a short one
+)
 RUNS_PER_STEP = 8  # a step of fuel for so many runs of a layout
 
 Compiled = Callable[["Scope"], Any]
@@ -108,6 +111,11 @@ class Return(Exception):
         self.value = value
 
 
+def steps_of(*nodes: ast.AST) -> int:
+    """Steps of fuel for running these nodes once, besides those that they spend themselves."""
+    return size(*nodes) // PIECES_PER_STEP
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
     """A function of the source as it is compiled: once, however often it is defined."""
@@ -116,12 +124,14 @@ class Code:
     body: Compiled
     is_lambda: bool
     levels: int
+    steps: int
 
     @classmethod
     def of(cls, node: ast.FunctionDef | ast.Lambda, body: Compiled) -> "Code":
         """The code of a checked function."""
         names = tuple(a.arg for a in node.args.args)
-        return cls(names, body, isinstance(node, ast.Lambda), levels(node))
+        steps = STEPS_PER_CALL + steps_of(node)
+        return cls(names, body, isinstance(node, ast.Lambda), levels(node), steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +143,7 @@ class Function:
 
     def call(self, arguments: Sequence[Any], named: dict[str, Any], caller: Scope) -> Any:
         """Bind the arguments and run the body."""
+        caller.fuel.spend(self.code.steps)
         names = self.code.names
         given = dict(zip(names, arguments, strict=False))
         if len(arguments) > len(names) or set(given) & set(named) or {*given, *named} != set(names):
@@ -206,7 +217,7 @@ def _key(function: Any, caller: Scope) -> Callable[[Any], Any]:
         raise Rejected(f"key must be a function (got {kind_of(function)}): lambda r: ... is one")
 
     def run(item: Any) -> Any:
-        caller.fuel.spend(STEPS_PER_CALL)
+        caller.fuel.spend()
         result = (
             function.call([item], {}, caller)
             if isinstance(function, Function)

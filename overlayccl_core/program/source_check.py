@@ -63,6 +63,11 @@ def levels(node: ast.AST) -> int:
     return own + max((levels(child) for child in _children(node) if type(child) not in _LEAVES), default=0)
 
 
+def size(*nodes: ast.AST) -> int:
+    """Pieces of syntax in nodes of a checked tree."""
+    return len(nodes) + sum(size(c) for n in nodes for c in _children(n) if type(c) not in _LEAVES)
+
+
 def function_at(source: str, line: int) -> str | None:
     """The top-level function that a line belongs to; None outside of one, or if the source does not parse."""
     try:

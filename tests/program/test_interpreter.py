@@ -182,6 +182,9 @@ def test_a_file_that_is_no_file_of_strategies_is_refused(source: str, message: s
         (SHARED.format("a") + "y = sorted([1, 2], key=lambda r: a)", "does not end within"),
         (SHARED.format("a") + "y = max([], default=a)", "does not end within"),
         ("y = 0\nfor i in range(10 ** 5):\n    y = [y]\nz = y == y", "lists nest deeper than 32"),
+        ("for i in range(10 ** 6):\n    y = [" + "0, " * 5000 + "]", "does not end within"),
+        ("y = [(" + "0, " * 5000 + ") for i in range(10 ** 5)]", "does not end within"),
+        ("f = lambda: [" + "0, " * 5000 + "]\nfor i in range(10 ** 5):\n    f()", "does not end within"),
         ("y = 1" + " + 1" * 500, "line 5: more than 100 levels of syntax"),
         ("def f(n):\n    return " + "[" * 40 + "f(n - 1)" + "]" * 40 + "\ny = f(9)", "calls nest deeper"),
         ("f = lambda n: sorted([n], key=lambda i: f(i - 1))\ny = f(9)", "calls nest deeper"),
@@ -209,6 +212,12 @@ def test_functions_that_call_themselves_are_refused_before_python_gives_up(aroun
         called = around.replace("{}", called)
     with pytest.raises(Rejected, match="calls nest deeper"):
         run(f"g = lambda i: i\nf = lambda n: {called}\ny = f(1)")
+
+
+def test_a_message_stays_readable() -> None:
+    with pytest.raises(Rejected, match=r"the last argument must be a value \(got \[0, 1, ") as error:
+        run("io.write('y', list(range(10 ** 5)))")
+    assert len(str(error.value)) < 1100 and str(error.value).endswith("characters)")
 
 
 def test_a_strategy_can_say_that_it_is_not_applicable() -> None:

@@ -24,16 +24,13 @@ evidence: env ## what else is claimed: 4 microbatches, a wider model, 2 ranks; o
 env: $(VENV)/.ready-local ## what running needs
 dev: $(VENV)/.ready-dev ## what tests and linters need on top
 
-$(VENV)/.ready-local: envs/local.txt pyproject.toml
-$(VENV)/.ready-dev: envs/dev.txt envs/local.txt pyproject.toml
+$(VENV)/.ready-local: envs/install.py envs/local.txt pyproject.toml
+$(VENV)/.ready-dev: envs/install.py envs/dev.txt envs/local.txt pyproject.toml
 $(VENV)/.ready-%:
 	@test -n "$(PYTHON)" || { echo "OverlayCCL needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) -V) from envs/$*.txt"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@# torch first and alone, so that nothing else is looked for on its index
-	@grep -E '^(--extra-index-url|torch==)' envs/local.txt | $(BIN)/python -m pip install --quiet --no-deps -r /dev/stdin
-	@cat envs/local.txt envs/$*.txt | grep -vE '^(--extra-index-url|-r )' | sort -u | $(BIN)/python -m pip install --quiet -r /dev/stdin
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python envs/install.py $*
 	@touch $@
 
 browser: ## a Chromium to look at the report with, from Debian's packages where there is none

@@ -6,10 +6,8 @@ leaves that out where the table comes out equal. What does run is in test_early_
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.workflow.repository import ROOT, copy_to, python
 
@@ -189,13 +187,3 @@ def test_what_depends_on_a_change_is_planned_and_nothing_else(
             sorted(MODELS_OF[p] for p in row.problems if p in MODELS_OF) if rule == "train" else row.problems
         )
         assert subjects in ([""], sorted(expected)), rule
-
-
-def test_conda_environment_pins_what_the_requirements_pin() -> None:
-    pinned = [
-        line.split("#")[0].strip()
-        for line in Path(ROOT / "envs/local.txt").read_text().splitlines()
-        if "==" in line
-    ]
-    conda = yaml.safe_load((ROOT / "envs/local.yaml").read_text())["dependencies"][-1]["pip"]
-    assert [line for line in conda if "==" in line] == pinned

@@ -1,0 +1,199 @@
+"""What people see of a run: a line for each running job, the time left, a line every 30 seconds in a log."""
+
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from overlayccl_core.measuring.progress import Step, tell
+from snakemake_logger_plugin_overlayccl.board import Board, last_words
+from snakemake_logger_plugin_overlayccl.expected import ANY_OTHER_S, BATCH_S, Expectations, Source, budget_s
+from snakemake_logger_plugin_overlayccl.handler import LogHandler
+from snakemake_logger_plugin_overlayccl.screen import Lines
+from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE, Progress, progress_file
+
+SETTINGS = SimpleNamespace(
+    probe=SimpleNamespace(seconds=180.0),
+    bench=SimpleNamespace(seconds=100.0),
+    train=SimpleNamespace(launches=5, seconds=20.0),
+)
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Rule(SimpleNamespace):
+    """A rule of Snakemake, as far as it is looked at."""
+
+
+def job(rule: str, problem: str, folder: Path) -> Any:
+    measuring = rule in ("bench", "train")
+    named = Rule(
+        name=rule,
+        resources={"machine": 1} if measuring else {},
+        benchmark=f"{folder}/{rule}-{{problem}}.tsv",
+    )
+    return SimpleNamespace(rule=named, wildcards_dict={"problem": problem}, is_norun=False)
+
+
+def expectations(folder: Path, jobs: list[Any], finished: list[Any]) -> Expectations:
+    dag = SimpleNamespace(_needrun=set(map(_Hashed, jobs)), finished=lambda one: one.job in finished)
+    return Expectations(Source(workflow=SimpleNamespace(dag=dag, cores=2), settings=SETTINGS))
+
+
+class _Hashed:
+    def __init__(self, job: Any) -> None:
+        self.job = job
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.job, name)
+
+
+def benchmark(folder: Path, name: str, seconds: float) -> None:
+    (folder / f"{name}.tsv").write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
+
+
+def test_time_left_is_of_the_last_run_and_without_one_of_the_budgets(tmp_path: Path) -> None:
+    jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path), job("price", "a", tmp_path)]
+    benchmark(tmp_path, "bench-a", 60.0)
+    found = {one.name: one for one in expectations(tmp_path, jobs, []).left()}
+    assert (found["bench a"].expected_s, found["bench a"].share) == (60.0, 1.0)
+    assert found["bench b"].expected_s == 100.0 + BATCH_S
+    assert (found["price a"].expected_s, found["price a"].share) == (ANY_OTHER_S, 0.5)
+    assert budget_s("train", SETTINGS) > 5 * 20.0
+
+
+def test_the_time_of_the_last_run_is_remembered_when_its_file_is_written_anew(tmp_path: Path) -> None:
+    jobs = [job("bench", "a", tmp_path)]
+    benchmark(tmp_path, "bench-a", 60.0)
+    found = expectations(tmp_path, jobs, [])
+    assert found.left()[0].expected_s == 60.0
+    benchmark(tmp_path, "bench-a", 1.0)
+    assert found.left()[0].expected_s == 60.0
+
+
+def test_each_running_job_has_a_line_and_all_have_one(tmp_path: Path) -> None:
+    clock, log = Clock(), tmp_path / "bench-a.log"
+    jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path), job("fit", "", tmp_path)]
+    board = Board(expectations=expectations(tmp_path, jobs, [jobs[2]]), clock=clock)
+    board.done, board.total = 1, 3
+    fields = {"jobid": 7, "rule_name": "bench", "log": [str(log)], "benchmark": str(tmp_path / "bench-a.tsv")}
+    board.start(fields, "bench a")
+    clock.now += 15.0
+    (line, total) = board.lines()
+    assert line.split() == ["bench", "a", "0:15", "working", "about", "2", "min", "left"]
+    assert total == "1 of 3 jobs done in 0:15, about 4 min left"  # 100 s of a, 115 s of b, which waits for it
+    step = Step(phase="timing", unit="round", done=3, total=20, left_s=40.0)
+    progress_file(log).write_text(json.dumps({f: getattr(step, f) for f in Step.__slots__}))
+    (line, total) = board.lines()
+    assert "round 3 of 20" in line and "about 40 s left" in line and line.endswith("timing")
+    assert total.endswith("about 3 min left")
+    assert board.end(7) == ("bench a", 15.0)
+    assert len(board.lines()) == 1
+
+
+def test_units_that_are_done_tell_the_time_of_those_that_are_left(tmp_path: Path) -> None:
+    clock, log = Clock(), tmp_path / "train-nano.log"
+    board = Board(expectations=expectations(tmp_path, [], []), clock=clock)
+    board.start({"jobid": 1, "rule_name": "train", "log": [str(log)], "benchmark": ""}, "train nano")
+    progress_file(log).write_text('{"phase": "", "unit": "launch", "done": 2, "total": 5, "left_s": null}')
+    clock.now += 40.0
+    assert "about 60 s left" in board.lines()[0]
+
+
+def test_a_command_says_how_far_it_is_at_once_in_its_file_and_every_30_seconds_in_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(SHOWN_BY_SNAKEMAKE, raising=False)
+    clock, log = Clock(), tmp_path / "logs" / "bench-a.log"
+    say = Progress("bench", log, clock)
+    say("begins")
+    for done in range(40):
+        tell(say, Step(phase="timing", unit="round", done=done, total=40, left_s=80.0 - 2 * done))
+        assert json.loads(progress_file(log).read_text())["done"] == done
+        clock.now += 2.0
+    lines = log.read_text().splitlines()
+    assert [line.partition("bench: ")[2] for line in lines] == [
+        "begins",
+        "timing: round 0 of 40, 80 s left",
+        "timing: round 15 of 40, 50 s left",
+        "timing: round 30 of 40, 20 s left",
+    ]
+    assert capsys.readouterr().err.splitlines() == lines
+    monkeypatch.setenv(SHOWN_BY_SNAKEMAKE, "1")
+    say("ends")
+    assert capsys.readouterr().err == "" and "ends" in log.read_text()
+    say.end()
+    assert [file.name for file in log.parent.iterdir()] == [log.name]
+
+
+def test_a_plain_listener_gets_a_line() -> None:
+    said: list[str] = []
+    tell(said.append, Step(phase="8 arms", unit="launch", done=1, total=5))
+    assert said == ["8 arms: launch 1 of 5"]
+
+
+def test_a_log_gets_lines_as_time_goes_by(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Lines(lambda: ["bench a     0:10   round 3", "1 of 3 jobs done"], every_s=0.01)
+    screen.begin()
+    while not (said := capsys.readouterr().err):
+        pass
+    screen.end()
+    first = said.splitlines()[0]
+    assert first.startswith("[") and first.endswith("] bench a 0:10 round 3")
+
+
+def record(**fields: Any) -> logging.LogRecord:
+    made = logging.makeLogRecord({"levelno": logging.INFO, "levelname": "INFO", "msg": ""} | fields)
+    return made
+
+
+def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from snakemake.logging import DefaultFormatter
+    from snakemake_interface_logger_plugins.common import LogEvent
+
+    monkeypatch.setenv(SHOWN_BY_SNAKEMAKE, "")
+    log = tmp_path / "fit.log"
+    log.write_text("[10:00:00] fit: begins\n[10:00:01] fit: ERROR: theta is wrong: mend it\n")
+    settings = SimpleNamespace(nocolor=True, stdout=False, dryrun=False)
+    handler = LogHandler(settings, None)  # type: ignore[arg-type]
+    handler.setFormatter(DefaultFormatter(show_failed_logs=True))
+    of_job = {"jobid": 1, "rule_name": "fit", "wildcards": {}, "log": [str(log)], "benchmark": None}
+    about = {
+        "input": [],
+        "output": ["theta"],
+        "conda_env": None,
+        "shellcmd": "fit",
+        "aux": {},
+        "rule_msg": "",
+    }
+    handler.emit(record(event=LogEvent.JOB_INFO, **of_job))
+    handler.emit(record(msg="Select jobs to execute..."))
+    handler.emit(record(event=LogEvent.JOB_ERROR, levelno=logging.ERROR, **of_job, **about))
+    handler.emit(record(msg="Exiting because a job execution failed.", levelno=logging.ERROR))
+    handler.close()
+    said = capsys.readouterr().err
+    assert "Error in rule fit" in said and "Select jobs" not in said
+    assert said.count("theta is wrong: mend it") == 2
+    assert said.splitlines()[-2:] == [
+        "fit failed, and this is why:",
+        "[10:00:01] fit: ERROR: theta is wrong: mend it",
+    ]
+
+
+def test_a_bug_is_shown_with_its_traceback(tmp_path: Path) -> None:
+    log = tmp_path / "fit.log"
+    log.write_text("[1] fit: begins\n[2] fit: BUG: Traceback\n  line 1\nRuntimeError: boom\n")
+    assert last_words([str(log)]) == "[2] fit: BUG: Traceback\n  line 1\nRuntimeError: boom"

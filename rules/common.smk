@@ -28,9 +28,8 @@ LOGS = "results/{deployment}/logs"
 
 def code(rule):
     """The digest of a rule's code, for the Problem and the search of its wildcards."""
-    return lambda wildcards: PIPELINE.code(
-        rule, wildcards.get("problem"), search=wildcards.get("search")
-    )
+    names = ("problem", "search")
+    return lambda wildcards: PIPELINE.code(rule, **{n: wildcards.get(n) for n in names})
 
 
 def settled(table, of, **subject):

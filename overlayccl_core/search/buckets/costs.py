@@ -123,11 +123,11 @@ def _program(sizes: Sequence[int], ranks: int, ranks_per_node: int, dtype: DType
 
 def _priced(program: Program, theta: Theta) -> tuple[float, float]:
     """(us without the launch of a call, us of the launch)."""
-    found = price_features(features(program), theta)
-    if found.us is None:
+    price = price_features(features(program), theta)
+    if price.us is None:
         raise ValueError(
             f"no price for an all_reduce on this deployment: its probes gave no theta for "
-            f"{', '.join(found.missing)}: give the probes more seconds"
+            f"{', '.join(price.missing)}: give the probes more seconds"
         )
-    launch = found.terms.get(Term.LAUNCH, 0.0)
-    return found.us - launch, launch
+    launch = price.terms.get(Term.LAUNCH, 0.0)
+    return price.us - launch, launch

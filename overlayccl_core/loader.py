@@ -1,6 +1,7 @@
 """Plug-ins by the name of their file: the only place that imports by a name computed at run time.
 
 A plug-in NAME of a folder is `folder/NAME.py`, or, where it needs several files, `folder/NAME/backend.py`.
+Another of its files (a `part`) can be loaded apart: then only the rule that needs it depends on it.
 
 It is in this package, or in a folder of your own that is laid out like it: OVERLAYCCL_PLUGINS names such folders,
 with `:` between them. `~/plugins/backends/mine/backend.py` is then the backend `mine`, imported as
@@ -47,8 +48,8 @@ def _names_in(home: Path) -> set[str]:
     return several or {path.stem for path in home.glob("*.py")} - {"__init__"}
 
 
-def path(folder: str, name: str) -> Path:
-    """The file of a plug-in. ValueError naming those there are."""
+def path(folder: str, name: str, part: str = "") -> Path:
+    """The file of a plug-in, or `folder/NAME/<part>.py` of it. ValueError naming those there are."""
     known = names(folder)
     if not _NAME.fullmatch(name) or name not in known:
         close = difflib.get_close_matches(name, known, n=1)
@@ -56,8 +57,12 @@ def path(folder: str, name: str) -> Path:
         raise ValueError(
             f"there is no {name!r} in {PACKAGE}/{folder}: {hint}There are: {', '.join(known) or 'none'}"
         )
-    files = [root / folder / file for root in roots() for file in (f"{name}.py", f"{name}/{MAIN_FILE}")]
-    return next(file for file in files if file.is_file())
+    wanted = (f"{name}/{part}.py",) if part else (f"{name}.py", f"{name}/{MAIN_FILE}")
+    files = [root / folder / file for root in roots() for file in wanted]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        raise ValueError(f"{PACKAGE}/{folder}/{name} has no {part}.py: it needs one")
+    return file
 
 
 def place(file: Path) -> tuple[Path, Path]:
@@ -66,9 +71,9 @@ def place(file: Path) -> tuple[Path, Path]:
     return root, file.relative_to(root)
 
 
-def load(folder: str, name: str) -> ModuleType:
-    """The module of a plug-in. ValueError naming those there are."""
-    file = path(folder, name)
+def load(folder: str, name: str, part: str = "") -> ModuleType:
+    """The module of a plug-in, or of a part of it. ValueError naming those there are."""
+    file = path(folder, name, part)
     _handed_out.add(file)
     root, below = place(file)
     if root != ROOT:

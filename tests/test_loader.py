@@ -77,6 +77,13 @@ def test_a_plug_in_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
     assert mine / "problems/odd/backend.py" in loader.handed_out()
 
 
+def test_a_part_of_a_plug_in_is_loaded_apart(mine: Path) -> None:
+    assert loader.load("problems", "odd", "helper").NAME == "odd"
+    assert loader.path("backends", "torchdist", "deployed").name == "deployed.py"
+    with pytest.raises(ValueError, match=r"problems/odd has no printer\.py: it needs one"):
+        loader.load("problems", "odd", "printer")
+
+
 def test_a_folder_of_plug_ins_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(loader.VARIABLE, "/nowhere")
     with pytest.raises(ValueError, match="OVERLAYCCL_PLUGINS: there is no folder /nowhere"):

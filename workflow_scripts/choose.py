@@ -2,8 +2,8 @@
 
 import json
 
-from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.evidence.deployment_files import printer_of
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -38,7 +38,7 @@ def main(command: Command) -> None:
         deployment.library,
         tables,
         trained,
-        printer=backend_of(deployment),
+        printer=printer_of(deployment),
         progress=command.say,
     )
     command.write_text(".py", found.module)

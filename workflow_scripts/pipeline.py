@@ -107,8 +107,10 @@ class Pipeline:
         """The plug-ins that a rule loads by name, as paths in the package."""
         if model is not None:
             return self._plugins_of_model(model)
-        if rule in ("selftest", "probe", "shortlist", "bench", "choose"):
+        if rule in ("selftest", "probe", "shortlist", "bench"):
             return (_file("backends", self.deployment.backend),)
+        if rule == "choose":
+            return (_file("backends", self.deployment.backend, "deployed"),)
         if rule == "summary":
             return tuple(_file("problems", name) for name in self.settings.problems)
         if problem is None or rule not in ("cases", "seed", "search"):
@@ -189,5 +191,5 @@ def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:
         )
 
 
-def _file(folder: str, name: str) -> str:
-    return loader.place(loader.path(folder, name))[1].as_posix()
+def _file(folder: str, name: str, part: str = "") -> str:
+    return loader.place(loader.path(folder, name, part))[1].as_posix()

@@ -5,6 +5,9 @@ A backend NAME is the folder `backends/NAME/` with `backend.py` in it, here or i
 declares. It must import without the library (rules that start no ranks load it too); what runs in the ranks
 is in other files of the folder.
 
+`deployed.py` beside it prints deployed modules (`evidence.deployment_files.Printer`). It is loaded apart: what is
+measured does not depend on it.
+
 Neutral, and called with a backend: what a selftest checks (`selftest.py`), batches of timings (`timing.py`),
 the watcher of a launch (`launch.py`), launches that are kept and repeated (`partial.py`), trials (`trials.py`).
 """
@@ -19,7 +22,6 @@ from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.program import Program
 
 Rows = list[dict[str, Any]]
@@ -38,14 +40,8 @@ class Backend(Protocol):
     def emit(self, program: Program) -> str:
         """The source of the module that is timed and trained: the backend's dialect."""
 
-    def deployed(self, problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
-        """The source of deploy/<problem>.py, a function of its arguments alone. ValueError as `emit.deployed`."""
-
     def versions(self, deployment: Deployment) -> dict[str, str]:
         """Software -> version, of what a deployed module compares with what it finds where it runs."""
-
-    def versions_in(self, fingerprint: str) -> dict[str, str]:
-        """The same of a measurement, read from the line that `fingerprint` gave. ValueError for another line."""
 
     def fingerprint(self, deployment: Deployment) -> str:
         """Host, versions, library and ranks, in one readable line: equal where measurements may be compared."""

@@ -1,10 +1,12 @@
 """What `choose` deploys: the source of a module, and the figures and verdicts that stand beside it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import polars as pl
 
+from overlayccl_core import loader
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.program.json_form import loads
@@ -15,13 +17,18 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 class Printer(Protocol):
-    """What a backend does for a deployed module (`backends.backend.Backend`)."""
+    """What `backends/<name>/deployed.py` defines: how a backend's modules are deployed."""
 
     def versions_in(self, fingerprint: str) -> dict[str, str]:
         """Software -> version, as a measurement's fingerprint tells. ValueError where it tells none."""
 
-    def deployed(self, problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
-        """The module's source."""
+    def deployed(self, problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
+        """The source of deploy/<problem>.py, a function of its arguments alone. ValueError as `emit.deployed`."""
+
+
+def printer_of(deployment: Deployment) -> Printer:
+    """The deployment's; ValueError where its backend has none."""
+    return cast(Printer, loader.load("backends", deployment.backend, "deployed"))
 
 
 def module_and_record(

@@ -66,7 +66,7 @@ def run(
 ) -> Chosen:
     """trained: models as `nano m8`. library: of the deployment, as its ranks call it.
 
-    printer: the backend that was measured, which prints the deployed module.
+    printer: of the backend that was measured.
     """
     frames: dict[str | Path, pl.DataFrame] = {
         "bench": tables.bench,

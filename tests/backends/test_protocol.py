@@ -9,6 +9,7 @@ import pytest
 from overlayccl_core import loader
 from overlayccl_core.backends.backend import Backend
 from overlayccl_core.backends.rank import Rank
+from overlayccl_core.evidence.deployment_files import Printer
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("torchdist", "gloo", "nccl")
@@ -36,6 +37,9 @@ def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
         kinds = [(p.kind, p.default) for p in wanted.parameters.values()]
         found = inspect.signature(getattr(backend, method))
         assert [(p.kind, p.default) for p in found.parameters.values()] == kinds, method
+    for method, wanted in declared(Printer).items():
+        found = inspect.signature(getattr(loader.load("backends", name, "deployed"), method))
+        assert list(found.parameters)[: len(wanted.parameters)] == list(wanted.parameters), method
 
 
 def test_a_rank_of_torch_has_all_that_a_worker_may_ask_for() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.steps import STAMPS, STEPS
@@ -51,7 +51,7 @@ def decide(
     )
     in_models = dict.fromkeys(directions, models)
     cases = {case: in_models for case in flow.listed["case"]} if steps is not None else {}
-    found = choose.run(flow.problem, "gloo", tables, cases, printer=backend, progress=quiet)
+    found = choose.run(flow.problem, "gloo", tables, cases, printer=deployed, progress=quiet)
     write(CHOICE, found.choice, flow.folder / "choice.parquet")
     write(VERDICTS, found.verdicts, flow.folder / "verdicts.parquet")
     return found

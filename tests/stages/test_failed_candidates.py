@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.stages import choose, finalists
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.finalists import FINALISTS
@@ -42,7 +42,7 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
         finalists=ready, probes=flow.probes, steps=pl.DataFrame(schema=STEPS.schema),
         stamps=pl.DataFrame(schema=STAMPS.schema),
     )  # fmt: skip
-    chosen = choose.run(flow.problem, "gloo", tables, {}, printer=backend, progress=quiet)
+    chosen = choose.run(flow.problem, "gloo", tables, {}, printer=deployed, progress=quiet)
     assert not [row for row in chosen.choice if all(row[k] == v for k, v in here.items())]
     [verdict] = [
         row

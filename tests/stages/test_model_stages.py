@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import choose, finalists, fit, price, probe, summary
@@ -29,7 +29,7 @@ def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
         steps=pl.DataFrame(schema=STEPS.schema),
         stamps=pl.DataFrame(schema=STAMPS.schema),
     )
-    chosen = choose.run("uniform_a2a", "gloo", tables, {}, printer=backend, progress=quiet)
+    chosen = choose.run("uniform_a2a", "gloo", tables, {}, printer=deployed, progress=quiet)
     found.choice = found.checked(CHOICE, chosen.choice)
     return found
 

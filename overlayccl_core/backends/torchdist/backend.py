@@ -16,8 +16,6 @@ from overlayccl_core.backends.torchdist.launch import launch
 from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
-from overlayccl_core.emit.deployed import deployed_module
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
@@ -25,7 +23,6 @@ CANNOT_TRAIN = ""
 Rows = list[dict[str, Any]]
 TIMER = "overlayccl_core.backends.torchdist.worker"
 TRIALS = "overlayccl_core.backends.torchdist.trials_worker"
-VERSIONS = ("torch", "nccl")
 
 
 def emit(program: Program) -> str:
@@ -33,22 +30,9 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program)
 
 
-def deployed(problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
-    """The source of a module that calls torch.distributed."""
-    return deployed_module(problem, entries, stamp)
-
-
 def versions(_deployment: Deployment) -> dict[str, str]:
     """torch's version; its libraries come with it."""
     return {"torch": metadata.version("torch")}
-
-
-def versions_in(fingerprint: str) -> dict[str, str]:
-    """Versions of torch, and of nccl where the line tells it."""
-    found = {name: version for name in VERSIONS if (version := fingerprints.part(fingerprint, name))}
-    if "torch" not in found:
-        raise ValueError(f"no version of torch in the fingerprint {fingerprint!r}: measure again")
-    return found
 
 
 def fingerprint(deployment: Deployment) -> str:

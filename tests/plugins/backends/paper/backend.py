@@ -15,7 +15,6 @@ from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.backends.trials import Observed, Trial, Values
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import Placement
@@ -32,27 +31,9 @@ def emit(program: Program) -> str:
     return dumps(program)
 
 
-def deployed(problem: str, entries: Sequence[DeployedCase], stamp: Stamp) -> str:
-    """A module that holds the chosen Programs: PROGRAMS[case][direction]."""
-    chosen = {
-        entry.case_id: {direction: dumps(program) for direction, program in entry.programs("chosen").items()}
-        for entry in entries
-    }
-    proven = {"library": stamp.library, **stamp.versions}
-    return f'"""The chosen Programs of {problem}, on paper."""\n\nPROVEN_WITH = {proven!r}\nPROGRAMS = {chosen!r}\n'
-
-
 def versions(_deployment: Deployment) -> dict[str, str]:
     """NumPy's."""
     return {"numpy": np.__version__}
-
-
-def versions_in(fingerprint: str) -> dict[str, str]:
-    """NumPy's, as a measurement tells it."""
-    found = fingerprints.part(fingerprint, "numpy")
-    if found is None:
-        raise ValueError(f"no version of numpy in the fingerprint {fingerprint!r}: measure again")
-    return {"numpy": found}
 
 
 def fingerprint(deployment: Deployment) -> str:

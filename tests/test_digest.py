@@ -95,4 +95,5 @@ def test_what_is_printed_into_modules_counts_for_the_rules_that_print_it() -> No
     for script in ("probe", "shortlist", "bench", "train"):
         assert printed(script, backend) == emitted, script
     folder = Path(__file__).parents[1] / "overlayccl_core" / "emit" / "runtime"
-    assert printed("choose", "backends/torchdist/deployed.py") == {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    everything = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert printed("choose", "backends/torchdist/deployed.py") == everything

@@ -18,7 +18,7 @@ def versions_in(fingerprint: str) -> dict[str, str]:
 def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
     """A module that holds the chosen Programs: PROGRAMS[case][direction]."""
     chosen = {
-        entry.case_id: {direction: dumps(program) for direction, program in entry.programs("chosen").items()}
+        entry.case_id: {str(way): dumps(program) for way, program in entry.programs("chosen").items()}
         for entry in cases
     }
     proven = {"library": stamp.library, **stamp.versions}

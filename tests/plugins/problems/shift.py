@@ -5,7 +5,7 @@ A turn of a pipeline that is a ring. Its backward hands the gradients back.
 
 from typing import Any
 
-from overlayccl_core.program.tracer import IO
+from overlayccl_core.program.recorder import IO
 from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields

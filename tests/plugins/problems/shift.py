@@ -5,7 +5,6 @@ A turn of a pipeline that is a ring. Its backward hands the gradients back.
 
 from typing import Any
 
-from overlayccl_core.program.recorder import IO
 from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields
@@ -14,6 +13,7 @@ from overlayccl_core.program.case import Case, ParameterValue
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import collective_permute
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.recorder import IO
 
 
 class Entry(Fields):

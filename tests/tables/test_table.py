@@ -23,11 +23,9 @@ from overlayccl_core.tables import (
     selftest,
     shortlist,
     sketches,
-    stamps,
     steps,
     summary,
     theta,
-    verdicts,
 )
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.rows import TableError
@@ -68,11 +66,11 @@ ALL = (
     selftest.SELFTEST,
     shortlist.SHORTLIST,
     sketches.SKETCHES,
-    stamps.STAMPS,
+    steps.STAMPS,
     steps.STEPS,
     summary.SUMMARY,
     theta.THETA,
-    verdicts.VERDICTS,
+    choice.VERDICTS,
 )
 
 

@@ -192,9 +192,9 @@ def test_a_proposer_sees_elites_prices_and_what_is_left() -> None:
 @pytest.mark.parametrize(
     ("search", "stop"),
     [
-        (replace(OFFLINE, rounds=1), Stop.ROUNDS),
-        (replace(OFFLINE, programs=2), Stop.PROGRAMS),
-        (replace(OFFLINE, seconds=0.5), Stop.SECONDS),
+        (OFFLINE.changed(rounds=1), Stop.ROUNDS),
+        (OFFLINE.changed(programs=2), Stop.PROGRAMS),
+        (OFFLINE.changed(seconds=0.5), Stop.SECONDS),
     ],
 )
 def test_a_guard_cuts_any_proposer(search: Search, stop: Stop) -> None:

@@ -72,8 +72,8 @@ class LogHandler(LogHandlerBase):
             case LogEvent.PROGRESS:
                 self.board.done, self.board.total = fields["done"], fields["total"]
             case LogEvent.JOB_ERROR:
-                name = name_of(fields["rule_name"], fields["wildcards"])
-                self.board.end(fields["jobid"])
+                ended = self.board.end(fields["jobid"])
+                name = ended[0] if ended else fields["rule_name"]
                 self.failed.append(f"{name} failed, and this is why:\n{last_words(fields['log'])}".rstrip())
             case _:
                 pass

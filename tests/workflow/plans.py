@@ -1,8 +1,8 @@
 """What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
 
-Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}}, ...]} gives one
-{rule: [problem or model or "", ...]} for each step: what `all` may run. A plan holds all that stands behind a
-checkpoint; what a run then leaves out is not known before. A step's edits are undone before the next one.
+Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}, "gone": [path]},
+...]} gives one {rule: [problem or model or "", ...]} for each step: what `all` may run. A plan holds all that
+stands behind a checkpoint; what a run then leaves out is not known before. A step's edits are undone after it.
 """
 
 import json
@@ -72,7 +72,11 @@ def main() -> None:
         before = {path: Path(path).read_text() for path in step["edits"]}
         for path, text in step["edits"].items():
             Path(path).write_text(text)
+        for path in step["gone"]:
+            Path(path).rename(f"{path}.gone")
         plans.append(plan(step["config"]))
+        for path in step["gone"]:
+            Path(f"{path}.gone").rename(path)
         for path, text in before.items():
             Path(path).write_text(text)
     json.dump(plans, answers)

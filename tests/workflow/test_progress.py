@@ -170,7 +170,7 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
     settings = SimpleNamespace(nocolor=True, stdout=False, dryrun=False)
     handler = LogHandler(settings, None)  # type: ignore[arg-type]
     handler.setFormatter(DefaultFormatter(show_failed_logs=True))
-    of_job = {"jobid": 1, "rule_name": "fit", "wildcards": {}, "log": [str(log)], "benchmark": None}
+    of_job = {"jobid": 1, "rule_name": "search", "log": [str(log)]}
     about = {
         "input": [],
         "output": ["theta"],
@@ -179,16 +179,16 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
         "aux": {},
         "rule_msg": "",
     }
-    handler.emit(record(event=LogEvent.JOB_INFO, **of_job))
+    handler.emit(record(event=LogEvent.JOB_INFO, wildcards={"problem": "a"}, benchmark=None, **of_job))
     handler.emit(record(msg="Select jobs to execute..."))
     handler.emit(record(event=LogEvent.JOB_ERROR, levelno=logging.ERROR, **of_job, **about))
     handler.emit(record(msg="Exiting because a job execution failed.", levelno=logging.ERROR))
     handler.close()
     said = capsys.readouterr().err
-    assert "Error in rule fit" in said and "Select jobs" not in said
+    assert "Error in rule search" in said and "Select jobs" not in said
     assert said.count("theta is wrong: mend it") == 2
     assert said.splitlines()[-2:] == [
-        "fit failed, and this is why:",
+        "search a failed, and this is why:",
         "[10:00:01] fit: ERROR: theta is wrong: mend it",
     ]
 

@@ -20,6 +20,7 @@ AFTER_SEED = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
 MODEL = {"fit", *AFTER_SEED}
 RULES = {"selftest", "probe", "cases", "seed", *MODEL}
 CORE = "overlayccl_core"
+STEPS = [f"results/local/train/{model}/steps.parquet" for model in MODELS_OF.values()]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Row:
     )  # path -> (what stands there, what then does)
     config: dict[str, object] = field(default_factory=dict)
     problems: tuple[str, ...] = PROBLEMS
+    gone: tuple[str, ...] = ()  # outputs that a job which failed took with it
 
 
 def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str]]:
@@ -146,6 +148,14 @@ ROWS = [
         RULES - {"cases"},
         appended(f"{CORE}/backends/torchdist/worker.py"),
     ),
+    Row("a fit that failed", MODEL, gone=("results/local/theta.parquet", "results/local/fidelity.parquet")),
+    Row(
+        "a search that failed",
+        AFTER_SEED - {"price", "train"},
+        gone=("results/local/problems/uniform_a2a/search/offline/candidates.parquet",),
+        problems=("uniform_a2a",),
+    ),
+    Row("a training that failed", {"train", *AFTER_TRAINING}, gone=tuple(STEPS), problems=TRAINED),
     Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
 ]
 
@@ -168,6 +178,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[
         {
             "edits": {path: edited(path, change) for path, change in row.edits.items()},
             "config": row.config,
+            "gone": list(row.gone),
         }
         for row in ROWS
     ]

@@ -27,8 +27,8 @@ LOGS = "results/{deployment}/logs"
 
 
 def code(rule):
-    """The digest of a rule's code, for the Problem and the search of its wildcards."""
-    names = ("problem", "search")
+    """The digest of a rule's code, for the Problem, the model and the search of its wildcards."""
+    names = ("problem", "model", "search")
     return lambda wildcards: PIPELINE.code(rule, **{n: wildcards.get(n) for n in names})
 
 

@@ -23,7 +23,7 @@ rule train:
     resources:
         machine=1,
     params:
-        code=lambda wildcards: PIPELINE.code("train", model=wildcards.model),
+        code=code("train"),
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
         model=lambda wildcards: PIPELINE.model_json(wildcards.model),

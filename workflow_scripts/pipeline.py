@@ -3,8 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,15 @@ DEPLOYMENTS = Path("config/deployments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text."""
+    """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text.
+
+    Every plan asks for the code of every job, and a run with checkpoints makes several: each digest is taken once.
+    """
 
     settings: Settings
     deployment: Deployment
     cases: Mapping[str, tuple[Case, ...]]
+    _digest: Callable[..., str] = field(default_factory=lambda: cache(digest), repr=False, compare=False)
 
     @property
     def deployment_file(self) -> str:
@@ -99,7 +104,7 @@ class Pipeline:
         self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
     ) -> str:
         """Digest of a rule's code, for its Problem, its model or its search if it has one."""
-        return digest(rule, *self.plugins(rule, problem, model, search))
+        return self._digest(rule, *self.plugins(rule, problem, model, search))
 
     def plugins(
         self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from overlayccl_core import catalog
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.emit.torch_dialect import emit
-from overlayccl_core.problems import tp_mlp
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
@@ -29,7 +29,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tp(site: str) -> Case:
     fields = {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": site}
-    return tp_mlp.case(fields, ranks=2, ranks_per_node=2)
+    return catalog.case("tp_mlp", fields, ranks=2, ranks_per_node=2)
 
 
 def namespace(source: str) -> dict[str, Any]:

@@ -40,11 +40,11 @@ def predictions(prices: pl.DataFrame, candidates: pl.DataFrame) -> dict[tuple[st
 
 
 def first_choice(priced: Sequence[tuple[Prediction, Program]]) -> int:
-    """The Program that the model would deploy: of those that it cannot tell from the cheapest, the plainest.
+    """The Program that the model would deploy: the plainest among those that it cannot tell from the cheapest.
 
-    Told apart are prices further from each other than the 95% interval of their difference, as measured times
-    are; it follows from the range of the predictions (10% to 90%) as for normal errors. Of those that are closer,
-    fewer calls of the library that send no more bytes say more than the price does.
+    The model tells two prices apart if they differ by more than the 95% interval of their difference. That
+    interval follows from the range of the predictions (10% to 90%) as for normal errors. Among closer prices,
+    the number of calls says more than the price, as long as no more bytes are sent.
     """
     cheapest = min(range(len(priced)), key=lambda i: priced[i][0].us)
     price = priced[cheapest][0]

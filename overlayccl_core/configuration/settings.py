@@ -148,10 +148,9 @@ class Settings(Fields):
         return json.dumps({name: whole[name] for name in names}, sort_keys=True)
 
     def of_problem(self, problem: str) -> "Settings":
-        """These settings with the Cases of one Problem only."""
-        return self.model_copy(
-            update={"problems": (problem,), "cases": {problem: self.cases.get(problem, ())}}
-        )
+        """These settings with the Cases of one Problem only; none where they all come from models."""
+        cases = {name: entries for name, entries in self.cases.items() if name == problem}
+        return self.model_copy(update={"problems": (problem,), "cases": cases})
 
     @classmethod
     def from_part(cls, text: str) -> "Settings":

@@ -99,3 +99,10 @@ def test_cases_of_one_problem_are_a_part_of_their_own() -> None:
     whole = read(FILE)
     part = Settings.from_part(whole.of_problem("grad_ar").part("cases"))
     assert part.cases == {"grad_ar": whole.cases["grad_ar"]}
+
+
+def test_a_problem_whose_cases_all_come_from_models_has_a_part_without_any() -> None:
+    whole = read(FILE)
+    assert "tp_mlp" not in whole.cases
+    part = Settings.from_part(whole.of_problem("tp_mlp").part("cases", "models"))
+    assert part.cases == {} and part.models == whole.models

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
+from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
 
 FILE = "config/config.yaml"
@@ -32,8 +33,15 @@ def _ordered(of: Fields, what: str) -> None:
         raise ValueError(f"minimum_{what} must be at most maximum_{what} (got {low} and {high})")
 
 
-class BenchSection(Fields):
-    """One launch for each Problem. Rounds follow from the seconds; with fewer than the minimum the run says so."""
+def _of_known_problems(cases: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An entry of a misspelt Problem would be left out without a word."""
+    for name in cases:
+        loader.path("problems", name)  # ValueError naming those there are
+    return cases
+
+
+class _Timing(Fields):
+    """A launch. Rounds follow from the seconds; with fewer than the minimum the run says so."""
 
     seconds: float = Field(gt=0, description="of timing in one launch")
     minimum_rounds: int = Field(ge=2, description="with fewer rounds the run says so")
@@ -45,8 +53,12 @@ class BenchSection(Fields):
         return self
 
 
-class ProbeSection(BenchSection):
-    """One launch that times structured, mixed and held-out Programs; rounds as in the bench."""
+class BenchSection(_Timing):
+    """One launch for each Problem."""
+
+
+class ProbeSection(_Timing):
+    """One launch that times structured, mixed and held-out Programs."""
 
     rounds_of_fitted: int = Field(
         ge=2,
@@ -121,7 +133,9 @@ class Settings(Fields):
     models: Names = Field(description="names of files in config/models, whose sites add Cases")
     searches: Names = Field(description="names of files in config/searches")
     heldout_seed: int = Field(ge=0, description="seed of the mixed Programs that judge the cost model")
-    cases: Mapping[str, Entries] = Field(description="Problem to its Cases; the Problem checks their fields")
+    cases: Annotated[Mapping[str, Entries], AfterValidator(_of_known_problems)] = Field(
+        description="Problem to its Cases; the Problem checks their fields"
+    )
     probe: ProbeSection = Field(description="what the cost model is fitted on and judged by")
     shortlist: ShortlistSection = Field(description="what is timed of each Case and direction")
     bench: BenchSection = Field(description="the timing of shortlists")

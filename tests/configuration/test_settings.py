@@ -40,6 +40,7 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"heldout_seed": 1}, ("heldout_seed must differ from probe.mixed_seed",)),
         ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
         ({"problems": []}, ("problems",)),
+        ({"cases": {"grad_arr": [{"sizes": [4]}]}}, ("cases: there is no 'grad_arr'", "'grad_ar'")),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"fit": {"bootstraps": 3}}, ("fit.ridge: must be there: penalty",)),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),

@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from overlayccl_core.tables.stamps import STAMPS
 
 from overlayccl_core import catalog, loader
 from overlayccl_core.backends.timing import backend_of
@@ -26,7 +25,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
 from overlayccl_core.stages import train
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from tests.training.experts import PLUGINS, experts
 

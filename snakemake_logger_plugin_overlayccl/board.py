@@ -85,9 +85,9 @@ class Board:
 
 
 def _line(job: Running, step: Step | None, left_s: float | None, now: float) -> str:
-    how_far = f"{step.unit} {step.done} of {step.total}" if step else "working"
+    how_far = f"{step.unit} {step.done} of {step.total}" if step and step.unit else "working"
     left = f"{about(left_s)} left" if left_s is not None else "longer than expected"
-    phase = f"   {step.phase}" if step else ""
+    phase = f"   {step.phase.splitlines()[0]}" if step and step.phase else ""
     return f"{job.name:<{NAME_WIDTH}} {_clock(now - job.began):>6}  {how_far:<18} {left}{phase}"
 
 

@@ -37,7 +37,11 @@ class Progress:
         log.write_text("")
 
     def __call__(self, text: str) -> None:
-        """A line for people."""
+        """A line for people, and the phase from now on."""
+        _replace(progress_file(self.log), json.dumps(asdict(Step(phase=text))))
+        self._say(text)
+
+    def _say(self, text: str) -> None:
         line = f"[{datetime.now():%H:%M:%S}] {self.rule}: {text}"
         if SHOWN_BY_SNAKEMAKE not in os.environ:
             print(line, file=sys.stderr, flush=True)
@@ -50,7 +54,7 @@ class Progress:
         now = self._clock()
         if self._stepped_at is None or now - self._stepped_at >= EVERY_S:
             self._stepped_at = now
-            self(str(step))
+            self._say(str(step))
 
     def end(self) -> None:
         """The command ends, well or not."""

@@ -11,12 +11,14 @@ class Step:
     than from how long it has taken so far."""
 
     phase: str
-    unit: str  # round, launch, ...
-    done: int
-    total: int
+    unit: str = ""  # round, launch, ...; empty: nothing is counted (yet)
+    done: int = 0
+    total: int = 0
     left_s: float | None = None
 
     def __str__(self) -> str:
+        if not self.unit:
+            return self.phase
         left = f", {self.left_s:.0f} s left" if self.left_s is not None else ""
         return f"{self.phase}: {self.unit} {self.done} of {self.total}{left}"
 

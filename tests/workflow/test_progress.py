@@ -92,6 +92,8 @@ def test_each_running_job_has_a_line_and_all_have_one(tmp_path: Path) -> None:
     clock.now += 15.0
     (line, total) = board.lines()
     assert line.split() == ["bench", "a", "0:15", "working", "about", "2", "min", "left"]
+    Progress("bench", log)("starting ranks")
+    assert board.lines()[0].split()[-5:] == ["2", "min", "left", "starting", "ranks"]
     assert total == "1 of 3 jobs done in 0:15, about 4 min left"  # 100 s of a, 115 s of b, which waits for it
     step = Step(phase="timing", unit="round", done=3, total=20, left_s=40.0)
     progress_file(log).write_text(json.dumps({f: getattr(step, f) for f in Step.__slots__}))

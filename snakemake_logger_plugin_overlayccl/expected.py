@@ -11,12 +11,11 @@ from typing import Any
 
 from workflow_scripts.phases import seconds_of
 
-# What comes on top of the seconds of the configuration. Of the default run on two cores: a batch of timings spends
-# some 15 s on starting ranks, building modules and calibrating; a training launch half of its timed seconds again
-# on start-up and quiet steps; the first one, on losses, as many again as all launches.
+# What comes on top of the seconds of the configuration, to the nearest 5 s of four ranks on two cores: a batch starts
+# ranks, builds modules and calibrates; a training launch starts ranks, and takes steps that are not timed. It is a
+# first guess: from the second run on a tree tells its own times.
 BATCH_S = 15.0
-LAUNCH_FACTOR = 1.5
-LOSS_FACTOR = 1.3
+LAUNCH_S = 10.0
 WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}
 ANY_OTHER_S = 5.0
 
@@ -88,7 +87,7 @@ def budget_s(rule: str, settings: Any) -> float:
     if settings is None or rule not in ("probe", "bench", "train"):
         return WITHOUT_BUDGET_S.get(rule, ANY_OTHER_S)
     if rule == "train":
-        return float(settings.train.launches * settings.train.seconds * LAUNCH_FACTOR * LOSS_FACTOR)
+        return float(settings.train.launches * (settings.train.seconds + LAUNCH_S))
     return float(getattr(settings, rule).seconds) + BATCH_S
 
 

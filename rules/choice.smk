@@ -34,7 +34,7 @@ checkpoint shortlist:
 checkpoint finalists:
     """The best two measured, the baselines beside them, and how right the prices were."""
     input:
-        settled("shortlist", of="shortlist"),
+        "results/{deployment}/problems/{problem}/shortlist.parquet",
         "results/{deployment}/problems/{problem}/bench.parquet",
         "results/{deployment}/problems/{problem}/prices.parquet",
         of_searches("candidates"),
@@ -69,9 +69,9 @@ rule choose:
         "results/{deployment}/problems/{problem}/seeds.parquet",
         "results/{deployment}/problems/{problem}/prices.parquet",
         of_searches("candidates"),
-        settled("shortlist", of="shortlist"),
+        "results/{deployment}/problems/{problem}/shortlist.parquet",
         "results/{deployment}/problems/{problem}/bench.parquet",
-        settled("finalists", of="finalists"),
+        "results/{deployment}/problems/{problem}/finalists.parquet",
         "results/{deployment}/probes.parquet",
         of_models("steps"),
         of_models("stamps"),

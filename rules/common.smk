@@ -2,6 +2,9 @@
 #
 # A parameter that no command prints is there to be compared: a rule runs again when one of its parameters differs
 # from the run before. `code` is the digest of all that the rule's command imports or loads.
+#
+# After a checkpoint the plan is made anew, and what reads its tables compares them by content: an equal one starts
+# nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
 
 import sys
 from pathlib import Path
@@ -30,24 +33,6 @@ def code(rule):
     """The digest of a rule's code, for the Problem, the model and the search of its wildcards."""
     names = ("problem", "model", "search")
     return lambda wildcards: PIPELINE.code(rule, **{n: wildcards.get(n) for n in names})
-
-
-def settled(table, of, **subject):
-    """A table of the checkpoint `of`: it counts as new only where its content is, so an equal one starts nothing.
-
-    A rule that waits for a checkpoint has no place in the plan before that has run. So the checkpoint is asked for
-    only where its table exists already; a fresh tree, which has none, is planned whole. subject: what the wildcards
-    of the rule do not say.
-    """
-
-    def file(wildcards):
-        fields = {**dict(wildcards), **subject}
-        path = str(getattr(rules, of).output[table]).format(**fields)
-        if not Path(path).exists():
-            return path
-        return getattr(checkpoints, of).get(**fields).output[table]
-
-    return file
 
 
 def of_problems(table):

@@ -32,7 +32,7 @@ checkpoint selftest:
 rule probe:
     """Raw samples of structured, mixed and held-out Programs."""
     input:
-        settled("capabilities", of="selftest"),
+        "results/{deployment}/capabilities.parquet",
     output:
         probes="results/{deployment}/probes.parquet",
         sidecar="results/{deployment}/probes.sidecar.json",
@@ -62,7 +62,7 @@ rule probe:
 rule bench:
     """Raw samples of a Problem's shortlist, both directions of all Cases."""
     input:
-        settled("shortlist", of="shortlist"),
+        "results/{deployment}/problems/{problem}/shortlist.parquet",
     output:
         bench="results/{deployment}/problems/{problem}/bench.parquet",
         sidecar="results/{deployment}/problems/{problem}/bench.sidecar.json",

@@ -31,7 +31,7 @@ rule seed:
     """Every strategy of a Problem's library, traced and proven at every Case."""
     input:
         "results/{deployment}/problems/{problem}/cases.parquet",
-        settled("capabilities", of="selftest"),
+        "results/{deployment}/capabilities.parquet",
     output:
         seeds="results/{deployment}/problems/{problem}/seeds.parquet",
         sidecar="results/{deployment}/problems/{problem}/seeds.sidecar.json",

@@ -8,7 +8,7 @@ rule search:
         "results/{deployment}/problems/{problem}/seeds.parquet",
         "results/{deployment}/theta.parquet",
         "results/{deployment}/fidelity.parquet",
-        settled("capabilities", of="selftest"),
+        "results/{deployment}/capabilities.parquet",
     output:
         sketches="results/{deployment}/problems/{problem}/search/{search}/sketches.parquet",
         sketches_sidecar="results/{deployment}/problems/{problem}/search/{search}/sketches.sidecar.json",

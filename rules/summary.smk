@@ -6,10 +6,7 @@ rule summary:
     input:
         of_problems("seeds"),
         of_problems("prices"),
-        *[
-            settled("shortlist", of="shortlist", problem=problem)
-            for problem in PIPELINE.settings.problems
-        ],
+        of_problems("shortlist"),
         of_problems("bench"),
         of_problems("choice"),
         of_problems("fidelity"),

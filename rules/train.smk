@@ -5,7 +5,7 @@ rule train:
     """Steps of all arms of a model, several launches, and what ran at its sites."""
     input:
         lambda wildcards: [
-            settled("finalists", of="finalists", problem=problem)(wildcards)
+            f"results/{wildcards.deployment}/problems/{problem}/finalists.parquet"
             for problem in PIPELINE.problems_of_model(wildcards.model)
         ],
     output:

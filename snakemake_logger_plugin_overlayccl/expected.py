@@ -11,9 +11,9 @@ from typing import Any
 
 from workflow_scripts.phases import seconds_of
 
-# What comes on top of the seconds of the configuration, to the nearest 5 s of four ranks on two cores: a batch starts
-# ranks, builds modules and calibrates; a training launch starts ranks, and takes steps that are not timed. It is a
-# first guess: from the second run on a tree tells its own times.
+# What comes on top of the seconds of the configuration, to the nearest 5 s, of four ranks on two cores: a batch
+# starts ranks, builds modules and calibrates; a training launch starts ranks, and takes steps that are not timed.
+# It is a first guess: from the second run on a tree tells its own times.
 BATCH_S = 15.0
 LAUNCH_S = 10.0
 WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}

@@ -63,8 +63,11 @@ class Lines:
 
     def _repeat(self) -> None:
         while not self._ended.wait(self._every_s):
-            *jobs, total = self._lines()
-            for line in (*jobs, total):
+            try:
+                lines = self._lines()
+            except RuntimeError:  # jobs begin and end in another thread meanwhile: half a minute later, then
+                continue
+            for line in lines:
                 self.note(" ".join(line.split()))
 
 

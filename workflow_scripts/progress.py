@@ -35,6 +35,7 @@ class Progress:
         self._stepped_at: float | None = None
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
+        progress_file(log).unlink(missing_ok=True)  # of a run that was killed
 
     def __call__(self, text: str) -> None:
         """A line for people, and the phase from now on."""

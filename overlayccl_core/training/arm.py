@@ -15,7 +15,6 @@ from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor
 
 LEARNING_RATE = 1e-3
-MIB = 2**20
 
 
 class Modules:

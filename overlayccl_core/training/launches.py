@@ -24,7 +24,7 @@ from overlayccl_core.backends.plan import write_text
 from overlayccl_core.backends.reporting import Reporter
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.measuring.arms import FINALISTS
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
@@ -79,8 +79,8 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
     """The rows of `steps` (without model's name): one per arm, purpose and seed of every launch, and one for each
     arm that failed.
 
-    LaunchError (a ValueError) names rank, arm and the file of the traceback if ranks die or hang in another arm
-    than a finalist.
+    LaunchError (a ValueError) names rank, arm and the file of the traceback if ranks die or hang in the developer's
+    arm, or in one that runs the same modules.
     """
     folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,17 +143,32 @@ class _Batch:
                     progress=self.progress,
                 )
             except LaunchError as error:
-                found = blamed(error, number)
-                if found is None or found[0] not in self._finalists():
-                    raise
-                name, failed = found
-                self.progress(f"{name} {failed.status}, going on without it: {failed.message}")
-                self.failed.add(name, failed)
+                self._leave_out(error, number)
             else:
                 return least_disturbed(self._attempts(number)).rows
 
-    def _finalists(self) -> set[str]:
-        return {arm.label for arm in self.training.arms if arm.name in FINALISTS}
+    def _leave_out(self, error: LaunchError, number: int) -> None:
+        """Go on without the arm that failed, and without others that run the same modules. The error again where
+        that is the developer's way: nothing could be compared with it."""
+        culprit = blamed(error, number)
+        if culprit is None:
+            raise error
+        name, failed = culprit
+        alike = self._alike(name)
+        if any(arm.name == ArmName.DEVELOPER for arm in alike):
+            raise error
+        for arm in alike:
+            self.progress(f"{arm.label} {failed.status}, going on without it: {failed.message}")
+            self.failed.add(arm.label, failed)
+
+    def _alike(self, name: str) -> list[Arm]:
+        """The arm of that label, and those that run the same modules at the same sites in the same way."""
+
+        def runs(arm: Arm) -> tuple[Any, ...]:
+            return arm.microbatches, arm.sites, arm.merged_batch, arm.ddp_bucket_mib
+
+        culprit = next(arm for arm in self.training.arms if arm.label == name)
+        return [arm for arm in self.training.arms if runs(arm) == runs(culprit)]
 
     def _attempts(self, number: int) -> list[_Attempt]:
         paths = sorted(self.folder.glob(f"launch-{number}.*.json"))

@@ -1,5 +1,6 @@
 """A finalist that fails in a training launch is left out of the others and cannot be chosen. Needs no ranks."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,15 +14,31 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms
 from overlayccl_core.gates.training import passes
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import write
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
-from overlayccl_core.training.plan import Arm, RankRecord, StepSettings, TrainingPlan, write_records
+from overlayccl_core.training.plan import Arm, ArmSite, RankRecord, StepSettings, TrainingPlan, write_records
 from tests.training.test_rows import SEEN
 
 HERE = load("config/deployments/local-2.yaml")
-ARMS = tuple(Arm(name=name, microbatches=2) for name in ("developer", "finalist_1", "finalist_2"))
+ARMS = tuple(
+    Arm(
+        name=name,
+        microbatches=2,
+        sites=(
+            ArmSite(
+                site="exit",
+                direction=Direction.FORWARD,
+                module=f"modules/{name}.py",
+                members=((0, 1),),
+                shapes=(),
+            ),
+        ),
+    )
+    for name in ("developer", "finalist_1", "finalist_2")
+)
 TRAINING = Training(
     model=models.load("nano"),
     arms=ARMS,
@@ -82,6 +99,29 @@ def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
     assert steps.filter(pl.col("status") == "trained").height == 4 + number
 
 
+def test_an_arm_that_runs_the_same_modules_fails_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A seed may be finalist_1 and hand_bundled at once: its failure is not chosen under the other name."""
+    twin = replace(next(arm for arm in ARMS if arm.name == "finalist_1"), name="hand_bundled")
+    ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
+    training = replace(TRAINING, arms=(*ARMS, twin))
+    rows = train(training, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    assert {row["arm"] for row in rows if row["status"] == "crashed"} == {"finalist_1", "hand_bundled"}
+    assert [len(names) for _, names in ranks.launched] == [4, 2, 2]
+
+
+def test_an_arm_that_runs_the_developers_modules_ends_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = replace(next(arm for arm in ARMS if arm.name == "developer"), name="single_graph")
+    Ranks(monkeypatch, "single_graph, M=2", 0)
+    with pytest.raises(LaunchError):
+        train(
+            replace(TRAINING, arms=(*ARMS, twin)), tmp_path / ".partial", "train-nano", "", lambda _line: None
+        )
+
+
 def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
     first = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
@@ -89,7 +129,7 @@ def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch:
     assert len(ranks.launched) == 3
 
 
-def test_another_arm_that_crashes_ends_the_training_and_leaves_its_evidence(
+def test_a_developers_arm_that_crashes_ends_the_training_and_leaves_its_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Ranks(monkeypatch, "developer, M=2", 1)

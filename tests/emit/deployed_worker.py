@@ -5,7 +5,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +54,10 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
 def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Found:
     """A step of the project's own training through forward() of both sites and the step driver."""
     module = load_module(path, path.stem)
-    model = replace(MODEL, layers=layers // 2)  # a block is two sublayers
+    model = MODEL.changed(layers=layers // 2)  # a block is two sublayers
     [data] = tokens(microbatches, 1)
     step = TensorParallelStep(
-        llama.Pieces(model, llama.full_parameters(model, seed=1), rank.index, rank.ranks), data
+        llama.Pieces(model, llama.Pieces.full_parameters(model, seed=1), rank.index, rank.ranks), data
     )
     sites = []
     for site, case in (("entry", enter), ("exit", leave)):
@@ -68,7 +67,7 @@ def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbat
     run_step(sites, list(step.segments()))
     wanted = arm.unsharded_gradients(model, data, seed=1)
     errors = [
-        relative_error(x.grad, llama.shard(name, wanted[name], rank.index, rank.ranks))
+        relative_error(x.grad, llama.Pieces.shard(model, name, wanted[name], rank.index, rank.ranks))
         for name, x in step.pieces.parameters.items()
     ]
     return {"error": max(errors)}

@@ -54,7 +54,7 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
         (("heldout_seed: 2", "heldout_sed: 2"), "heldout_sed: there is no such field: did you mean"),
         (
             ("  uniform_a2a: #", "  uniform_a2b: #"),
-            "cases of uniform_a2a: none are configured: add an entry or a model",
+            "cases: there is no 'uniform_a2b' in overlayccl_core/problems: did you mean 'uniform_a2a'?",
         ),
         (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),

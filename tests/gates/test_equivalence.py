@@ -242,8 +242,7 @@ TRAIN = [
 
 @pytest.mark.parametrize(("name", "entry"), TRAIN, ids=[name for name, _ in TRAIN])
 def test_every_seed_is_proven_within_the_budget_at_224_ranks(name: str, entry: dict) -> None:
-    """A proof may take 2 s and 1 GiB. On a busy machine it is held to CPU time, the least of up to three: neighbours
-    slow memory down, too."""
+    """A proof may take 2 s of CPU time and 1 GiB. The least of up to three counts: neighbours slow memory down."""
     hungriest = None
     known = set()
     for program, reference, bound in _seeds(name, entry):

@@ -25,7 +25,9 @@ NO_PRODUCTS = frozenset({
     *("aten.copy_", "aten._unsafe_view", "aten.cat", "aten.stack", "aten.flip", "aten.roll"),
     *("aten.tril", "aten.triu", "aten._local_scalar_dense", "aten.equal", "aten.polar", "aten.complex"),
     *("aten.constant_pad_nd", "aten.empty_like", "aten.zeros_like", "aten.ones_like", "aten.new_zeros"),
-    *("aten.new_empty", "aten.new_empty_strided", "aten.zero_", "aten.fill_"),
+    *("aten.new_empty", "aten.new_empty_strided", "aten.new_full", "aten.new_ones", "aten.full_like"),
+    *("aten.zero_", "aten.fill_", "aten.repeat", "aten.repeat_interleave", "aten.clone", "aten._to_copy"),
+    *("aten.index_fill", "aten.index_fill_", "aten.resize_", "aten.set_", "aten.masked_select"),
     *("aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.bernoulli_", "aten.uniform_", "aten.normal_"),
     # looking up, and its backward
     *("aten.index", "aten.index_put", "aten.index_put_", "aten.index_add", "aten.index_add_", "aten.index_select"),

@@ -116,3 +116,20 @@ def test_a_solver_is_not_taken_for_no_product() -> None:
     """What torch itself brings may be unknown too: nothing says that it multiplies no matrices."""
     with pytest.raises(UnknownKernel, match="linalg_solve"):
         inspect(lambda: torch.linalg.solve(torch.eye(3), torch.ones(3)))
+
+
+def test_no_operation_of_an_emitted_module_is_unknown() -> None:
+    """What the printed code does to layouts (torch_views, runtime/layout) and to values."""
+
+    def step() -> None:
+        x = torch.arange(12.0)
+        rows = (
+            torch.cat([x.repeat(2), x.new_zeros(4), x[2:6]]).view(-1, 4).index_select(0, torch.tensor([2, 0]))
+        )
+        rows.index_fill_(0, torch.tensor([1]), 0)
+        y = torch.empty_like(x).copy_(x).clone().to(torch.bfloat16).to(torch.float32)
+        y.add_(x).mul_(0.5)
+        torch.zeros_like(y).reshape(3, 4).permute(1, 0).reshape(-1).contiguous()
+        torch.stack([x, y]).sum(0).expand(2, 12).clone()
+
+    assert inspect(step).matmuls == 0

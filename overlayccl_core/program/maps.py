@@ -99,10 +99,6 @@ class Map:
         """True if the result is the (only) operand itself."""
         return self.rows == 1 and self.runs == 1 and self.sources[0] == 0 and self.size == source_size
 
-    def has_zeros(self) -> bool:
-        """True if some element of some rank comes from nowhere."""
-        return bool((self.sources < 0).any())
-
     def spread(self, rows: int) -> tuple[Ints, Ints]:
         """(keys, sources) of the same map written out for `rows` rows."""
         if self.rows == rows:
@@ -117,13 +113,17 @@ class Map:
         a, b = np.searchsorted(self.keys, [r * self.size, (r + 1) * self.size])
         return self.keys[a:b] - r * self.size, self.sources[a:b], self.lengths[a:b]
 
-    def table(self) -> Ints:
-        """int64[rows, size]: the map written out, one source index per element, ZERO for none."""
-        offset = np.repeat(np.where(self.sources < 0, 0, self.sources - self.keys), self.lengths)
-        index = np.arange(self.rows * self.size) + offset
-        index[np.repeat(self.sources < 0, self.lengths)] = ZERO
-        table: Ints = index.reshape(self.rows, self.size)
-        return table
+    def table(self, first: int = 0, last: int | None = None) -> Ints:
+        """int64[last - first, size]: these rows written out, one source index per element, ZERO for none."""
+        last = self.rows if last is None else last
+        a, b = np.searchsorted(self.keys, [first * self.size, last * self.size])
+        keys, sources = self.keys[a:b], self.sources[a:b]
+        lengths = run_lengths(keys, last * self.size)
+        index = np.arange(first * self.size, last * self.size)
+        index += np.repeat(np.where(sources < 0, 0, sources - keys), lengths)
+        if (sources < 0).any():
+            index[np.repeat(sources < 0, lengths)] = ZERO
+        return index.reshape(last - first, self.size)
 
 
 def run_lengths(keys: Ints, end: int) -> Ints:

@@ -16,6 +16,7 @@ from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 
 MAX_HELD_BYTES = 2**29  # of one value: two of them and their result stay within 1.5 GiB
 WORD_BYTES = 8
+AT_ONCE = 2**17  # words of a value moved in one step: what is in the cache is not read again from memory
 
 Indices = NDArray[np.int64]
 
@@ -107,20 +108,29 @@ def _view(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> 
         row, holder = _combined([a.row for a in operands])
     else:
         row, holder = np.arange(ranks), np.arange(ranks)
-    width = sum(a.data.shape[1] for a in operands) if len(operands) > 1 else 0
-    guard(len(holder) * (x.size + width))
-    table = x.map.table()
-    if len(operands) == 1:
-        joined, pick = operands[0].data, operands[0].row[holder]
-    else:
-        joined, pick = (
-            np.concatenate([a.data[a.row[holder]] for a in operands], 1),
-            np.arange(len(holder)),
+    guard(len(holder) * x.size)
+    data = np.empty((len(holder), x.size), operands[0].data.dtype)
+    at_once = max(1, AT_ONCE // max(x.size, sum(a.data.shape[1] for a in operands)))
+    table = x.map.table() if x.map.rows == 1 else None
+    for i in range(0, len(holder), at_once):
+        ranks_here = holder[i : i + at_once]
+        data[i : i + at_once] = _taken(
+            [a.data for a in operands],
+            [a.row[ranks_here] for a in operands],
+            x.map.table(i, i + len(ranks_here)) if table is None else table,
         )
-    data = joined[pick[:, None], np.maximum(table, 0)]
-    if x.map.has_zeros():
-        data = np.where(table < 0, data.dtype.type(0), data)
     return Held(data, row)
+
+
+def _taken(operands: list[Array], rows: list[Indices], table: Indices) -> Array:
+    """Element table[r, i] of the operands' rows r laid end to end, 0 where it is ZERO."""
+    if len(operands) == 1:
+        joined, pick = operands[0], rows[0]
+    else:
+        joined = np.concatenate([a[r] for a, r in zip(operands, rows, strict=True)], 1)
+        pick = np.arange(len(joined))
+    taken: Array = joined.take(pick[:, None] * joined.shape[1] + table, mode="wrap")
+    return np.where(table < 0, taken.dtype.type(0), taken) if table.min() < 0 else taken
 
 
 def _combined(rows: list[Indices]) -> tuple[Indices, Indices]:

@@ -1,7 +1,6 @@
 """Equivalence: what it covers, what it refuses, and that it fits its budget at the size of a real cluster."""
 
 import math
-import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -241,20 +240,15 @@ TRAIN = [
 
 
 @pytest.mark.parametrize(("name", "entry"), TRAIN, ids=[name for name, _ in TRAIN])
-def test_every_seed_is_proven_within_the_budget_at_224_ranks(name: str, entry: dict) -> None:
-    """A proof may take 2 s of CPU time and 1 GiB. The least of up to three counts: neighbours slow memory down."""
+def test_every_seed_is_proven_within_the_memory_of_a_proof_at_224_ranks(name: str, entry: dict) -> None:
+    """A proof may take 1 GiB. What it may take of CPU time, 2 s, is measured by `python -m benchmarks proof`."""
     hungriest = None
     known = set()
     for program, reference, bound in _seeds(name, entry):
         if program.value_digest in known:  # buckets that hold all tensors are one Program
             continue
         known.add(program.value_digest)
-        for attempt in range(3):
-            began = time.process_time()
-            verdict = prove(program, reference, lossy_bound=bound)
-            if time.process_time() - began < 2:
-                break
-            assert attempt < 2, f"{program.problem.case.id}: {time.process_time() - began:.1f} s of CPU time"
+        verdict = prove(program, reference, lossy_bound=bound)
         assert verdict.passed, verdict.message
         if hungriest is None or verdict["peak_bytes"] > hungriest[0]:
             hungriest = verdict["peak_bytes"], program, reference

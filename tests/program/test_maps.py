@@ -26,6 +26,7 @@ def tables(draw: st.DrawFn, sources: int = 12, size: int = 10) -> np.ndarray:
 def test_a_map_is_its_table(table: np.ndarray) -> None:
     m = maps.from_table(table)
     np.testing.assert_array_equal(np.broadcast_to(m.table(), table.shape), table)
+    np.testing.assert_array_equal(np.concatenate([m.table(r, r + 1) for r in range(m.rows)]), m.table())
 
 
 @given(tables())

@@ -4,7 +4,8 @@ trials.json           jobs, which inputs each has, and whether a job that raises
 modules/*.py          emitted modules
 in-<k>.npz            inputs: port -> [ranks, elements]; trials that share theirs share the file
 out-<i>-<r>.npz       what trial i wrote on rank r, or
-out-<i>-<r>.error     what it raised there
+out-<i>-<r>.error     what it raised there, or
+out-<i>-<r>.wrong     what it did there to values that it must leave as they are
 """
 
 import json
@@ -39,13 +40,15 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What came out: port -> float[ranks, elements], or the error of the first rank that raised.
+    """What came out: port -> float[ranks, elements]; or `error`: what the first rank raised; or `wrong`: which
+    values were changed on the first rank that must be left as they are.
 
     outputs may be read from the launch's folder as they are asked for: ask while it is there.
     """
 
     outputs: Values
     error: str = ""
+    wrong: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,11 @@ def write_error(folder: Path, index: int, rank: int, error: Exception) -> None:
     (folder / f"out-{index}-{rank}.error").write_text(f"{type(error).__name__}: {error}")
 
 
+def write_wrong(folder: Path, index: int, rank: int, what: str) -> None:
+    """Write which values trial `index` changed on a rank that it must leave as they are."""
+    (folder / f"out-{index}-{rank}.wrong").write_text(what)
+
+
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:
     """What all trials of a folder gave."""
     return [_observed(folder, index, trial, ranks) for index, trial in enumerate(trials)]
@@ -109,9 +117,10 @@ def _kept(x: NDArray[Any]) -> NDArray[Any]:
 
 def _observed(folder: Path, index: int, trial: Trial, ranks: int) -> Observed:
     for rank in range(ranks):
-        error = folder / f"out-{index}-{rank}.error"
-        if error.exists():
-            return Observed(outputs={}, error=f"rank {rank}: {error.read_text()}")
+        for field in ("error", "wrong"):
+            said = folder / f"out-{index}-{rank}.{field}"
+            if said.exists():
+                return Observed(outputs={}, **{field: f"rank {rank}: {said.read_text()}"})
     ports = tuple(trial.job.program.problem.outputs)
     return Observed(outputs=_Outputs([folder / f"out-{index}-{rank}.npz" for rank in range(ranks)], ports))
 

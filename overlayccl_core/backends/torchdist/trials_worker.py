@@ -9,7 +9,15 @@ import torch
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, collect
-from overlayccl_core.backends.trials import PlannedTrial, port_key, read_trials, write_error, write_seen
+from overlayccl_core.backends.trials import (
+    PlannedTrial,
+    port_key,
+    read_trials,
+    write_error,
+    write_seen,
+    write_wrong,
+)
+from overlayccl_core.program.problem import port_text
 
 
 def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
@@ -27,10 +35,11 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
     )
     outputs = collect(module, inputs)
     rank.force()
-    for port, x in inputs.items():
-        if not torch.equal(x.nan_to_num(), kept[port].nan_to_num()):
-            raise RuntimeError(f"input {port} was overwritten")
-    write_seen(rank.folder, index, rank.index, {port: _values(x) for port, x in outputs.items()})
+    changed = [port for port, x in inputs.items() if not torch.equal(x.nan_to_num(), kept[port].nan_to_num())]
+    if changed:
+        write_wrong(rank.folder, index, rank.index, f"input {port_text(changed[0])} was overwritten")
+    else:
+        write_seen(rank.folder, index, rank.index, {port: _values(x) for port, x in outputs.items()})
 
 
 def _values(x: torch.Tensor) -> np.ndarray:

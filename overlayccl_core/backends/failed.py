@@ -57,7 +57,7 @@ class FailedJobs(Mapping[str, Failed]):
     """Name of a job that is left out -> how it failed. Kept in a batch's folder, where a run that goes on finds it.
 
     needed: jobs without which the others mean nothing. alike: of a name, the jobs that fail with it (itself among
-    them). suspects: jobs that failed once and are to be tried alone. tried: whether all jobs of the batch were tried
+    them). suspects: jobs that failed once, to be tried alone. tried: whether all jobs of the batch were tried
     by now, before they are timed. unchecked: job -> why its values were not looked at. No folder: nothing is kept.
     """
 

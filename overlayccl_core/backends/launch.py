@@ -208,13 +208,13 @@ class _Watcher:
 
     def _dead(self, rows: NDArray[np.int64]) -> list[int]:
         """Ranks whose process has ended before they were done and without a word."""
-        found = []
+        dead = []
         for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
             state = processes.state(pid) if pid else None
             if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
-                found.append(rank)
-        still = self.status.snapshot()[found, Status.PHASE]  # it may have said so after the look at its row
-        return [r for r, phase in zip(found, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
+                dead.append(rank)
+        still = self.status.snapshot()[dead, Status.PHASE]  # it may have said so after the look at its row
+        return [r for r, phase in zip(dead, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
 
     def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
         """Which rank began it: the others break off, or are ended by what started them, because of it.

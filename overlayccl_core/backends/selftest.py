@@ -72,9 +72,9 @@ class Selftest:
         tried = primitives(self.deployment, TRIED_ELEMENTS)
         self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
         checks, capabilities = [self._ones()], []
-        for primitive, found in zip(tried, self._try_all(tried), strict=True):
-            checks.append(self._check(MEANING_CHECK, found.outcome, found.detail, primitive))
-            capabilities.append(self._capability(primitive, found))
+        for primitive, became in zip(tried, self._try_all(tried), strict=True):
+            checks.append(self._check(MEANING_CHECK, became.outcome, became.detail, primitive))
+            capabilities.append(self._capability(primitive, became))
         checks += self._tiers()
         bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]
         if bad:
@@ -99,8 +99,8 @@ class Selftest:
                 outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
             )
 
-        found = self._run([Trial(job=self._job(one), inputs=inputs)], look)
-        return self._check(ONES_CHECK.format(ranks=ranks), found.outcome, found.detail, one)
+        became = self._run([Trial(job=self._job(one), inputs=inputs)], look)
+        return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
 
     def _try_all(self, tried: Sequence[Primitive]) -> list[_Tried]:
         """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
@@ -140,21 +140,21 @@ class Selftest:
             return [self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")]
         inside = groups_of([range(k, k + near.ranks) for k in range(0, ranks, near.ranks)], ranks)
         sample = {near.name: inside, far.name: across_nodes(ranks, near.ranks)}
-        found = {
+        gathers = {
             name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, TIER_ELEMENTS)
             for name, groups in sample.items()
         }
-        per_byte = self._time(found)
+        per_byte = self._time(gathers)
         good = per_byte[near.name] <= per_byte[far.name] * 1.1
         detail = ", ".join(
-            f"{name}: {us:.0f} us for {found[name].payload_bytes} bytes over {found[name].group_size} ranks"
+            f"{name}: {us:.0f} us for {gathers[name].payload_bytes} bytes over {gathers[name].group_size} ranks"
             for name, us in per_byte.items()
         )
         return [self._check(TIERS_CHECK, "pass" if good else "fail", detail)]
 
-    def _time(self, found: dict[str, Primitive]) -> dict[str, float]:
+    def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
         """name -> us of one call."""
-        jobs = [self._job(primitive, name) for name, primitive in found.items()]
+        jobs = [self._job(primitive, name) for name, primitive in gathers.items()]
         settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
         plan = LaunchPlan(
             launch=0,
@@ -185,14 +185,14 @@ class Selftest:
             "fingerprint": self.fingerprint,
         }
 
-    def _capability(self, primitive: Primitive, found: _Tried) -> dict[str, Any]:
+    def _capability(self, primitive: Primitive, became: _Tried) -> dict[str, Any]:
         return {
             "operation": primitive.operation,
             "group_size": primitive.group_size,
             "dtype": primitive.collective.dtype.value,
             "payload_bytes": primitive.payload_bytes,
-            "supported": found.outcome == "pass",
-            "evidence": found.detail,
+            "supported": became.outcome == "pass",
+            "evidence": became.detail,
             "fingerprint": self.fingerprint,
         }
 

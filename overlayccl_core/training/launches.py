@@ -242,14 +242,14 @@ def _oversubscribed(ranks: int) -> bool:
 
 
 def rows_of(
-    plan: TrainingPlan, found: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
+    plan: TrainingPlan, records: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
 ) -> list[Row]:
-    """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end.
+    """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end.
 
     The ranks' clocks are one: a launch is on one host (`backends.launch`).
     """
     rows = []
-    for entries in zip(*found, strict=True):
+    for entries in zip(*records, strict=True):
         first = entries[0]
         starts = np.array([one.starts_ns for one in entries])
         ends = np.array([one.ends_ns for one in entries])

@@ -25,14 +25,14 @@ def silent(_line: str) -> None:
 
 def ranks_of(folder: Path) -> list[psutil.Process]:
     """Processes that belong to launches in a folder."""
-    found = []
+    belonging = []
     for process in psutil.process_iter():
         try:
             if any(str(folder) in part for part in process.cmdline()) and process.pid != os.getpid():
-                found.append(process)
+                belonging.append(process)
         except psutil.Error:
             continue
-    return found
+    return belonging
 
 
 def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from benchmarks.by_hand import BY_HAND, connect
 from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.primitives import grouped, permute
-from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, load_module, run
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.torch_dialect import emit
@@ -97,7 +97,10 @@ def fastest_probes_us() -> dict[Kind, float]:
     jobs = [Job(key=kind, program=p.program, source=emit(p.program)) for kind, p in found.items()]
     settings = TimingSettings(seconds=PROBE_SECONDS, foreign_cpu_limit=1.0)
     with tempfile.TemporaryDirectory() as folder:
-        timed = time_programs(jobs, here, settings, Path(folder), "benchmark", "", lambda _line: None)
+        batch = Batch(
+            jobs=jobs, deployment=here, settings=settings, partial_dir=Path(folder), rule="benchmark"
+        )
+        timed = time_programs(batch, lambda _line: None)
     return {Kind(one.key): timings.estimate(one.samples_us).value for one in timed}
 
 

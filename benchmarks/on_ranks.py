@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.backends.torchdist.backend import run_once
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
@@ -40,7 +40,10 @@ def report() -> list[str]:
     ]
     with tempfile.TemporaryDirectory() as folder:
         settings = TimingSettings(seconds=SECONDS, foreign_cpu_limit=1.0)
-        timed = time_programs(jobs, HERE, settings, Path(folder), "benchmark", "", lambda _line: None)
+        batch = Batch(
+            jobs=jobs, deployment=HERE, settings=settings, partial_dir=Path(folder), rule="benchmark"
+        )
+        timed = time_programs(batch, lambda _line: None)
     samples = {one.key: one.samples_us for one in timed}
     lines = [
         f"emitted and hand-written on {RANKS} ranks, {timed[0].rounds} rounds: us, emitted over hand-written"
@@ -72,9 +75,10 @@ def differing(found: list[Pair], folder: Path) -> list[str]:
     wrong = []
     for index, pair in enumerate(found):
         emitted, by_hand = observed[2 * index : 2 * index + 2]
-        same = not (emitted.error or by_hand.error) and all(
+        told = [said for one in (emitted, by_hand) if (said := one.error or one.wrong)]
+        same = not told and all(
             np.array_equal(x, by_hand.outputs[port]) for port, x in emitted.outputs.items()
         )
         if not same:
-            wrong.append(f"{pair.name} {by_hand.error}".strip())
+            wrong.append(" ".join([pair.name, *told]))
     return wrong

@@ -1,15 +1,21 @@
-"""Jobs of a batch that fail on real ranks: how, what is said of them, and that a batch goes on without them."""
+"""Jobs that fail on real ranks: which is to blame, how, and that a batch goes on without it.
+
+Ranks also end for reasons that are no job's: memory is short, or somebody kills a process. So a job at which a
+launch failed is tried once more, alone. It is left out when a launch fails at it for the second time.
+"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.plan import write_text
 
 FILE = "failed.json"
+Gave = TypeVar("Gave")
 
 
 class JobStatus(StrEnum):
@@ -48,27 +54,76 @@ def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
 
 
 class FailedJobs(Mapping[str, Failed]):
-    """Name of a job -> how it failed, kept in a batch's folder: a run that was cut off does not try them again.
+    """Name of a job that is left out -> how it failed. Kept in a batch's folder, where a run that goes on finds it.
 
-    tried: whether all jobs of the batch were tried by now, before they are timed.
+    needed: jobs without which the others mean nothing. alike: of a name, the jobs that fail with it (itself among
+    them). suspects: jobs that failed once, to be tried alone. tried: whether all jobs of the batch were tried
+    by now, before they are timed. unchecked: job -> why its values were not looked at. No folder: nothing is kept.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._held: dict[str, Failed] = {}
+    def __init__(
+        self,
+        folder: Path | None,
+        progress: Callable[[str], None],
+        *,
+        needed: Collection[str] = (),
+        alike: Callable[[str], Collection[str]] = lambda name: (name,),
+    ) -> None:
+        self._path = folder / FILE if folder else None
+        self._progress = progress
+        self._needed = needed
+        self._alike = alike
+        self._out: dict[str, Failed] = {}
+        self._once: dict[str, Failed] = {}
+        self.unchecked: dict[str, str] = {}
         self.tried = False
-        if self._path.exists():
+        if self._path and self._path.exists():
             data = json.loads(self._path.read_text())
-            self.tried = data["tried"]
-            self._held = {
-                name: Failed(**{**one, "status": JobStatus(one["status"])})
-                for name, one in data["failed"].items()
-            }
+            self.tried, self.unchecked = data["tried"], data["unchecked"]
+            self._out, self._once = _failures(data["out"]), _failures(data["once"])
+        self.suspects = [name for name in self._once if name not in self._out]
 
-    def add(self, name: str, failed: Failed) -> None:
-        """One more."""
-        self._held[name] = failed
+    def blame(self, error: LaunchError, launch: int = 0) -> None:
+        """Note at which job a launch failed: a suspect the first time, left out the second time.
+
+        The error again where no job is to blame, and where one that is needed fails for the second time.
+        """
+        culprit = blamed(error, launch)
+        if culprit is None:
+            raise error
+        name, failed = culprit
+        if name not in self._once:
+            self._once[name] = failed
+            self.suspects.append(name)
+            self._write()
+            self._progress(f"{name} {failed.status}, trying it once more, alone: {failed.message}")
+            return
+        names = self._alike(name)
+        if not set(names).isdisjoint(self._needed):
+            raise error
+        for one in names:
+            self.leave_out(one, failed)
+
+    def clear(self, name: str) -> None:
+        """A suspect ran alone to its end: going on with it, unless its values were wrong."""
+        if name not in self._out:
+            self.suspects.remove(name)
+            self._progress(
+                f"{name} runs when it is alone: going on with it, its ranks were ended from outside"
+            )
+
+    def leave_out(self, name: str, failed: Failed) -> None:
+        """Go on without a job."""
+        self._out[name] = failed
+        self.suspects = [one for one in self.suspects if one != name]
         self._write()
+        self._progress(f"{name} {failed.status}, going on without it: {failed.message}")
+
+    def not_checked(self, name: str, why: str) -> None:
+        """The values of a job were not looked at."""
+        self.unchecked[name] = why
+        self._write()
+        self._progress(f"{name}: {why}")
 
     def all_tried(self) -> None:
         """No job needs to be tried any more."""
@@ -76,14 +131,47 @@ class FailedJobs(Mapping[str, Failed]):
         self._write()
 
     def _write(self) -> None:
-        failed = {name: asdict(one) for name, one in self._held.items()}
-        write_text(self._path, json.dumps({"tried": self.tried, "failed": failed}))
+        if self._path:
+            once, out = ({name: asdict(one) for name, one in x.items()} for x in (self._once, self._out))
+            data = {"tried": self.tried, "unchecked": self.unchecked, "once": once, "out": out}
+            write_text(self._path, json.dumps(data))
 
     def __getitem__(self, name: str) -> Failed:
-        return self._held[name]
+        return self._out[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._held)
+        return iter(self._out)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._out)
+
+
+def without_failed(
+    together: Callable[[], Gave],
+    alone: Callable[[str], object],
+    failed: FailedJobs,
+    *,
+    launch: int = 0,
+    before_again: Callable[[], None] = lambda: None,
+) -> Gave:
+    """What `together` gives when no launch fails any more: the one rule by which jobs are judged.
+
+    together: launches all jobs that are not in `failed`. alone: launches one of them. before_again: is called after
+    every failure. LaunchError: `FailedJobs.blame`.
+    """
+    while True:
+        try:
+            for name in tuple(failed.suspects):
+                alone(name)
+                failed.clear(name)
+            return together()
+        except LaunchError as error:
+            failed.blame(error, launch)
+            before_again()
+
+
+def _failures(data: Mapping[str, dict[str, str]]) -> dict[str, Failed]:
+    return {
+        name: Failed(status=JobStatus(one["status"]), message=one["message"], launch=int(one["launch"]))
+        for name, one in data.items()
+    }

@@ -37,6 +37,7 @@ class Failure(StrEnum):
     HUNG = "hung"  # it took no step for too long
     RAISED = "raised"  # its work raised
     NOT_JOINED = "not_joined"  # it did not come up in time
+    LAUNCHER = "launcher"  # what started the ranks ended, and they with it
 
 
 class LaunchError(ValueError):
@@ -104,13 +105,6 @@ class Starter:
     exit_code: Callable[[str, int], int | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a launch went: the share of the CPU that others took while it timed (0 where it timed nothing)."""
-
-    foreign_cpu_share: float
-
-
 Watch = Callable[[NDArray[np.int64]], None]
 
 
@@ -130,11 +124,12 @@ def one_host(deployment: Deployment) -> str:
     )
 
 
-def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> Outcome:
+def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> float:
     """Run the ranks to their end. `watch` sees the status rows [ranks, 6] ten times a second.
 
-    LaunchError if a rank dies, raises, or hangs; on every way out, KeyboardInterrupt included, all processes
-    of the launch have ended.
+    Returns the share (0..1) of the CPU that others took while ranks timed, 0 where they timed nothing.
+    LaunchError if a rank or what started it dies, if a rank raises or hangs; on every way out, KeyboardInterrupt
+    included, all processes of the launch have ended.
     """
     status = Status.create(plan.folder / STATUS_FILE, plan.ranks)
     with (plan.folder / LOG_FILE).open("wb") as log:
@@ -151,7 +146,7 @@ def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> Outcome:
             watcher.check_end()
         finally:
             watcher.end()
-    return Outcome(foreign_cpu_share=watcher.foreign_cpu_share)
+    return watcher.foreign_cpu_share
 
 
 class _Watcher:
@@ -195,9 +190,7 @@ class _Watcher:
         rows = self.status.snapshot()
         self._check_alive(rows)
         if not self.all_done():
-            unfinished = np.flatnonzero(rows[:, Status.PHASE] != Phase.DONE)
-            what = f"ended without a result; what started it gave {self.process.returncode}"
-            raise self._error(rows, unfinished, what, Failure.CRASHED)
+            raise self._launcher_ended(rows)
 
     def end(self) -> None:
         """End every process of the launch."""
@@ -215,35 +208,49 @@ class _Watcher:
 
     def _dead(self, rows: NDArray[np.int64]) -> list[int]:
         """Ranks whose process has ended before they were done and without a word."""
-        found = []
+        dead = []
         for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
             state = processes.state(pid) if pid else None
             if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
-                found.append(rank)
-        still = self.status.snapshot()[found, Status.PHASE]  # it may have said so after the look at its row
-        return [r for r, phase in zip(found, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
+                dead.append(rank)
+        still = self.status.snapshot()[dead, Status.PHASE]  # it may have said so after the look at its row
+        return [r for r, phase in zip(dead, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
 
     def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
         """Which rank began it: the others break off, or are ended by what started them, because of it.
 
-        A rank that died by itself comes before those that raised (a lost peer makes them raise), and of those
-        the first to raise comes before the others.
+        What started the ranks comes first where it ended without telling of a rank: all ranks end with it. A rank
+        that died by itself comes before those that raised (a lost peer makes them raise), and of those the first to
+        raise comes before the others.
         """
         end = time.monotonic() + REPORT_PATIENCE_S
         while self.process.poll() is None and time.monotonic() < end:
             time.sleep(POLL_S)
         now = self.status.snapshot()
-        codes = {rank: self._exit_code(int(rows[rank, Status.PID])) for rank in self._dead(now)}
-        died = [rank for rank, code in codes.items() if code not in (None, -signal.SIGTERM)]
-        if died:
-            code = codes[died[0]] or 0
-            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            return self._error(rows, np.array(died[:1]), f"died ({how})", Failure.CRASHED)
         failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
+        codes = [self._exit_code(pid) for pid in rows[:, Status.PID].tolist()]
+        gave = self.process.poll() or 0
+        if gave < 0 or (gave > 0 and not len(failed) and not any(codes)):
+            return self._launcher_ended(rows)
+        dead = self._dead(now)
+        died = [(rank, code) for rank in dead if (code := codes[rank]) not in (None, -signal.SIGTERM)]
+        if died:
+            rank, code = died[0]
+            return self._error(rows, np.array([rank]), f"died ({_how(code or 0)})", Failure.CRASHED)
         if len(failed):
             first = failed[np.argmin(now[failed, Status.FAILED_NS])]
             return self._error(now, np.array([first]), f"raised {self._raised(int(first))}", Failure.RAISED)
-        return self._error(rows, np.array(list(codes)[:1] or [0]), "died", Failure.CRASHED)
+        return self._error(rows, np.array(dead[:1] or [0]), "died", Failure.CRASHED)
+
+    def _launcher_ended(self, rows: NDArray[np.int64]) -> LaunchError:
+        """No rank and no job is to blame: whoever ended it, the ranks ended with it."""
+        phase = Phase(int(rows[:, Status.PHASE].min()))
+        return LaunchError(
+            f"what started the {self.plan.ranks} ranks ended ({_how(self.process.poll() or 0)}) while "
+            f"{phase.words}{self._last_words(phase)}",
+            kind=Failure.LAUNCHER,
+            ranks=(),
+        )
 
     def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The ranks that hold up the others: stopped ones, else those that took the fewest steps."""
@@ -293,3 +300,8 @@ class _Watcher:
 
     def _log(self) -> str:
         return (self.plan.folder / LOG_FILE).read_text(errors="replace")
+
+
+def _how(code: int) -> str:
+    """How a process ended, in words."""
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

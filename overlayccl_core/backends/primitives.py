@@ -69,14 +69,14 @@ def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
     """Every collective, over every size of contiguous groups that divides the ranks, in every dtype."""
     ranks = deployment.ranks
     sizes = [g for g in range(2, ranks + 1) if ranks % g == 0]
-    found = []
+    tried = []
     for dtype in DType:
         for size in sizes:
             groups = groups_of([range(k, k + size) for k in range(0, ranks, size)], ranks)
-            found += [grouped(deployment, kind, groups, dtype, elements) for kind in _GROUPED]
-            found.append(grouped(deployment, Kind.ALL_REDUCE, groups, dtype, elements, Reduction.MAX))
-        found.append(permute(deployment, dtype, elements))
-    return found
+            tried += [grouped(deployment, kind, groups, dtype, elements) for kind in _GROUPED]
+            tried.append(grouped(deployment, Kind.ALL_REDUCE, groups, dtype, elements, Reduction.MAX))
+        tried.append(permute(deployment, dtype, elements))
+    return tried
 
 
 _GROUPED = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)

@@ -58,13 +58,13 @@ def tree(root: int) -> dict[int, ProcessState]:
     """All processes below `root`, itself included."""
     states = {int(p.name): state(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit()}
     known = {pid: s for pid, s in states.items() if s is not None}
-    found = {root: known[root]} if root in known else {}
+    below_root = {root: known[root]} if root in known else {}
     grown = True
     while grown:
-        below = {pid: s for pid, s in known.items() if s.parent in found and pid not in found}
-        found.update(below)
+        below = {pid: s for pid, s in known.items() if s.parent in below_root and pid not in below_root}
+        below_root.update(below)
         grown = bool(below)
-    return found
+    return below_root
 
 
 def kill_all(pids: Iterable[int], *, patience_s: float = 5.0) -> None:

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from overlayccl_core.backends.backend import Backend
-from overlayccl_core.backends.launch import LaunchError, no_watch
+from overlayccl_core.backends.failed import FailedJobs, without_failed
+from overlayccl_core.backends.launch import no_watch
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.partial import Evidence, at_work
 from overlayccl_core.backends.plan import LaunchPlan, planned_job
@@ -72,9 +72,9 @@ class Selftest:
         tried = primitives(self.deployment, TRIED_ELEMENTS)
         self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
         checks, capabilities = [self._ones()], []
-        for primitive, found in zip(tried, self._try_all(tried), strict=True):
-            checks.append(self._check(MEANING_CHECK, found.outcome, found.detail, primitive))
-            capabilities.append(self._capability(primitive, found))
+        for primitive, became in zip(tried, self._try_all(tried), strict=True):
+            checks.append(self._check(MEANING_CHECK, became.outcome, became.detail, primitive))
+            capabilities.append(self._capability(primitive, became))
         checks += self._tiers()
         bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]
         if bad:
@@ -91,36 +91,37 @@ class Selftest:
         inputs = {INPUT: np.ones((ranks, TRIED_ELEMENTS))}
 
         def look(seen: Sequence[Observed]) -> _Tried:
-            if seen[0].error:
-                return _Tried(outcome="fail", detail=seen[0].error)
+            if told := seen[0].error or seen[0].wrong:
+                return _Tried(outcome="fail", detail=told)
             values = np.unique(seen[0].outputs[OUTPUT])
             outcome = "pass" if values.tolist() == [float(ranks)] else "fail"
             return _Tried(
                 outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
             )
 
-        found = self._run([Trial(job=self._job(one), inputs=inputs)], look)
-        return self._check(ONES_CHECK.format(ranks=ranks), found.outcome, found.detail, one)
+        became = self._run([Trial(job=self._job(one), inputs=inputs)], look)
+        return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
 
     def _try_all(self, tried: Sequence[Primitive]) -> list[_Tried]:
-        """What became of each. One that kills or hangs its ranks is left out of the next launch."""
-        found: dict[int, _Tried] = {}
+        """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
         inputs = [primitive.random_inputs(seed) for seed, primitive in enumerate(tried)]
-        trials = [Trial(job=self._job(p), inputs=x) for p, x in zip(tried, inputs, strict=True)]
-        index_of = {trial.job.key: index for index, trial in enumerate(trials)}
-        while left := [i for i in range(len(tried)) if i not in found]:
-            try:
-                look = partial(_all_compared, [tried[i] for i in left], [inputs[i] for i in left])
-                seen = self._run([trials[i] for i in left], look)
-            except LaunchError as error:
-                if error.job is None:
-                    raise
-                self.progress(f"selftest: {error.job} ends the ranks: going on without it")
-                detail = f"{error.said}; see {error.evidence}"
-                found[index_of[error.job]] = _Tried(outcome="unsupported", detail=detail)
-            else:
-                found.update(zip(left, seen, strict=True))
-        return [found[i] for i in range(len(tried))]
+        trials = {p.name: Trial(job=self._job(p), inputs=x) for p, x in zip(tried, inputs, strict=True)}
+        failed = FailedJobs(None, self.progress)
+
+        def together() -> dict[str, _Tried]:
+            left = [(p, x) for p, x in zip(tried, inputs, strict=True) if p.name not in failed]
+
+            def look(seen: Sequence[Observed]) -> dict[str, _Tried]:
+                return {p.name: _compared(p, x, one) for (p, x), one in zip(left, seen, strict=True)}
+
+            return self._run([trials[p.name] for p, _ in left], look) if left else {}
+
+        def alone(name: str) -> None:
+            self._run([trials[name]], len)
+
+        became = without_failed(together, alone, failed)
+        became |= {name: _Tried(outcome="unsupported", detail=one.message) for name, one in failed.items()}
+        return [became[primitive.name] for primitive in tried]
 
     def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
         """What `look` makes of what trials gave, while it can be read."""
@@ -139,21 +140,21 @@ class Selftest:
             return [self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")]
         inside = groups_of([range(k, k + near.ranks) for k in range(0, ranks, near.ranks)], ranks)
         sample = {near.name: inside, far.name: across_nodes(ranks, near.ranks)}
-        found = {
+        gathers = {
             name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, TIER_ELEMENTS)
             for name, groups in sample.items()
         }
-        per_byte = self._time(found)
+        per_byte = self._time(gathers)
         good = per_byte[near.name] <= per_byte[far.name] * 1.1
         detail = ", ".join(
-            f"{name}: {us:.0f} us for {found[name].payload_bytes} bytes over {found[name].group_size} ranks"
+            f"{name}: {us:.0f} us for {gathers[name].payload_bytes} bytes over {gathers[name].group_size} ranks"
             for name, us in per_byte.items()
         )
         return [self._check(TIERS_CHECK, "pass" if good else "fail", detail)]
 
-    def _time(self, found: dict[str, Primitive]) -> dict[str, float]:
+    def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
         """name -> us of one call."""
-        jobs = [self._job(primitive, name) for name, primitive in found.items()]
+        jobs = [self._job(primitive, name) for name, primitive in gathers.items()]
         settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
         plan = LaunchPlan(
             launch=0,
@@ -184,14 +185,14 @@ class Selftest:
             "fingerprint": self.fingerprint,
         }
 
-    def _capability(self, primitive: Primitive, found: _Tried) -> dict[str, Any]:
+    def _capability(self, primitive: Primitive, became: _Tried) -> dict[str, Any]:
         return {
             "operation": primitive.operation,
             "group_size": primitive.group_size,
             "dtype": primitive.collective.dtype.value,
             "payload_bytes": primitive.payload_bytes,
-            "supported": found.outcome == "pass",
-            "evidence": found.detail,
+            "supported": became.outcome == "pass",
+            "evidence": became.detail,
             "fingerprint": self.fingerprint,
         }
 
@@ -200,15 +201,11 @@ class Selftest:
         return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
 
 
-def _all_compared(
-    tried: Sequence[Primitive], inputs: Sequence[dict[Any, Any]], seen: Sequence[Observed]
-) -> list[_Tried]:
-    return [_compared(p, x, o) for p, x, o in zip(tried, inputs, seen, strict=True)]
-
-
 def _compared(primitive: Primitive, inputs: dict[Any, Any], seen: Observed) -> _Tried:
     if seen.error:
         return _Tried(outcome="unsupported", detail=seen.error)
+    if seen.wrong:
+        return _Tried(outcome="fail", detail=seen.wrong)
     want = primitive.meaning(inputs)
     got = seen.outputs[OUTPUT]
     if np.array_equal(got, want):

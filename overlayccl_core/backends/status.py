@@ -12,7 +12,7 @@ NO_JOB = -1
 class Phase(IntEnum):
     """Where a rank is in its life."""
 
-    STARTING = 0
+    STARTING = 0  # what a new file says: its process has not said anything
     JOINING = 1
     PREPARING = 2
     CALIBRATING = 3

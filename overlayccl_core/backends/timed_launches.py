@@ -119,13 +119,13 @@ def missing(jobs: Sequence[Job], launches: Sequence[Sequence[TimedProgram]]) -> 
         for timed in launch:
             planned.setdefault(timed.key, timed.planned_rounds)
             taken[timed.key] = taken.get(timed.key, 0) + timed.rounds
-    found: dict[str, int | None] = {}
+    rounds_left: dict[str, int | None] = {}
     for job in jobs:
         if job.key not in planned:
-            found[job.key] = job.rounds
+            rounds_left[job.key] = job.rounds
         elif (left := planned[job.key] - taken[job.key]) > 0:
-            found[job.key] = max(left, 2)  # one round alone has no repeat
-    return found
+            rounds_left[job.key] = max(left, 2)  # one round alone has no repeat
+    return rounds_left
 
 
 def _finished_samples(
@@ -149,15 +149,15 @@ def _finished_samples(
             break
         for job in jobs:
             counts[job] += 1
-    found = []
+    samples = []
     for job, (count, repeats) in enumerate(zip(counts, calibration.repeats, strict=True)):
         start, end = stamps[:count, job, :, 0], stamps[:count, job, :, 1]
         if count:
             each = (end.max(axis=1) - start.max(axis=1)) / 1e3 / repeats
-            found.append((each.tolist(), end.argmax(axis=1).tolist()))
+            samples.append((each.tolist(), end.argmax(axis=1).tolist()))
         else:
-            found.append(([], []))
-    return found
+            samples.append(([], []))
+    return samples
 
 
 def _readable(work: Path) -> bool:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from overlayccl_core.backends.backend import Backend, backend_of
-from overlayccl_core.backends.failed import Failed, FailedJobs, JobStatus, blamed
-from overlayccl_core.backends.launch import LaunchError
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.failed import Failed, FailedJobs, JobStatus, without_failed
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
@@ -23,16 +22,61 @@ from overlayccl_core.backends.reporting import Progress, Reporter
 from overlayccl_core.backends.timed_launches import LaunchStore, missing
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.program.meaning import TooLarge
 
 TRIAL_TIMEOUT_S = 30.0  # of one Program that runs once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What is timed on which ranks, and where its launches are kept as they come: <partial_dir>/<rule>-<key>/.
+
+    code: digest of the rule's code. logs: where ranks that fail leave what they said (None: the folder of that name
+    beside partial_dir).
+    """
+
+    jobs: Sequence[Job]
+    deployment: Deployment
+    settings: TimingSettings
+    partial_dir: Path
+    rule: str
+    code: str = ""
+    logs: Path | None = None
+
+    def __post_init__(self) -> None:
+        keys = [job.key for job in self.jobs]
+        if not keys or len(set(keys)) != len(keys):
+            raise ValueError(
+                f"a batch of timings needs Programs with different keys (got {len(keys)}: {keys[:4]})"
+            )
+        ranks = self.deployment.ranks
+        for job in self.jobs:
+            case = job.program.problem.case
+            if case.ranks * case.groups != ranks:
+                raise ValueError(
+                    f"{job.key}: {case.groups} groups of {case.ranks} ranks do not make the {ranks} "
+                    f"ranks of deployment {self.deployment.name}: choose ranks and groups whose product is that"
+                )
+
+    def folder(self, fingerprint: str) -> Path:
+        """Its name ends in a digest of everything that decides what samples mean."""
+        programs = [(job.key, job.program.digest, job.source, job.rounds) for job in self.jobs]
+        digest = key(programs, self.settings.to_json(), fingerprint, self.code)
+        return Path(self.partial_dir) / f"{self.rule}-{digest}"
+
+    def evidence(self) -> Evidence:
+        """Where ranks that fail leave what they said."""
+        if self.logs:
+            return Evidence(logs=self.logs, name=self.rule)
+        return Evidence.beside(self.partial_dir, self.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueCheck:
     """What every job must pass before it is timed.
 
-    trial: the job with given inputs. wrong: what is wrong with what came out, in a clause; empty: nothing.
-    needed: jobs without which the others mean nothing: where one fails, the batch does.
+    trial: the job with given inputs. wrong: what is wrong with what came out, in a clause; empty: nothing; TooLarge
+    where that cannot be said. needed: jobs without which the others mean nothing: where one fails, the batch does.
     """
 
     trial: Callable[[Job], Trial]
@@ -40,102 +84,51 @@ class ValueCheck:
     needed: frozenset[str] = frozenset()
 
 
-def time_programs(
-    jobs: Sequence[Job],
-    deployment: Deployment,
-    settings: TimingSettings,
-    partial_dir: Path,
-    rule: str,
-    code: str,
-    progress: Progress,
-    *,
-    logs: Path | None = None,
-) -> list[TimedProgram]:
+def time_programs(batch: Batch, progress: Progress) -> list[TimedProgram]:
     """Samples of every job, one entry per (launch, Program).
 
-    Launches are kept in partial_dir/<rule>-<key>/ as they come; the key is a digest of Programs, sources,
-    settings, fingerprint and `code` (the digest of the rule's code). What is there under the same key is not
-    timed again, until `partial.forget` is told that the rule's table is written. One batch at a time runs on
-    a machine: others wait. LaunchError (a ValueError) names rank, Program and the file of its traceback if ranks
-    die or hang; these files are in `logs` (None: the folder of that name beside partial_dir).
+    What is there under the batch's key is not timed again, until `partial.forget` is told that the rule's table is
+    written. One batch at a time runs on a machine: others wait. LaunchError (a ValueError) names rank, Program and
+    the file of its traceback if ranks die or hang.
     """
-    batch = _batch(jobs, deployment, settings, partial_dir, rule, code, progress, logs)
+    timer = _Timer(batch, progress)
     with machine_lock(progress):
-        return batch.finish()
+        return timer.finish()
 
 
 def time_candidates(
-    jobs: Sequence[Job],
-    deployment: Deployment,
-    settings: TimingSettings,
-    partial_dir: Path,
-    rule: str,
-    code: str,
-    progress: Progress,
-    *,
-    check: ValueCheck,
-) -> tuple[list[TimedProgram], dict[str, Failed]]:
-    """The same for jobs of which some may be broken: (samples, key -> how it failed), every job in one of them.
+    batch: Batch, check: ValueCheck, progress: Progress
+) -> tuple[list[TimedProgram], FailedJobs]:
+    """The same for jobs of which some may be broken: (samples, how jobs failed), every job in one of them.
 
-    Each runs once and its values are looked at, before any is timed. One that gives wrong ones, crashes its
-    ranks, hangs or raises is left out, and the others are tried or timed in a new launch. LaunchError where ranks
-    fail at no job, or at one that is needed; ValueError where the values of such a job are wrong.
+    Each runs once and its values are looked at, before any is timed. One that gives wrong ones is left out, and so
+    is one that crashes its ranks, hangs or raises, alone too; the others are tried or timed in a new launch.
+    LaunchError where ranks fail at no job, or at one that is needed; ValueError where the values of such a job are
+    wrong.
     """
-    batch = _batch(jobs, deployment, settings, partial_dir, rule, code, progress, None)
+    timer = _Timer(batch, progress)
     with machine_lock(progress):
-        return batch.finish_without_failed(check)
+        return timer.finish_without_failed(check)
 
 
-def batch_key(jobs: Sequence[Job], settings: TimingSettings, fingerprint: str, code: str) -> str:
-    """Digest of everything that decides what samples mean."""
-    programs = [(job.key, job.program.digest, job.source, job.rounds) for job in jobs]
-    return key(programs, settings.to_json(), fingerprint, code)
-
-
-def _batch(
-    jobs: Sequence[Job],
-    deployment: Deployment,
-    settings: TimingSettings,
-    partial_dir: Path,
-    rule: str,
-    code: str,
-    progress: Progress,
-    logs: Path | None,
-) -> "_Batch":
-    _check(jobs, deployment)
-    backend = backend_of(deployment)
-    fingerprint = backend.fingerprint(deployment)
-    store = LaunchStore(
-        Path(partial_dir) / f"{rule}-{batch_key(jobs, settings, fingerprint, code)}",
-        fingerprint=fingerprint,
-        oversubscribed=deployment.ranks > len(os.sched_getaffinity(0)),
-    )
-    evidence = Evidence(logs=logs, name=rule) if logs else Evidence.beside(partial_dir, rule)
-    if not any(store.folder.iterdir()):
-        evidence.clear()
-    return _Batch(jobs, deployment, settings, backend, store, progress, evidence)
-
-
-class _Batch:
+class _Timer:
     """One batch on its way: launches until nothing is missing."""
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        deployment: Deployment,
-        settings: TimingSettings,
-        backend: Backend,
-        store: LaunchStore,
-        progress: Progress,
-        evidence: Evidence,
-    ) -> None:
-        self.jobs = list(jobs)
-        self.deployment = deployment
-        self.settings = settings
-        self.backend = backend
-        self.store = store
+    def __init__(self, batch: Batch, progress: Progress) -> None:
+        self.jobs = list(batch.jobs)
+        self.deployment = batch.deployment
+        self.settings = batch.settings
         self.progress = progress
-        self.evidence = evidence
+        self.backend = backend_of(batch.deployment)
+        fingerprint = self.backend.fingerprint(batch.deployment)
+        self.store = LaunchStore(
+            batch.folder(fingerprint),
+            fingerprint=fingerprint,
+            oversubscribed=batch.deployment.ranks > len(os.sched_getaffinity(0)),
+        )
+        self.evidence = batch.evidence()
+        if not any(self.store.folder.iterdir()):
+            self.evidence.clear()
 
     def finish(self) -> list[TimedProgram]:
         """Launch what is missing; a launch in which others took too much CPU is repeated once."""
@@ -151,54 +144,54 @@ class _Batch:
             repeat=self.settings.repeat_disturbed,
             progress=self.progress,
         )
-        found = _chosen(self.store.launches())
-        _say_floor(found, self.settings, self.progress)
-        return found
+        timed = _chosen(self.store.launches())
+        _say_floor(timed, self.settings, self.progress)
+        return timed
 
-    def finish_without_failed(self, check: ValueCheck) -> tuple[list[TimedProgram], dict[str, Failed]]:
+    def finish_without_failed(self, check: ValueCheck) -> tuple[list[TimedProgram], FailedJobs]:
         """The same with those jobs only that do not fail."""
-        everything = self.jobs
-        failed = FailedJobs(self.store.folder)
-        while True:
-            self.jobs = [job for job in everything if job.key not in failed]
-            if not self.jobs:
-                return [], dict(failed)
-            try:
-                if not failed.tried:
-                    self._try(check, failed)
-                    continue
-                return self.finish(), dict(failed)
-            except LaunchError as error:
-                found = blamed(error)
-                if found is None or found[0] in check.needed:
-                    raise
-                self.store.discard()
-                self._leave_out(failed, *found)
+        jobs = {job.key: job for job in self.jobs}
+        failed = FailedJobs(self.store.folder, self.progress, needed=check.needed)
 
-    def _try(self, check: ValueCheck, failed: FailedJobs) -> None:
-        """Run every job once and look at what it gives."""
-        self.progress(f"running {len(self.jobs)} Programs once: are their values right?")
-        trials = [check.trial(job) for job in self.jobs]
+        def left() -> list[Job]:
+            return [job for name, job in jobs.items() if name not in failed]
+
+        def together() -> list[TimedProgram]:
+            if not failed.tried:
+                self._try(left(), check, failed)
+                failed.all_tried()
+            self.jobs = left()
+            return self.finish() if self.jobs else []
+
+        def alone(name: str) -> None:
+            if not failed.tried:
+                self._try([jobs[name]], check, failed)
+                return
+            with at_work(self.store.folder / "alone", self.evidence) as work:
+                self._time(0, [jobs[name]], work)
+
+        return without_failed(together, alone, failed, before_again=self.store.discard), failed
+
+    def _try(self, jobs: Sequence[Job], check: ValueCheck, failed: FailedJobs) -> None:
+        """Run jobs once and look at what they give."""
+        self.progress(f"running {len(jobs)} Programs once: are their values right?")
+        trials = [check.trial(job) for job in jobs]
         with at_work(self.store.folder / "trial", self.evidence) as work:
             seen = self.backend.run_once(self.deployment, work, trials, step_timeout_s=TRIAL_TIMEOUT_S)
             for trial, observed in zip(trials, seen, strict=True):
-                if observed.error:
-                    found = Failed(status=JobStatus.RAISED, message=observed.error)
-                elif wrong := check.wrong(trial, observed):
-                    found = Failed(status=JobStatus.WRONG, message=wrong)
-                else:
+                name = trial.job.key
+                try:
+                    what = _wrong(check, trial, observed)
+                except TooLarge as error:
+                    failed.not_checked(name, f"its values on the ranks were not looked at: {error}")
                     continue
-                if trial.job.key in check.needed:
+                if what and name in check.needed:
                     raise ValueError(
-                        f"{trial.job.key} {found.status}: {found.message}: without it nothing can be compared; "
+                        f"{name} {what.status}: {what.message}: without it nothing can be compared; "
                         "look at the module that the backend emits, or try another version of the library"
                     )
-                self._leave_out(failed, trial.job.key, found)
-        failed.all_tried()
-
-    def _leave_out(self, failed: FailedJobs, job: str, found: Failed) -> None:
-        self.progress(f"{job} {found.status}, going on without it: {found.message}")
-        failed.add(job, found)
+                if what:
+                    failed.leave_out(name, what)
 
     def _attempts(self) -> list["_Attempt"]:
         return [_Attempt(launch) for launch in self.store.launches()]
@@ -215,6 +208,17 @@ class _Batch:
     def launch(self, jobs: Sequence[Job]) -> None:
         """One launch, kept whether it ends well or not."""
         launch = self.store.next_launch()
+        share: float | None = None
+        with at_work(self.store.work_folder(launch), self.evidence) as work:
+            try:
+                share = self._time(launch, jobs, work)
+            finally:
+                complete = share is not None
+                disturbed = share is not None and share > self.settings.foreign_cpu_limit
+                self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
+
+    def _time(self, launch: int, jobs: Sequence[Job], work: Path) -> float:
+        """One launch in a folder; the share of the CPU that others took."""
         plan = LaunchPlan(
             launch=launch,
             ranks=self.deployment.ranks,
@@ -222,16 +226,17 @@ class _Batch:
             settings=self.settings,
             jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
         )
-        share: float | None = None
-        with at_work(self.store.work_folder(launch), self.evidence) as work:
-            try:
-                plan.write(work, jobs)
-                watch = _reporter(plan, work, self.progress).watch
-                share = self.backend.time_launch(self.deployment, work, plan, watch)
-            finally:
-                complete = share is not None
-                disturbed = share is not None and share > self.settings.foreign_cpu_limit
-                self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
+        plan.write(work, jobs)
+        watch = _reporter(plan, work, self.progress).watch
+        return self.backend.time_launch(self.deployment, work, plan, watch)
+
+
+def _wrong(check: ValueCheck, trial: Trial, observed: Observed) -> Failed | None:
+    """What is wrong with a job that ran to its end."""
+    if observed.error:
+        return Failed(status=JobStatus.RAISED, message=observed.error)
+    wrong = observed.wrong or check.wrong(trial, observed)
+    return Failed(status=JobStatus.WRONG, message=wrong) if wrong else None
 
 
 def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
@@ -268,18 +273,3 @@ def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress:
             f"only {planned} rounds fit into {settings.seconds:.0f} s, below the floor of "
             f"{settings.minimum_rounds}: give more seconds before you rely on these figures"
         )
-
-
-def _check(jobs: Sequence[Job], deployment: Deployment) -> None:
-    keys = [job.key for job in jobs]
-    if not jobs or len(set(keys)) != len(keys):
-        raise ValueError(
-            f"a batch of timings needs Programs with different keys (got {len(keys)}: {keys[:4]})"
-        )
-    for job in jobs:
-        case = job.program.problem.case
-        if case.ranks * case.groups != deployment.ranks:
-            raise ValueError(
-                f"{job.key}: {case.groups} groups of {case.ranks} ranks do not make the {deployment.ranks} "
-                f"ranks of deployment {deployment.name}: choose ranks and groups whose product is that"
-            )

@@ -4,7 +4,8 @@ trials.json           jobs, which inputs each has, and whether a job that raises
 modules/*.py          emitted modules
 in-<k>.npz            inputs: port -> [ranks, elements]; trials that share theirs share the file
 out-<i>-<r>.npz       what trial i wrote on rank r, or
-out-<i>-<r>.error     what it raised there
+out-<i>-<r>.error     what it raised there, or
+out-<i>-<r>.wrong     what it did there to values that it must leave as they are
 """
 
 import json
@@ -39,13 +40,15 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What came out: port -> float[ranks, elements], or the error of the first rank that raised.
+    """What came out: port -> float[ranks, elements]; or `error`: what the first rank raised; or `wrong`: which
+    values were changed on the first rank that must be left as they are.
 
     outputs may be read from the launch's folder as they are asked for: ask while it is there.
     """
 
     outputs: Values
     error: str = ""
+    wrong: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +96,15 @@ def write_error(folder: Path, index: int, rank: int, error: Exception) -> None:
     (folder / f"out-{index}-{rank}.error").write_text(f"{type(error).__name__}: {error}")
 
 
+def write_wrong(folder: Path, index: int, rank: int, what: str) -> None:
+    """Write which values trial `index` changed on a rank that it must leave as they are."""
+    (folder / f"out-{index}-{rank}.wrong").write_text(what)
+
+
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:
     """What all trials of a folder gave."""
-    return [_observed(folder, index, trial, ranks) for index, trial in enumerate(trials)]
+    last = _Last()
+    return [_observed(folder, index, trial, ranks, last) for index, trial in enumerate(trials)]
 
 
 def port_key(port: Port) -> str:
@@ -107,30 +116,47 @@ def _kept(x: NDArray[Any]) -> NDArray[Any]:
     return x if x.dtype in KEPT else x.astype(np.float64)
 
 
-def _observed(folder: Path, index: int, trial: Trial, ranks: int) -> Observed:
+def _observed(folder: Path, index: int, trial: Trial, ranks: int, last: "_Last") -> Observed:
     for rank in range(ranks):
-        error = folder / f"out-{index}-{rank}.error"
-        if error.exists():
-            return Observed(outputs={}, error=f"rank {rank}: {error.read_text()}")
+        for field in ("error", "wrong"):
+            said = folder / f"out-{index}-{rank}.{field}"
+            if said.exists():
+                return Observed(outputs={}, **{field: f"rank {rank}: {said.read_text()}"})
     ports = tuple(trial.job.program.problem.outputs)
-    return Observed(outputs=_Outputs([folder / f"out-{index}-{rank}.npz" for rank in range(ranks)], ports))
+    files = tuple(folder / f"out-{index}-{rank}.npz" for rank in range(ranks))
+    return Observed(outputs=_Outputs(files, ports, last))
+
+
+class _Last:
+    """What the ranks of one trial wrote, read at once; those of all trials together may be large."""
+
+    def __init__(self) -> None:
+        self._files: tuple[Path, ...] = ()
+        self._of_ranks: list[dict[str, NDArray[Any]]] = []
+
+    def of_ranks(self, files: tuple[Path, ...]) -> list[dict[str, NDArray[Any]]]:
+        """What each file holds."""
+        if files != self._files:
+            self._files, self._of_ranks = (), []
+            for file in files:
+                with np.load(file) as arrays:
+                    self._of_ranks.append(dict(arrays))
+            self._files = files
+        return self._of_ranks
 
 
 class _Outputs(Mapping[Port, NDArray[Any]]):
-    """Outputs of a trial, each read when it is asked for: those of all trials together may be large."""
+    """Outputs of a trial, read when they are asked for."""
 
-    def __init__(self, files: Sequence[Path], ports: Sequence[Port]) -> None:
+    def __init__(self, files: tuple[Path, ...], ports: Sequence[Port], last: _Last) -> None:
         self._files = files
         self._ports = ports
+        self._last = last
 
     def __getitem__(self, port: Port) -> NDArray[Any]:
         if port not in self._ports:
             raise KeyError(port)
-        rows = []
-        for file in self._files:
-            with np.load(file) as arrays:
-                rows.append(arrays[port_key(port)])
-        return np.stack(rows)
+        return np.stack([arrays[port_key(port)] for arrays in self._last.of_ranks(self._files)])
 
     def __iter__(self) -> Iterator[Port]:
         return iter(self._ports)

@@ -9,7 +9,7 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
@@ -124,7 +124,15 @@ def measure(
     ]
     timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
     with tempfile.TemporaryDirectory(prefix="overlayccl-try-") as folder:
-        timed = time_programs(jobs, deployment, timing, Path(folder), "try", "", progress, logs=logs)
+        batch = Batch(
+            jobs=jobs,
+            deployment=deployment,
+            settings=timing,
+            partial_dir=Path(folder),
+            rule="try",
+            logs=logs,
+        )
+        timed = time_programs(batch, progress)
     samples = measurements(one.columns(programs[one.program].program) for one in timed)
     return [
         Contender(

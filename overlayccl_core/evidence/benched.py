@@ -67,14 +67,14 @@ def benched(shortlist: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> dict[
 
 def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched]:
     measured = measurements(bench.iter_rows(named=True))
-    failed = {r["program"]: r for r in bench.iter_rows(named=True) if r["status"] in gate.FAILED}
+    benched_rows = {r["program"]: r for r in bench.iter_rows(named=True)}
     rows = list(listed.iter_rows(named=True))
     developer = next((measured.get(r["program"]) for r in rows if ArmName.DEVELOPER in r["why"]), None)
     found = []
     for row in rows:
         program, timed = loads(row["program_json"]), measured.get(row["program"])
         floor_us = floor.us(program)
-        verdict = _verdict(timed, failed.get(row["program"]), floor_us)
+        verdict = _verdict(timed, benched_rows.get(row["program"]), floor_us)
         comparable = timed is not None and developer is not None and verdict.passed
         found.append(
             Benched(
@@ -91,10 +91,12 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
     return found
 
 
-def _verdict(timed: Measurement | None, failed: Mapping[str, str] | None, floor_us: float) -> Verdict:
-    if failed is not None:
-        return gate.failed(failed["status"], failed["message"], floor_us)
-    return gate.check(timed.estimate if timed else None, floor_us)
+def _verdict(timed: Measurement | None, row: Mapping[str, str] | None, floor_us: float) -> Verdict:
+    """row: of the table bench, one of the candidate's; its message is that of all."""
+    status, message = (row["status"], row["message"]) if row else ("", "")
+    if status in gate.FAILED:
+        return gate.failed(status, message, floor_us)
+    return gate.check(timed.estimate if timed else None, floor_us, unchecked=message)
 
 
 def ranked(found: Iterable[Benched], *, lossy: bool) -> list[Benched]:

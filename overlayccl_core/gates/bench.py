@@ -32,10 +32,17 @@ def failed(status: str, message: str, floor_us: float) -> Verdict:
     )
 
 
-def check(estimate: Estimate | None, floor_us: float, checks: frozenset[Check] = ALL_CHECKS) -> Verdict:
+def check(
+    estimate: Estimate | None,
+    floor_us: float,
+    checks: frozenset[Check] = ALL_CHECKS,
+    *,
+    unchecked: str = "",
+) -> Verdict:
     """Pass; fail below the physical floor; unproven without a measurement.
 
-    floor_us: no right execution of the Program takes less (`deployments.floor`).
+    floor_us: no right execution of the Program takes less (`deployments.floor`). unchecked: why its values on the
+    ranks were not looked at, which a pass tells; empty: they were.
     """
     if estimate is None:
         return Verdict(
@@ -45,7 +52,7 @@ def check(estimate: Estimate | None, floor_us: float, checks: frozenset[Check] =
             message="there are no samples of it: run the bench again, with more seconds if it was cut off",
             evidence=evidence(floor_us=floor_us),
         )
-    found: dict[str, EvidenceValue] = {
+    measured: dict[str, EvidenceValue] = {
         "floor_us": floor_us,
         "measured_us": estimate.value,
         "rounds": estimate.rounds,
@@ -59,6 +66,6 @@ def check(estimate: Estimate | None, floor_us: float, checks: frozenset[Check] =
                 f"{estimate.value:.0f} us is below the physical floor of {floor_us:.0f} us: it cannot have moved "
                 "its bytes, look at what the module does"
             ),
-            evidence=evidence(**found),
+            evidence=evidence(**measured),
         )
-    return Verdict(gate=Gate.BENCH, outcome=Outcome.PASS, evidence=evidence(**found))
+    return Verdict(gate=Gate.BENCH, outcome=Outcome.PASS, message=unchecked, evidence=evidence(**measured))

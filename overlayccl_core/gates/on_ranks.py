@@ -4,7 +4,7 @@ The proof is about the Program; this looks at what the backend's module and the 
 tolerances of the numerics gate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from overlayccl_core.program.problem import Problem, port_text
 from overlayccl_core.program.program import Program
 
 Values = Mapping[Port, NDArray[Any]]
+Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 
 
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
@@ -41,24 +42,45 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
     return found
 
 
-def wrong_values(program: Program, numerics: NumericsClass, inputs: Values, outputs: Values) -> str:
-    """What is wrong with the outputs of a module, in a clause; empty: nothing.
+def meaning(program: Program, inputs: Values) -> Meaning:
+    """What a Program means at inputs (port -> [ranks of the deployment, elements]), in its own dtypes.
 
-    inputs, outputs: port -> [ranks of the deployment, elements]. The Program is evaluated in its own dtypes.
     TooLarge where that does not fit.
     """
-    problem, allowed = program.problem, tolerance(numerics, program)
-    for number, group in enumerate(problem.case.members()):
-        rows = list(group)
-        here = {port: x[rows] for port, x in inputs.items()}
-        want, _ = evaluate(program.outputs, _typed(problem, here), Real(), problem.ranks)
-        for port, held in want.items():
-            got = _written(outputs, port, problem)
-            if got is None:
-                return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
-            if found := _wrong_port(problem, port, held, got[rows], allowed):
+    problem = program.problem
+    means = []
+    for group in problem.case.members():
+        here = _typed(problem, {port: x[list(group)] for port, x in inputs.items()})
+        held, _ = evaluate(program.outputs, here, Real(), problem.ranks)
+        means.append(held)
+    return means
+
+
+def wrong_values(
+    program: Program, numerics: NumericsClass, inputs: Values, outputs: Values, equal: Meaning | None = None
+) -> str:
+    """What is wrong with the outputs of a module, in a clause; empty: nothing.
+
+    inputs, outputs: port -> [ranks of the deployment, elements]. equal: what a Program that is proven equal means
+    at these inputs. Values that are within the tolerance of it are right; only others are held against what the
+    Program itself means. TooLarge where that does not fit.
+    """
+    allowed = tolerance(numerics, program)
+    if equal is not None and not _off(program.problem, equal, outputs, allowed):
+        return ""
+    return _off(program.problem, meaning(program, inputs), outputs, allowed)
+
+
+def _off(problem: Problem, means: Meaning, outputs: Values, allowed: float) -> str:
+    """Where outputs are off by more than is allowed, in a clause."""
+    for port in problem.outputs:
+        got = _written(outputs, port, problem)
+        if got is None:
+            return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
+        for number, (group, held) in enumerate(zip(problem.case.members(), means, strict=True)):
+            if wrong := _wrong_port(problem, port, held[port], got[list(group)], allowed):
                 of = f" of group {number}" if problem.case.groups > 1 else ""
-                return f"{found}{of}"
+                return f"{wrong}{of}"
     return ""
 
 
@@ -73,16 +95,18 @@ def _written(outputs: Values, port: Port, problem: Problem) -> NDArray[Any] | No
 
 def _typed(problem: Problem, inputs: Values) -> dict[Port, NDArray[Any]]:
     """One row where all ranks hold the same, as `evaluate` wants it."""
-    found = {}
+    typed = {}
     for port, x in inputs.items():
         spec = problem.inputs[port]
         rows = x[:1] if spec.placement is Placement.REPLICATE else x
-        found[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
-    return found
+        typed[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
+    return typed
 
 
 def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:
     for rank in compared_ranks(problem, port, np.arange(problem.ranks)):
+        if _near(want.on(rank), got[rank], allowed):
+            continue
         right, mine = want.on(rank).astype(np.float64), got[rank].astype(np.float64)
         with np.errstate(all="ignore"):  # what is not finite is found as an error that is none
             error = float(np.linalg.norm(mine - right) / (np.linalg.norm(right) or 1.0))
@@ -93,3 +117,12 @@ def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], all
                 f"(allowed: {allowed:.2g}), as element {index}: expected {right[index]:.6g}, got {mine[index]:.6g}"
             )
     return ""
+
+
+def _near(right: NDArray[Any], mine: NDArray[Any], allowed: float) -> bool:
+    """True for what is right beyond doubt, seen in float32: equal, or off by at most half of what is allowed."""
+    if allowed == 0 or right.dtype == np.float64:
+        return np.array_equal(right, mine)
+    right, mine = right.astype(np.float32, copy=False), mine.astype(np.float32, copy=False)
+    with np.errstate(all="ignore"):
+        return bool(np.linalg.norm(mine - right) <= allowed / 2 * np.linalg.norm(right))

@@ -5,23 +5,25 @@ without it. What the developer writes must work: else there is nothing to compar
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import Failed, JobStatus
+from overlayccl_core.backends.failed import JobStatus
 from overlayccl_core.backends.measured import Job, TimingSettings, failed_columns
-from overlayccl_core.backends.timing import ValueCheck, time_candidates
+from overlayccl_core.backends.timing import Batch, ValueCheck, time_candidates
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
+from overlayccl_core.gates.on_ranks import Meaning, Values, inputs_of, meaning, wrong_values
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
@@ -50,20 +52,37 @@ def run(
         minimum_rounds=settings.bench.minimum_rounds,
         maximum_rounds=settings.bench.maximum_rounds,
     )
-    rule = partial_rule(rows[0]["case"].partition("/")[0])
-    check = _Values(rows, jobs, progress).check()
-    timed, failed = time_candidates(
-        list(jobs.values()), deployment, timing, Path(partial_dir), rule, code, progress, check=check
+    batch = Batch(
+        jobs=list(jobs.values()),
+        deployment=deployment,
+        settings=timing,
+        partial_dir=Path(partial_dir),
+        rule=partial_rule(rows[0]["case"].partition("/")[0]),
+        code=code,
     )
+    timed, failed = time_candidates(batch, _Values(rows, jobs).check(), progress)
     key_of = {job.key: dict(zip(KEY, key, strict=True)) for key, job in jobs.items()}
     program_of = {job.key: job.program for job in jobs.values()}
-    good = {"status": JobStatus.TIMED.value, "message": ""}
-    found = [{**key_of[one.key], **one.columns(program_of[one.key]), **good} for one in timed]
+    timed_rows = [
+        {
+            **key_of[one.key],
+            **one.columns(program_of[one.key]),
+            "status": JobStatus.TIMED.value,
+            "message": failed.unchecked.get(one.key, ""),
+        }
+        for one in timed
+    ]
     fingerprint = backend.fingerprint(deployment)
-    for key, one in failed.items():
-        columns = failed_columns(program_of[key], fingerprint)
-        found.append({**key_of[key], **columns, **_failed(one)})
-    return {"bench": found}
+    failed_rows = [
+        {
+            **key_of[key],
+            **failed_columns(program_of[key], fingerprint),
+            "status": one.status.value,
+            "message": one.message,
+        }
+        for key, one in failed.items()
+    ]
+    return {"bench": [*timed_rows, *failed_rows]}
 
 
 def partial_rule(problem: str) -> str:
@@ -73,54 +92,65 @@ def partial_rule(problem: str) -> str:
 
 def jobs_of(rows: Iterable[Row], emit: Callable[[Program], str]) -> dict[tuple[str, ...], Job]:
     """(case, direction, candidate) -> its Job. A Case and direction holds every Program once."""
-    found: dict[tuple[str, ...], Job] = {}
+    jobs: dict[tuple[str, ...], Job] = {}
     for row in rows:
         program = loads(row["program_json"])
         key = _key(row)
-        found[key] = Job(key=" ".join(key), program=program, source=emit(program))
-    return found
+        jobs[key] = Job(key=" ".join(key), program=program, source=emit(program))
+    return jobs
+
+
+class _Place:
+    """A Case and direction: inputs of all its candidates, and what the developer's Program means at them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.developer: Program | None = None
+
+    @cached_property
+    def inputs(self) -> Values:
+        """port -> [ranks of the deployment, elements]."""
+        return inputs_of(self.problem, SEED)
+
+    @cached_property
+    def right(self) -> Meaning | None:
+        """All candidates are proven to mean the same; None where that does not fit."""
+        try:
+            return meaning(self.developer, self.inputs) if self.developer else None
+        except TooLarge:
+            return None
 
 
 class _Values:
-    """Trials of the candidates of a shortlist: those of a Case and direction have the same inputs."""
+    """Trials of the candidates of a shortlist."""
 
-    def __init__(
-        self, rows: Iterable[Row], jobs: Mapping[tuple[str, ...], Job], progress: Callable[[str], None]
-    ) -> None:
+    def __init__(self, rows: Iterable[Row], jobs: Mapping[tuple[str, ...], Job]) -> None:
         self.numerics: dict[str, NumericsClass] = {}
-        self.inputs: dict[str, Mapping[Any, Any]] = {}
+        self.place: dict[str, _Place] = {}
         self.needed: set[str] = set()
-        self.progress = progress
-        drawn: dict[tuple[str, ...], Mapping[Any, Any]] = {}
+        places: dict[tuple[str, ...], _Place] = {}
         for row in rows:
             key = _key(row)
             job = jobs[key]
-            if key[:2] not in drawn:
-                drawn[key[:2]] = inputs_of(job.program.problem, SEED)
-            self.inputs[job.key] = drawn[key[:2]]
+            place = places.setdefault(key[:2], _Place(job.program.problem))
+            self.place[job.key] = place
             self.numerics[job.key] = NumericsClass(row["numerics"])
             if ArmName.DEVELOPER in row["why"]:
                 self.needed.add(job.key)
+                place.developer = job.program
 
     def check(self) -> ValueCheck:
         """What the jobs must pass before they are timed."""
         return ValueCheck(trial=self.trial, wrong=self.wrong, needed=frozenset(self.needed))
 
     def trial(self, job: Job) -> Trial:
-        return Trial(job=job, inputs=self.inputs[job.key])
+        return Trial(job=job, inputs=self.place[job.key].inputs)
 
     def wrong(self, trial: Trial, seen: Observed) -> str:
         job = trial.job
-        try:
-            return wrong_values(job.program, self.numerics[job.key], trial.inputs, seen.outputs)
-        except TooLarge as error:
-            self.progress(f"{job.key}: its values were not looked at: {error}")
-            return ""
+        right = self.place[job.key].right
+        return wrong_values(job.program, self.numerics[job.key], trial.inputs, seen.outputs, right)
 
 
 def _key(row: Row) -> tuple[str, ...]:
     return tuple(row[name] for name in KEY)
-
-
-def _failed(one: Failed) -> dict[str, str]:
-    return {"status": one.status.value, "message": one.message}

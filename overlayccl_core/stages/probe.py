@@ -8,7 +8,7 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import time_programs
+from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities, operation_name
@@ -49,7 +49,15 @@ def run(
         minimum_rounds=settings.probe.minimum_rounds,
         maximum_rounds=settings.probe.maximum_rounds,
     )
-    timed = time_programs(jobs, deployment, timing, partial_dir, PARTIAL_RULE, code, progress)
+    batch = Batch(
+        jobs=jobs,
+        deployment=deployment,
+        settings=timing,
+        partial_dir=partial_dir,
+        rule=PARTIAL_RULE,
+        code=code,
+    )
+    timed = time_programs(batch, progress)
     by_name = {probe.name: probe for probe in probes}
     rows = [
         {

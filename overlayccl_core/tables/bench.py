@@ -19,7 +19,9 @@ BENCH = Table(
             doc="wrong: other values than its Program's; without samples where it is not `timed`",
         ),
         Column(
-            name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: timed"
+            name="message",
+            dtype=pl.String(),
+            doc="what happened and where its evidence is; timed: why its values were not looked at",
         ),
     ),
 )

@@ -1,8 +1,8 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
 Finished launches are kept in <partial>/<rule>-<key>/launch-<k>.<attempt>.json until the rule's tables are written,
-so that an interrupted run goes on where it stopped. A finalist that crashes, hangs or raises is left out of further
-launches. This file imports no torch: ranks do.
+so that an interrupted run goes on where it stopped. A finalist that crashes, hangs or raises, alone too, is left
+out of further launches. This file imports no torch: ranks do.
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import Failed, FailedJobs, blamed
-from overlayccl_core.backends.launch import Launch, LaunchError
+from overlayccl_core.backends.failed import Failed, FailedJobs, without_failed
+from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
@@ -115,7 +115,8 @@ class _Batch:
         self.progress = progress
         if not any(folder.iterdir()):
             evidence.clear()
-        self.failed = FailedJobs(folder)
+        developers = {arm.label for arm in training.arms if arm.name == ArmName.DEVELOPER}
+        self.failed = FailedJobs(folder, progress, needed=developers, alike=self._alike)
 
     def finish(self) -> list[Row]:
         """The rows of all launches, made or kept."""
@@ -128,47 +129,37 @@ class _Batch:
         return [*_with_counts(rows), *failed]
 
     def _rows(self, number: int) -> list[Row]:
-        """Of one launch: the less disturbed of two where others took too much of the CPU."""
-        while True:
-            kept = self._attempts(number)
-            if kept:
-                of = f"{number + 1} of {self.training.launches}"
-                self.progress(f"using launch {of} of a run that was cut off after it")
-            try:
-                launch_quietly(
-                    lambda: self._attempts(number),
-                    lambda: self._launch(number),
-                    lacking=not kept,
-                    repeat=True,
-                    progress=self.progress,
-                )
-            except LaunchError as error:
-                self._leave_out(error, number)
-            else:
-                return least_disturbed(self._attempts(number)).rows
+        """Of one launch, without the arms that fail in it."""
+        return without_failed(
+            lambda: self._quiet_rows(number),
+            lambda label: self._alone(number, label),
+            self.failed,
+            launch=number,
+        )
 
-    def _leave_out(self, error: LaunchError, number: int) -> None:
-        """Go on without the arm that failed, and without others that run the same modules. The error again where
-        that is the developer's way: nothing could be compared with it."""
-        culprit = blamed(error, number)
-        if culprit is None:
-            raise error
-        name, failed = culprit
-        alike = self._alike(name)
-        if any(arm.name == ArmName.DEVELOPER for arm in alike):
-            raise error
-        for arm in alike:
-            self.progress(f"{arm.label} {failed.status}, going on without it: {failed.message}")
-            self.failed.add(arm.label, failed)
+    def _quiet_rows(self, number: int) -> list[Row]:
+        """Of the less disturbed of two launches where others took too much of the CPU."""
+        kept = self._attempts(number)
+        if kept:
+            of = f"{number + 1} of {self.training.launches}"
+            self.progress(f"using launch {of} of a run that was cut off after it")
+        launch_quietly(
+            lambda: self._attempts(number),
+            lambda: self._launch(number),
+            lacking=not kept,
+            repeat=True,
+            progress=self.progress,
+        )
+        return least_disturbed(self._attempts(number)).rows
 
-    def _alike(self, name: str) -> list[Arm]:
+    def _alike(self, label: str) -> list[str]:
         """The arm of that label, and those that run the same modules at the same sites in the same way."""
 
         def runs(arm: Arm) -> tuple[Any, ...]:
             return arm.microbatches, arm.sites, arm.merged_batch, arm.ddp_bucket_mib
 
-        culprit = next(arm for arm in self.training.arms if arm.label == name)
-        return [arm for arm in self.training.arms if runs(arm) == runs(culprit)]
+        culprit = next(arm for arm in self.training.arms if arm.label == label)
+        return [arm.label for arm in self.training.arms if runs(arm) == runs(culprit)]
 
     def _attempts(self, number: int) -> list[_Attempt]:
         paths = sorted(self.folder.glob(f"launch-{number}.*.json"))
@@ -176,6 +167,20 @@ class _Batch:
 
     def _launch(self, number: int) -> None:
         """One launch, kept if it ends well."""
+        arms = tuple(arm for arm in self.training.arms if arm.label not in self.failed)
+        head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
+        tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
+        rows = self._trained(number, arms, self.folder / f"launch-{number}")
+        attempt = len(self._attempts(number))
+        write_text(self.folder / f"launch-{number}.{attempt}.json", json.dumps(rows))
+
+    def _alone(self, number: int, label: str) -> None:
+        """One arm in a launch of its own, of which nothing is kept."""
+        arms = tuple(arm for arm in self.training.arms if arm.label == label)
+        self._trained(number, arms, self.folder / "alone")
+
+    def _trained(self, number: int, arms: tuple[Arm, ...], folder: Path) -> list[Row]:
+        """The rows of arms that are trained now."""
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
@@ -183,25 +188,21 @@ class _Batch:
             ranks=training.deployment.ranks,
             model=training.model,
             settings=settings,
-            arms=tuple(arm for arm in training.arms if arm.label not in self.failed),
+            arms=arms,
         )
         head = f"launch {number + 1} of {training.launches}"
         reporter = Reporter(head, lambda: None, self.progress)  # how many steps fit is the ranks' to find out
-        arms = f"{len(plan.arms)} arms on {plan.ranks} ranks"
-        tell(self.progress, Step(phase=arms, unit="launch", done=number, total=training.launches))
-        with at_work(self.folder / f"launch-{number}", self.evidence) as work:
+        with at_work(folder, self.evidence) as work:
             plan.write(work, training.sources)
             started = Launch(
                 worker=WORKER,
                 folder=work,
                 ranks=plan.ranks,
-                names=tuple(arm.label for arm in plan.arms),
+                names=tuple(arm.label for arm in arms),
                 step_timeout_s=STEP_TIMEOUT_S,
             )
             share = backend_of(training.deployment).train(training.deployment, started, reporter.watch)
-            rows = rows_of(plan, read_records(work, plan.ranks), share, training.fingerprint)
-        attempt = len(self._attempts(number))
-        write_text(self.folder / f"launch-{number}.{attempt}.json", json.dumps(rows))
+            return rows_of(plan, read_records(work, plan.ranks), share, training.fingerprint)
 
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
         """The row of an arm that failed in a launch: no steps."""
@@ -241,14 +242,14 @@ def _oversubscribed(ranks: int) -> bool:
 
 
 def rows_of(
-    plan: TrainingPlan, found: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
+    plan: TrainingPlan, records: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
 ) -> list[Row]:
-    """Rows from what the ranks found: [rank][entry]. A step lasts from the last rank's start to the last's end.
+    """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end.
 
     The ranks' clocks are one: a launch is on one host (`backends.launch`).
     """
     rows = []
-    for entries in zip(*found, strict=True):
+    for entries in zip(*records, strict=True):
         first = entries[0]
         starts = np.array([one.starts_ns for one in entries])
         ends = np.array([one.ends_ns for one in entries])

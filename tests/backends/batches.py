@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import Batch
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.tracing import trace_source
@@ -47,6 +48,15 @@ def settings(**changes: Any) -> TimingSettings:
         "lead_in_ms": 0.0, "foreign_cpu_limit": 1.0, "program_timeout_s": 6.0,
     }  # fmt: skip
     return TimingSettings(**{**quick, **changes})
+
+
+def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> Batch:
+    """Jobs to be timed on two ranks here; launches are kept in the folder."""
+    given = {
+        "jobs": jobs() if of is None else of, "deployment": deployment(), "settings": settings(),
+        "partial_dir": folder, "rule": "bench", "code": "code",
+    }  # fmt: skip
+    return Batch(**{**given, **changes})
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -11,8 +11,7 @@ import pytest
 from overlayccl_core.backends import timing
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import TimedProgram, TimingSettings
-from overlayccl_core.backends.partial import Evidence
-from tests.backends.batches import deployment, jobs
+from tests.backends.batches import batch, jobs
 
 
 class Launches:
@@ -21,7 +20,7 @@ class Launches:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> None:
         self.shares = shares
         self.kept: list[list[TimedProgram]] = []
-        monkeypatch.setattr(timing._Batch, "launch", self.launch)
+        monkeypatch.setattr(timing._Timer, "launch", self.launch)
 
     def recover(self) -> None:
         """No dead run left anything."""
@@ -57,17 +56,9 @@ def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_is_kept(
     work = Launches(monkeypatch, shares)
     settings = replace(TimingSettings(seconds=1.0), repeat_disturbed=repeat)
     said: list[str] = []
-    evidence = Evidence(logs=tmp_path, name="bench")
-    batch = timing._Batch(
-        jobs(names=("reduce",)),
-        deployment(),
-        settings,
-        None,
-        work,
-        said.append,
-        evidence,  # type: ignore[arg-type]
-    )
-    kept = batch.finish()
+    timer = timing._Timer(batch(tmp_path, jobs(names=("reduce",)), settings=settings), said.append)
+    timer.store = work  # type: ignore[assignment]
+    kept = timer.finish()
     assert len(work.kept) == launched
     assert [t.launch for t in kept] == [chosen] and kept[0].disturbed == (shares[0] > 0.1)
     assert any("once more" in line for line in said) == (launched == 2)

@@ -11,7 +11,7 @@ from overlayccl_core.backends.partial import KEY_DIGITS, Evidence, at_work, forg
 from overlayccl_core.backends.timed_launches import LaunchStore, missing
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.program.json_form import dumps
-from tests.backends.batches import deployment, jobs, settings
+from tests.backends.batches import batch, deployment, jobs
 
 
 def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
         recover(store)
 
     monkeypatch.setattr(LaunchStore, "recover", plant)
-    batch = [replace(job, source=dumps(job.program)) for job in jobs()]
-    timed = time_programs(batch, here, settings(), tmp_path / ".partial", "bench", "", lambda _line: None)
+    on_paper = [replace(job, source=dumps(job.program)) for job in jobs()]
+    timed = time_programs(batch(tmp_path / ".partial", on_paper, deployment=here), lambda _line: None)
     assert {one.rounds for one in timed} == {4} and not seen[0].exists()
 
 

@@ -17,12 +17,12 @@ LIBRARIES = ("torchdist", "gloo", "nccl")
 
 def declared(protocol: type) -> dict[str, inspect.Signature]:
     """The methods of a protocol, without `self`."""
-    found = {}
+    signatures = {}
     for name, function in inspect.getmembers(protocol, inspect.isfunction):
         if not name.startswith("_"):
             signature = inspect.signature(function)
-            found[name] = signature.replace(parameters=list(signature.parameters.values())[1:])
-    return found
+            signatures[name] = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return signatures
 
 
 @pytest.mark.parametrize("name", ["torchdist", "paper"])
@@ -35,11 +35,11 @@ def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
         assert hasattr(backend, attribute), attribute
     for method, wanted in declared(Backend).items():
         kinds = [(p.kind, p.default) for p in wanted.parameters.values()]
-        found = inspect.signature(getattr(backend, method))
-        assert [(p.kind, p.default) for p in found.parameters.values()] == kinds, method
+        defined = inspect.signature(getattr(backend, method))
+        assert [(p.kind, p.default) for p in defined.parameters.values()] == kinds, method
     for method, wanted in declared(Printer).items():
-        found = inspect.signature(getattr(loader.load("backends", name, "deployed"), method))
-        assert list(found.parameters)[: len(wanted.parameters)] == list(wanted.parameters), method
+        defined = inspect.signature(getattr(loader.load("backends", name, "deployed"), method))
+        assert list(defined.parameters)[: len(wanted.parameters)] == list(wanted.parameters), method
 
 
 def test_a_rank_of_torch_has_all_that_a_worker_may_ask_for() -> None:
@@ -55,7 +55,7 @@ def test_a_rank_of_torch_has_all_that_a_worker_may_ask_for() -> None:
 
 def words_of(file: Path) -> set[str]:
     """What a source names: modules that it imports, and texts that are no docstrings."""
-    found: set[str] = set()
+    words: set[str] = set()
     tree = ast.parse(file.read_text())
     docs = {
         id(node.body[0].value)
@@ -66,10 +66,10 @@ def words_of(file: Path) -> set[str]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            words |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            found.add(node.value)
-    return found
+            words.add(node.value)
+    return words
 
 
 def test_no_other_file_of_the_package_knows_a_library() -> None:

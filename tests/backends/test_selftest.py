@@ -126,10 +126,50 @@ def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried
     tables = selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
     [lost] = [row for row in tables["capabilities"] if not row["supported"]]
     assert (lost["operation"], lost["dtype"]) == ("all_to_all", "float16")
-    log = tmp_path / "logs" / "selftest.launch-0" / "launch.log"
+    log = tmp_path / "logs" / "selftest.launch-1" / "launch.log"
     assert lost["evidence"] == f"rank 1 of 2 died (SIGSEGV); see {log}"
     assert "Segmentation fault" in log.read_text()
-    assert launches[-2:] == [launches[-2], launches[-2] - 1]
+    assert launches[-3:] == [launches[-3], 1, launches[-3] - 1]
+
+
+def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches: list[int] = []
+
+    def killed_once(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+        launches.append(len(trials))
+        if len(launches) == 2:
+            raise LaunchError(
+                "rank 1 of 2 died (SIGKILL)", kind=Failure.CRASHED, ranks=(1,), job=trials[3].job.key
+            )
+        return right(trials)
+
+    said: list[str] = []
+    monkeypatch.setattr(backend, "run_once", killed_once)
+    tables = selftest.run(deployment(2), tmp_path / ".partial", progress=said.append)
+    assert all(row["supported"] for row in tables["capabilities"])
+    assert launches == [1, launches[1], 1, launches[1]]
+    assert any("runs when it is alone" in line for line in said)
+
+
+def test_a_library_that_overwrites_its_inputs_computes_wrongly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told by a field: no error is raised, and it is no refusal of the library."""
+
+    def overwriting(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+        wrong = {"all_gather over 2 of 2 ranks, float32": "rank 0: input x was overwritten"}
+        return [
+            Observed(outputs={}, wrong=wrong[trial.job.key]) if trial.job.key in wrong else one
+            for trial, one in zip(trials, right(trials), strict=True)
+        ]
+
+    monkeypatch.setattr(backend, "run_once", overwriting)
+    with pytest.raises(
+        ValueError, match=r"all_gather over 2 ranks in float32: rank 0: input x was overwritten"
+    ):
+        selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
 
 
 def test_ranks_that_fail_at_no_primitive_stop_the_selftest(

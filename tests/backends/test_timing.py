@@ -14,7 +14,7 @@ from overlayccl_core.backends import processes
 from overlayccl_core.backends.timed_launches import LAUNCH
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.tables.table import read
-from tests.backends.batches import BODIES, broken_job, deployment, jobs, leftovers, settings
+from tests.backends.batches import BODIES, batch, broken_job, jobs, leftovers, settings
 
 pytestmark = pytest.mark.ranks
 
@@ -25,19 +25,19 @@ def silent(_line: str) -> None:
 
 def ranks_of(folder: Path) -> list[psutil.Process]:
     """Processes that belong to launches in a folder."""
-    found = []
+    belonging = []
     for process in psutil.process_iter():
         try:
             if any(str(folder) in part for part in process.cmdline()) and process.pid != os.getpid():
-                found.append(process)
+                belonging.append(process)
         except psutil.Error:
             continue
-    return found
+    return belonging
 
 
 def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path: Path) -> None:
     said: list[str] = []
-    first = time_programs(jobs(), deployment(), settings(), tmp_path, "bench", "code", said.append)
+    first = time_programs(batch(tmp_path), said.append)
     assert [timed.key for timed in first] == list(BODIES)
     for timed in first:
         assert timed.complete and timed.launch == 0 and timed.rounds == 4
@@ -47,17 +47,17 @@ def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path:
     assert any("2 ranks" in line for line in said)
     assert leftovers(tmp_path) == []
     started = time.monotonic()
-    assert time_programs(jobs(), deployment(), settings(), tmp_path, "bench", "code", silent) == first
+    assert time_programs(batch(tmp_path), silent) == first
     assert time.monotonic() - started < 1.0
     [kept] = tmp_path.glob("bench-*")
-    again = time_programs(jobs(names=("twice",)), deployment(), settings(), tmp_path, "bench", "code", silent)
+    again = time_programs(batch(tmp_path, jobs(names=("twice",))), silent)
     assert [t.key for t in again] == ["twice"] and len(list(tmp_path.glob("bench-*"))) == 2 and kept.exists()
 
 
 def test_a_budget_below_the_floor_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     tight = settings(seconds=1.0, minimum_rounds=4)
-    timed = time_programs(jobs(), deployment(), tight, tmp_path, "bench", "code", said.append)
+    timed = time_programs(batch(tmp_path, settings=tight), said.append)
     assert timed[0].rounds == 2
     assert any("below the floor of 4" in line for line in said)
 
@@ -74,10 +74,9 @@ def test_a_budget_below_the_floor_is_said(tmp_path: Path) -> None:
 def test_a_rank_that_fails_ends_the_batch_naming_rank_and_program(
     tmp_path: Path, statement: str, pattern: str
 ) -> None:
-    batch = [*jobs(), broken_job(statement)]
     started = time.monotonic()
     with pytest.raises(ValueError, match=f"rank 1 of 2 {pattern}"):
-        time_programs(batch, deployment(), settings(), tmp_path, "bench", "code", silent)
+        time_programs(batch(tmp_path, [*jobs(), broken_job(statement)]), silent)
     assert time.monotonic() - started < 30
     assert ranks_of(tmp_path) == []
     assert leftovers(tmp_path) == []
@@ -88,10 +87,10 @@ import sys
 from pathlib import Path
 from overlayccl_core.backends import reporting
 from overlayccl_core.backends.timing import time_programs
-from tests.backends.batches import deployment, jobs, settings
+from tests.backends.batches import batch, settings
 reporting.LINE_S = 0.5
 many = settings(seconds=600.0, maximum_rounds=100000, min_sample_ms=30.0, max_repeats=200)
-time_programs(jobs(), deployment(), many, Path(sys.argv[1]), "bench", "code", lambda line: print(line, flush=True))
+time_programs(batch(Path(sys.argv[1]), settings=many), lambda line: print(line, flush=True))
 """
 
 
@@ -133,10 +132,10 @@ def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_t
         "import os, pathlib; global calls; calls = globals().get('calls', 0) + 1; mark = pathlib.Path("
         f"{str(mark)!r}); calls == 9 and not mark.exists() and (mark.touch(), os.kill(os.getpid(), 9))"
     )
-    batch = [*jobs(), broken_job(dies_once)]
-    rules = settings(max_repeats=1, maximum_rounds=8)
+    everything = [*jobs(), broken_job(dies_once)]
+    given = batch(tmp_path, everything, settings=settings(max_repeats=1, maximum_rounds=8))
     with pytest.raises(ValueError, match=r"died \(SIGKILL\) while timing"):
-        time_programs(batch, deployment(), rules, tmp_path, "bench", "code", silent)
+        time_programs(given, silent)
     [folder] = tmp_path.glob("bench-*")
     cut_off = read(LAUNCH, folder / "launch-0.parquet")
     finished = cut_off["rounds"][0]
@@ -144,9 +143,9 @@ def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_t
     assert cut_off["planned_rounds"].to_list() == [8] * 4 and 3 <= finished <= 5
 
     said: list[str] = []
-    timed = time_programs(batch, deployment(), rules, tmp_path, "bench", "code", said.append)
+    timed = time_programs(given, said.append)
     assert any("continuing" in line for line in said)
-    for job in batch:
+    for job in everything:
         rounds = {t.launch: t.rounds for t in timed if t.key == job.key}
         assert rounds == {0: finished, 1: 8 - finished}
 

@@ -20,6 +20,12 @@ def test_a_time_below_the_floor_fails_and_only_that_check_stops_it() -> None:
     assert check(TIMED, 101.0, ALL_CHECKS - {Check.FLOOR}).passed
 
 
+def test_a_pass_tells_that_values_were_not_looked_at() -> None:
+    assert check(TIMED, 99.0).message == ""
+    verdict = check(TIMED, 99.0, unchecked="its values were not looked at")
+    assert verdict.passed and verdict.message == "its values were not looked at"
+
+
 def test_what_was_not_measured_is_unproven() -> None:
     verdict = check(None, 10.0)
     assert (verdict.outcome, verdict.reason) == (Outcome.UNPROVEN, Reason.NOT_MEASURED)

@@ -15,6 +15,7 @@ from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table
@@ -136,10 +137,11 @@ def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
 
 
 class Fails:
-    """Stands for ranks of the developer's own way, or of another, that fail."""
+    """Stands for ranks of the developer's own way, or of another, that fail so many times."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, culprit: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, culprit: str, *, times: int = 99) -> None:
         self.culprit = culprit
+        self.times = times
         monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
         self.paper = loader.load("backends", "paper")
         self.real = self.paper.time_launch
@@ -150,10 +152,18 @@ class Fails:
         keys = [job.key for job in plan.jobs]
         self.launches.append(keys)
         for key in keys:
-            if self.culprit in key:
+            if self.culprit in key and self.times:
+                self.times -= 1
                 (folder / "rank-1.error").write_text("Traceback: no luck")
                 raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=key)
         return self.real(where, folder, plan, watch)
+
+
+def developed(listed: pl.DataFrame) -> pl.DataFrame:
+    """The same with permute_ring as the developer's own way."""
+    return listed.with_columns(
+        why=pl.when(pl.col("candidate") == "permute_ring").then(pl.lit(["developer"])).otherwise("why")
+    )
 
 
 PAPER = deployment(2).changed(backend="paper", library="numpy")
@@ -166,17 +176,66 @@ def test_without_ranks_a_crash_costs_one_candidate_and_names_its_traceback(
     listed = shortlist(tmp_path)
     found = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
     [row] = [row for row in found["bench"] if row["status"] != "timed"]
-    evidence = tmp_path / "logs" / "bench-uniform_a2a.launch-0" / "rank-1.error"
+    evidence = tmp_path / "logs" / "bench-uniform_a2a.launch-1" / "rank-1.error"
     assert row["message"] == f"rank 1 of 2 died; see {evidence}" and evidence.exists()
-    assert [len(keys) for keys in fails.launches] == [listed.height, listed.height - 1]
+    assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_without_ranks_a_crash_that_does_not_come_again_costs_nobody_anything(
+    needed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = Fails(monkeypatch, "forward permute_ring", times=1)
+    listed, said = shortlist(tmp_path), list[str]()
+    if needed:
+        listed = developed(listed)
+    found = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=said.append)
+    assert {row["status"] for row in found["bench"]} == {"timed"} and len(found["bench"]) == listed.height
+    assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height]
+    assert {row["launch"] for row in found["bench"]} == {0}
+    assert any("forward permute_ring crashed, trying it once more, alone: " in line for line in said)
+    assert any("forward permute_ring runs when it is alone: going on with it" in line for line in said)
+
+
+def test_a_first_failure_outlives_a_run_that_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = Fails(monkeypatch, "forward permute_ring")
+    listed, partial = shortlist(tmp_path), tmp_path / ".partial"
+
+    def cut_off(line: str) -> None:
+        if "trying it once more" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(PAPER, QUICK, listed, partial, progress=cut_off)
+    found = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
+    assert sum(row["status"] == "crashed" for row in found["bench"]) == 1
+
+
+def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
+    listed, partial = shortlist(tmp_path), tmp_path / ".partial"
+
+    def too_large(*_: Any) -> str:
+        raise TooLarge("a value of 600 MiB on all ranks (limit 512 MiB)")
+
+    monkeypatch.setattr(bench, "wrong_values", too_large)
+    first = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    told = "its values on the ranks were not looked at: a value of 600 MiB on all ranks (limit 512 MiB)"
+    assert {(row["status"], row["message"]) for row in first["bench"]} == {("timed", told)}
+    monkeypatch.undo()
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
+    assert bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None) == first
 
 
 def test_where_the_developer_s_own_way_fails_there_is_nothing_to_compare_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = shortlist(tmp_path).with_columns(
-        why=pl.when(pl.col("candidate") == "permute_ring").then(pl.lit(["developer"])).otherwise("why")
-    )
+    listed = developed(shortlist(tmp_path))
     Fails(monkeypatch, "forward permute_ring")
     with pytest.raises(LaunchError, match=r"is kept: .*rank-1.error"):
         bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
@@ -190,7 +249,7 @@ def test_what_failed_is_not_tried_again_by_a_run_that_goes_on(
     first = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
     (partial / next(partial.iterdir()).name / "trial").mkdir()  # of a run that was killed
     again = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
-    assert first == again and len(fails.launches) == 2
+    assert first == again and len(fails.launches) == 3
 
 
 def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:

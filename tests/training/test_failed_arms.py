@@ -51,9 +51,12 @@ TRAINING = Training(
 
 
 class Ranks:
-    """Stands for a backend: all arms find the same; in launch `number`, `culprit` kills rank 1."""
+    """Stands for a backend: all arms find the same; in launch `number`, rank 1 dies at `culprit`, so many times."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, culprit: str, number: int) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, culprit: str, number: int, *, times: int = 99
+    ) -> None:
+        self.times = times
         self.culprit = culprit
         self.number = number
         self.launched: list[tuple[int, tuple[str, ...]]] = []
@@ -64,7 +67,8 @@ class Ranks:
         plan = TrainingPlan.read(started.folder)
         self.launched.append((plan.launch, tuple(started.names)))
         assert [p.name for p in started.folder.iterdir() if p.suffix == ".error"] == []
-        if plan.launch == self.number and self.culprit in started.names:
+        if plan.launch == self.number and self.culprit in started.names and self.times:
+            self.times -= 1
             (started.folder / "rank-1.error").write_text("Traceback of rank 1")
             raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=self.culprit)
         for rank in range(plan.ranks):
@@ -85,10 +89,10 @@ def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
     ranks = Ranks(monkeypatch, "finalist_1, M=2", number)
     rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
     assert [(n, len(names)) for n, names in ranks.launched] == (
-        [(0, 3), (0, 2), (1, 2)] if number == 0 else [(0, 3), (1, 3), (1, 2)]
+        [(0, 3), (0, 1), (0, 2), (1, 2)] if number == 0 else [(0, 3), (1, 3), (1, 1), (1, 2)]
     )
     [row] = [row for row in rows if row["status"] == "crashed"]
-    trace = tmp_path / "logs" / "train-nano.launch-0" / "rank-1.error"
+    trace = tmp_path / "logs" / "train-nano.launch-1" / "rank-1.error"
     assert row["message"] == f"rank 1 of 2 died; see {trace}" and "of rank 1" in trace.read_text()
     assert (row["arm"], row["launch"], row["steps_us"]) == ("finalist_1", number, [])
     columns = [{k: v for k, v in row.items() if k != "stamps"} for row in rows]
@@ -108,7 +112,7 @@ def test_an_arm_that_runs_the_same_modules_fails_with_it(
     training = replace(TRAINING, arms=(*ARMS, twin))
     rows = train(training, tmp_path / ".partial", "train-nano", "", lambda _line: None)
     assert {row["arm"] for row in rows if row["status"] == "crashed"} == {"finalist_1", "hand_bundled"}
-    assert [len(names) for _, names in ranks.launched] == [4, 2, 2]
+    assert [len(names) for _, names in ranks.launched] == [4, 1, 2, 2]
 
 
 def test_an_arm_that_runs_the_developers_modules_ends_the_training(
@@ -126,14 +130,24 @@ def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch:
     ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
     first = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
     assert train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None) == first
-    assert len(ranks.launched) == 3
+    assert len(ranks.launched) == 4
+
+
+@pytest.mark.parametrize("culprit", ["finalist_1, M=2", "developer, M=2"])
+def test_an_arm_whose_rank_was_ended_from_outside_is_tried_alone_and_trained_with_the_others(
+    culprit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, culprit, 0, times=1)
+    rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    assert [(n, len(names)) for n, names in ranks.launched] == [(0, 3), (0, 1), (0, 3), (1, 3)]
+    assert {row["status"] for row in rows} == {"trained"} and len(rows) == 6
 
 
 def test_a_developers_arm_that_crashes_ends_the_training_and_leaves_its_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Ranks(monkeypatch, "developer, M=2", 1)
-    with pytest.raises(LaunchError, match=r"is kept: .*train-nano.launch-0/rank-1.error"):
+    with pytest.raises(LaunchError, match=r"is kept: .*train-nano.launch-1/rank-1.error"):
         train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
 
 

@@ -107,7 +107,7 @@ def _start(deployment: Deployment, started: Launch, watch: Watch) -> float:
     if refused := refuses(deployment):
         raise RefusedError(refused)
     write_joining(started.folder, deployment)
-    return launch(started, watch).foreign_cpu_share
+    return launch(started, watch)
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

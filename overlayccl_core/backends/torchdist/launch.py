@@ -5,13 +5,13 @@ import re
 import sys
 from pathlib import Path
 
-from overlayccl_core.backends.launch import Launch, LaunchError, Outcome, Starter, Watch, no_watch, run
+from overlayccl_core.backends.launch import Launch, LaunchError, Starter, Watch, no_watch, run
 
 __all__ = ["Launch", "LaunchError", "launch"]
 
 
-def launch(plan: Launch, watch: Watch = no_watch) -> Outcome:
-    """Run the ranks to their end (`backends.launch.run`, errors too)."""
+def launch(plan: Launch, watch: Watch = no_watch) -> float:
+    """Run the ranks to their end (`backends.launch.run`: what it gives, errors too)."""
     return run(plan, Starter(command=_command, environment=_environment, exit_code=_exit_code), watch)
 
 

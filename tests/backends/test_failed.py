@@ -1,0 +1,119 @@
+"""Failures on real ranks: whose they are, and whose they are not."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.backends.failed import JobStatus
+from overlayccl_core.backends.launch import Failure, LaunchError
+from overlayccl_core.backends.measured import Job
+from overlayccl_core.backends.timing import ValueCheck, time_candidates
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.trials import Trial
+from overlayccl_core.gates.on_ranks import inputs_of
+from tests.backends.batches import batch, broken_job, deployment, jobs
+
+pytestmark = pytest.mark.ranks
+
+
+def silent(_line: str) -> None:
+    """No progress."""
+
+
+def trial(job: Job) -> Trial:
+    return Trial(job=job, inputs=inputs_of(job.program.problem, 0))
+
+
+ANY_VALUES = ValueCheck(trial=trial, wrong=lambda _trial, _seen: "")
+IN_CALL = "global calls; calls = globals().get('calls', 0) + 1; calls == {} and "
+
+
+def kill_who_writes(mark: Path) -> threading.Thread:
+    """Wait for a process to write its number, then end it as the system does when memory is short."""
+
+    def wait_and_kill() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (mark.exists() and mark.read_text()):
+            time.sleep(0.05)
+        os.kill(int(mark.read_text()), signal.SIGKILL)
+
+    thread = threading.Thread(target=wait_and_kill)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("call", [1, 3], ids=["tried", "timed"])
+def test_a_candidate_whose_rank_is_killed_from_outside_is_timed_in_the_end(tmp_path: Path, call: int) -> None:
+    mark = tmp_path / "mark"
+    waits_once = IN_CALL.format(call) + (
+        f"not (mark := __import__('pathlib').Path({str(mark)!r})).exists() and "
+        "(mark.write_text(str(__import__('os').getpid())), __import__('time').sleep(30))"
+    )
+    victim, said = broken_job(waits_once), list[str]()
+    thread = kill_who_writes(mark)
+    timed, failed = time_candidates(batch(tmp_path, [*jobs(), victim]), ANY_VALUES, said.append)
+    thread.join()
+    assert not failed and {one.key for one in timed} == {job.key for job in jobs()} | {victim.key}
+    assert {one.rounds for one in timed} == {4} and {one.complete for one in timed} == {True}
+    assert any("died (SIGKILL)" in line and "trying it once more, alone" in line for line in said)
+    assert any(f"{victim.key} runs when it is alone" in line for line in said)
+
+
+def test_a_candidate_that_always_crashes_has_its_verdict_and_its_evidence(tmp_path: Path) -> None:
+    culprit = broken_job(IN_CALL.format(2) + "__import__('os')._exit(3)")
+    given = batch(tmp_path / ".partial", [*jobs(), culprit])
+    timed, failed = time_candidates(given, ANY_VALUES, silent)
+    assert {one.key for one in timed} == {job.key for job in jobs()} and set(failed) == {culprit.key}
+    verdict = failed[culprit.key]
+    assert verdict.status is JobStatus.CRASHED and "rank 1 of 2 died (exit code 3)" in verdict.message
+    log = tmp_path / "logs" / "bench.launch-1" / "launch.log"
+    assert verdict.message.endswith(f"; see {log}") and "exitcode" in log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to end"])
+def test_nobody_is_to_blame_where_what_started_the_ranks_is_ended(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    ends_its_parent = (
+        f"(__import__('os').kill(__import__('os').getppid(), {int(number)}), __import__('time').sleep(30))"
+    )
+    orphan = broken_job(IN_CALL.format(2) + ends_its_parent)
+    with pytest.raises(LaunchError, match="what started the 2 ranks ended") as error:
+        time_candidates(batch(tmp_path / ".partial", [*jobs(), orphan]), ANY_VALUES, silent)
+    assert error.value.kind is Failure.LAUNCHER and error.value.job is None
+    assert error.value.evidence == tmp_path / "logs" / "bench.launch-0" / "launch.log"
+
+
+OVERWRITING = """
+
+right = forward
+
+def forward():
+    generator, answer = right(), None
+    while True:
+        try:
+            event = generator.send(answer)
+        except StopIteration:
+            return
+        answer = yield event
+        if answer is not None:
+            answer += 1
+"""
+
+
+def test_a_module_that_overwrites_its_input_has_wrong_values_and_ends_no_launch(tmp_path: Path) -> None:
+    [good] = jobs(names=("reduce",))
+    bad = Job(key="bad", program=good.program, source=good.source + OVERWRITING)
+    for may_refuse in (False, True):
+        folder = tmp_path / str(may_refuse)
+        folder.mkdir()
+        seen = backend.run_once(
+            deployment(), folder, [trial(bad), trial(good)], may_refuse=may_refuse, step_timeout_s=20.0
+        )
+        assert [one.error for one in seen] == ["", ""]
+        assert [one.wrong for one in seen] == ["rank 0: input x was overwritten", ""]
+        assert seen[1].outputs["y",].shape == (2, 64)

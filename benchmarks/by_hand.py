@@ -39,7 +39,7 @@ def connect(case: Case, rank: int, new_group: Callable[[tuple[int, ...]], Any]) 
     nodes = [tuple(range(k, k + size)) for k in range(0, n, size)]
     places = [tuple(range(k, n, size)) for k in range(size)]
     made = {members: new_group(members) for members in [*nodes, *places]}
-    mine = [next(made[m] for m in found if rank in m) for found in (nodes, places)]
+    mine = [next(made[m] for m in grouping if rank in m) for grouping in (nodes, places)]
     return Where(case=case, rank=rank, world=world, within=mine[0], across=mine[1])
 
 
@@ -117,9 +117,9 @@ def tp_all_to_all_sum(x: Tensors, at: Where) -> Tensors:
 def tp_all_to_all_of_copies(x: Tensors, at: Where) -> Tensors:
     def total(flat: torch.Tensor) -> torch.Tensor:
         copies = flat.repeat(at.ranks)
-        found = torch.empty_like(copies)
-        dist.all_to_all_single(found, copies, group=at.world)
-        return found.view(at.ranks, -1).sum(0)
+        received = torch.empty_like(copies)
+        dist.all_to_all_single(received, copies, group=at.world)
+        return received.view(at.ranks, -1).sum(0)
 
     return _by_layer(x, at, 1, total)
 
@@ -170,15 +170,15 @@ def a2a_native(x: Tensors, at: Where) -> Tensors:
 def a2a_ring(x: Tensors, at: Where) -> Tensors:
     n, rank = at.ranks, at.rank
     chunks = x["send",].view(n, -1)
-    found, works = [chunks[rank]], []
+    received, works = [chunks[rank]], []
     for d in range(1, n):
         y = torch.empty_like(chunks[0])
         works.append(dist.isend(chunks[(rank + d) % n], (rank + d) % n, tag=d))
         works.append(dist.irecv(y, (rank - d) % n, tag=d))
-        found.append(y)
+        received.append(y)
     for work in works:
         work.wait()
-    return {("received",): torch.cat([found[(rank - source) % n] for source in range(n)])}
+    return {("received",): torch.cat([received[(rank - source) % n] for source in range(n)])}
 
 
 def a2a_two_steps(x: Tensors, at: Where) -> Tensors:

@@ -30,11 +30,11 @@ def report() -> list[str]:
     lines = [f"{'seed at N=224, bf16':<46}{'first ms':>9}{'again ms':>9}{'collectives':>13}{'runs':>9}"]
     first, again = [], []
     for problem, strategy in seeds():
-        found, _ = alone(_measure, problem, strategy)
-        if isinstance(found, str):
-            lines.append(f"{problem + '/' + strategy:<46}{'not applicable: ' + found}")
+        measured, _ = alone(_measure, problem, strategy)
+        if isinstance(measured, str):
+            lines.append(f"{problem + '/' + strategy:<46}{'not applicable: ' + measured}")
             continue
-        samples, collectives, runs = found
+        samples, collectives, runs = measured
         first.append(samples[0])
         again.append(statistics.median(samples[1:]))
         lines.append(

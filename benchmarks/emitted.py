@@ -88,13 +88,13 @@ def fastest_probes_us() -> dict[Kind, float]:
         name="two-ranks", backend="torchdist", library="gloo", ranks=2, ranks_per_node=2,
         tiers=(Tier(name="node", ranks=2),), memory_budget_bytes=2**30,
     )  # fmt: skip
-    found = {
+    programs = {
         kind: permute(here, DType.FLOAT32, PROBE_ELEMENTS)
         if kind is Kind.COLLECTIVE_PERMUTE
         else grouped(here, kind, world(2), DType.FLOAT32, PROBE_ELEMENTS)
         for kind in COLLECTIVES
     }
-    jobs = [Job(key=kind, program=p.program, source=emit(p.program)) for kind, p in found.items()]
+    jobs = [Job(key=kind, program=p.program, source=emit(p.program)) for kind, p in programs.items()]
     settings = TimingSettings(seconds=PROBE_SECONDS, foreign_cpu_limit=1.0)
     with tempfile.TemporaryDirectory() as folder:
         batch = Batch(

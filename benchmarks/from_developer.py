@@ -49,7 +49,7 @@ def compared(folder: Path, here: Deployed) -> list[tuple[str, float, float]]:
     """(Case and direction, cheapest of the run's candidates, cheapest from the developer alone) in us."""
     seeds, cases = read(SEEDS, folder / "seeds.parquet"), read(CASES, folder / "cases.parquet")
     known = pl.concat([read(CANDIDATES, path) for path in folder.glob("search/*/candidates.parquet")])
-    found = []
+    priced = []
     for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
         for problem in catalog.directions(case):
             at = (pl.col("case") == case.id) & (pl.col("direction") == problem.direction.value)
@@ -60,8 +60,8 @@ def compared(folder: Path, here: Deployed) -> list[tuple[str, float, float]]:
             if "candidates" in tables:
                 mine = pl.DataFrame(tables["candidates"], infer_schema_length=None)
                 where = f"{case.id} {problem.direction.value}"
-                found.append((where, cheapest(known.filter(at)), cheapest(mine)))
-    return found
+                priced.append((where, cheapest(known.filter(at)), cheapest(mine)))
+    return priced
 
 
 def cheapest(candidates: pl.DataFrame) -> float:

@@ -28,15 +28,15 @@ HERE = Deployment(
 
 def report() -> list[str]:
     """One line per Program: us of both sides, and the paired ratio with its 95% interval."""
-    found = list(pairs())
+    compared = list(pairs())
     with tempfile.TemporaryDirectory() as folder:
-        wrong = differing(found, Path(folder))
+        wrong = differing(compared, Path(folder))
     if wrong:
         raise RuntimeError(f"written by hand and wrong: {', '.join(wrong)}")
-    jobs = [Job(key=pair.name, program=pair.program, source=emit(pair.program)) for pair in found]
+    jobs = [Job(key=pair.name, program=pair.program, source=emit(pair.program)) for pair in compared]
     jobs += [
         Job(key=f"{pair.name} by hand", program=pair.program, source=pair.hand_written_module(yields=False))
-        for pair in found
+        for pair in compared
     ]
     with tempfile.TemporaryDirectory() as folder:
         settings = TimingSettings(seconds=SECONDS, foreign_cpu_limit=1.0)
@@ -48,7 +48,7 @@ def report() -> list[str]:
     lines = [
         f"emitted and hand-written on {RANKS} ranks, {timed[0].rounds} rounds: us, emitted over hand-written"
     ]
-    for pair in found:
+    for pair in compared:
         emitted, by_hand = samples[pair.name], samples[f"{pair.name} by hand"]
         ratio = statistics.paired_ratio([(emitted, by_hand)])
         each = (statistics.estimate(emitted).value, statistics.estimate(by_hand).value)
@@ -60,11 +60,11 @@ def report() -> list[str]:
     return [*lines, f"repeat error of the batch: {error:.1%}; foreign CPU: {timed[0].foreign_cpu_share:.0%}"]
 
 
-def differing(found: list[Pair], folder: Path) -> list[str]:
+def differing(compared: list[Pair], folder: Path) -> list[str]:
     """Names of pairs whose two sides do not give the same."""
     trials = []
     random = np.random.default_rng(0)
-    for pair in found:
+    for pair in compared:
         inputs = {
             port: random.integers(-9, 10, (RANKS, spec.size)).astype(np.float64)
             for port, spec in pair.program.problem.inputs.items()
@@ -73,7 +73,7 @@ def differing(found: list[Pair], folder: Path) -> list[str]:
             trials.append(Trial(job=Job(key=pair.name, program=pair.program, source=source), inputs=inputs))
     observed = run_once(HERE, folder, trials, may_refuse=True)
     wrong = []
-    for index, pair in enumerate(found):
+    for index, pair in enumerate(compared):
         emitted, by_hand = observed[2 * index : 2 * index + 2]
         told = [said for one in (emitted, by_hand) if (said := one.error or one.wrong)]
         same = not told and all(

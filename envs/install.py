@@ -1,8 +1,8 @@
 """Install what envs/<name>.txt pins into the environment whose Python runs this: python envs/install.py local|dev.
 
 torch's CPU build is on an index of PyTorch's own. Where that has none to give (it cannot be reached and no such
-wheel is at hand, or it has none for this Python), the common registry's torch of the same version is taken, after
-its size was said: on Linux it brings CUDA's libraries along. Only the standard library is needed.
+wheel is at hand, or it has none for this Python), the common registry's torch of the same version is taken, if that
+has one: on Linux it brings CUDA's libraries along, and that is said first. Only the standard library is needed.
 """
 
 import importlib.metadata
@@ -13,9 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ENVS = Path(__file__).resolve().parent
-NOT_TO_BE_HAD = "No matching distribution found"
-# What pip's report for torch 2.13.0 of the common registry adds up to on Linux x86-64, CUDA's libraries included.
-REGISTRY_TORCH_GB = 2.7
 UNREACHABLE = ("--retries", "1", "--timeout", "30")  # an index that does not answer must not take minutes
 
 Pip = Callable[[Sequence[str]], tuple[int, str]]
@@ -23,14 +20,14 @@ Pip = Callable[[Sequence[str]], tuple[int, str]]
 
 def lines_of(name: str) -> list[str]:
     """The lines of envs/<name>.txt and of those that it names with -r, without comments."""
-    found: list[str] = []
+    lines: list[str] = []
     for line in (ENVS / f"{name}.txt").read_text().splitlines():
         text = line.split(" #")[0].strip()
         if text.startswith("-r "):
-            found += lines_of(text.removeprefix("-r ").removesuffix(".txt"))
+            lines += lines_of(text.removeprefix("-r ").removesuffix(".txt"))
         elif text and not text.startswith("#"):
-            found.append(text)
-    return found
+            lines.append(text)
+    return lines
 
 
 def install(name: str, pip: Pip, say: Callable[[str], None], torch_here: str | None) -> None:
@@ -38,28 +35,29 @@ def install(name: str, pip: Pip, say: Callable[[str], None], torch_here: str | N
     lines = lines_of(name)
     (index,) = (line for line in lines if line.startswith("--extra-index-url"))
     (torch,) = (line for line in lines if line.startswith("torch=="))
-    version = torch.removeprefix("torch==")
-    plain = version.partition("+")[0]
-    if torch_here == plain:
-        torch = f"torch=={plain}"
-    elif torch_here != version:
-        # alone, so that nothing else is looked for on its index
-        code, output = pip(["install", "--no-deps", *UNREACHABLE, *index.split(), torch])
-        if code and NOT_TO_BE_HAD in output:
+    registrys = torch.partition("+")[0]
+    # alone, so that nothing else is looked for on its index
+    alone = ["install", "--no-deps", *UNREACHABLE, *index.split(), torch]
+    here = f"torch=={torch_here}"
+    if here == registrys:
+        torch = registrys
+    elif here != torch:
+        code, why = pip([*alone, "--dry-run"])
+        if code == 0:
+            _stop(*pip(alone))
+        else:
+            code, why_not_either = pip(["install", "--no-deps", "--dry-run", registrys])
+            _stop(code, why + why_not_either)
             say(
-                f"torch {version} is not to be had here: PyTorch's own index gives none, and no such wheel is at "
-                f"hand. Taking torch {plain} from the common registry instead. On Linux x86-64 that brings CUDA's "
-                f"libraries along, which nothing here uses: {REGISTRY_TORCH_GB} GB to download, about twice as "
-                "much on the disk. To avoid it, give pip a folder with the wheel that is missing (PIP_FIND_LINKS)."
+                f"{torch} is not to be had here: PyTorch's own index gives none, and no such wheel is at hand. "
+                f"Taking {registrys} from the common registry instead. On Linux that brings CUDA's libraries along "
+                "(several GB), which nothing here uses. To avoid it, give pip a folder with the wheel that is "
+                "missing (PIP_FIND_LINKS)."
             )
-            code, torch = 0, f"torch=={plain}"
-        _stop(code, output)
+            torch = registrys
     # torch once more: it is there already, or is the registry's, and now what it needs comes along
-    _stop(
-        *pip(
-            ["install", torch, *(line for line in lines if line != index and not line.startswith("torch=="))]
-        )
-    )
+    rest = (line for line in lines if line != index and not line.startswith("torch=="))
+    _stop(*pip(["install", torch, *rest]))
     _stop(*pip(["install", "--no-deps", "--no-build-isolation", "--editable", str(ENVS.parent)]))
 
 

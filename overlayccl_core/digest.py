@@ -60,8 +60,8 @@ def _packages(root: Path) -> list[Path]:
 
 
 def _plugin(plugin: str, root: Path) -> Path:
-    found = [folder / plugin for folder in _packages(root)]
-    return next((file for file in found if file.is_file()), found[0])
+    places = [folder / plugin for folder in _packages(root)]
+    return next((file for file in places if file.is_file()), places[0])
 
 
 def _below(file: Path, root: Path) -> Path:
@@ -76,9 +76,9 @@ def _follow(file: Path, root: Path) -> Iterator[Path]:
     yield from _packages_above(file, root)
     _, imported, strings = _parsed(file.read_text(), _dotted(file, root))
     for name in (*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))):
-        for found in _module_files(name, root):
-            yield found
-            yield from _packages_above(found, root)
+        for module in _module_files(name, root):
+            yield module
+            yield from _packages_above(module, root)
     for name in strings:
         if name.endswith(DATA_SUFFIXES):
             homes = [file.parent, *_packages(root)]

@@ -14,7 +14,7 @@ from snakemake.exceptions import WorkflowError
 if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
-from snakemake_logger_plugin_overlayccl.expected import watch
+from run_display.handler import show
 from workflow_scripts.pipeline import prefer_this_python, prepare
 
 prefer_this_python()
@@ -22,7 +22,7 @@ try:
     PIPELINE = prepare(config, overrides=workflow.config_settings.config)
 except ValueError as error:
     raise WorkflowError(str(error)) from None
-watch(workflow, PIPELINE.settings)
+show(workflow, PIPELINE.settings)
 
 RESULTS = f"results/{PIPELINE.settings.tree}"
 PARTIAL = "results/{deployment}/.partial"

@@ -14,7 +14,7 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Table bench of one Problem."""
     problem, partial = command.option("problem"), Path(command.option("partial"))
-    found = bench.run(
+    tables = bench.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
         command.read(SHORTLIST, problem),
@@ -22,7 +22,7 @@ def main(command: Command) -> None:
         progress=command.say,
         code=command.option("code"),
     )
-    command.write({BENCH: found["bench"]})
+    command.write({BENCH: tables["bench"]})
     forget(partial, bench.partial_rule(problem))
 
 

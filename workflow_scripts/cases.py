@@ -9,13 +9,13 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Table cases of one Problem."""
-    found = cases.run(
+    tables = cases.run(
         Settings.from_part(command.option("settings")),
         load(command.option("deployment")),
         command.option("problem"),
         progress=command.say,
     )
-    command.write({CASES: found["cases"]})
+    command.write({CASES: tables["cases"]})
 
 
 if __name__ == "__main__":

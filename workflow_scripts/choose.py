@@ -33,7 +33,7 @@ def main(command: Command) -> None:
     )
     deployment = load(command.option("deployment"))
     trained = json.loads(command.option("trained"))
-    found = choose.run(
+    chosen = choose.run(
         problem,
         deployment.library,
         tables,
@@ -41,9 +41,9 @@ def main(command: Command) -> None:
         printer=printer_of(deployment),
         progress=command.say,
     )
-    command.write_text(".py", found.module)
-    command.write_text(f"{problem}.json", json.dumps(found.record, indent=1, sort_keys=True) + "\n")
-    command.write({VERDICTS: found.verdicts, CHOICE: found.choice})
+    command.write_text(".py", chosen.module)
+    command.write_text(f"{problem}.json", json.dumps(chosen.record, indent=1, sort_keys=True) + "\n")
+    command.write({VERDICTS: chosen.verdicts, CHOICE: chosen.choice})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Tables finalists and fidelity of one Problem."""
     problem = command.option("problem")
-    found = finalists.run(
+    tables = finalists.run(
         command.read(SHORTLIST, problem),
         command.read(BENCH, problem),
         command.read(PRICES, problem),
@@ -25,7 +25,7 @@ def main(command: Command) -> None:
         json.loads(command.option("trained")),
         progress=command.say,
     )
-    command.write({FINALISTS: found["finalists"], FIDELITY: found["fidelity"]})
+    command.write({FINALISTS: tables["finalists"], FIDELITY: tables["fidelity"]})
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Tables theta and fidelity."""
     settings = Settings.from_part(command.option("settings"))
-    found = fit.run(settings, command.read(PROBES), progress=command.say)
-    command.write({THETA: found["theta"], FIDELITY: found["fidelity"]})
+    tables = fit.run(settings, command.read(PROBES), progress=command.say)
+    command.write({THETA: tables["theta"], FIDELITY: tables["fidelity"]})
 
 
 if __name__ == "__main__":

@@ -15,17 +15,17 @@ def seconds_of(file: Path) -> float:
 
 def phases(files: Iterable[Path]) -> dict[str, dict[str, float]]:
     """rule -> what it was for (a Problem, a model; empty text) -> seconds; the slowest rule first."""
-    found: dict[str, dict[str, float]] = {}
+    seconds_by_rule: dict[str, dict[str, float]] = {}
     for file in sorted(files):
         rule, _, subject = file.stem.partition("-")
-        found.setdefault(rule, {})[subject] = seconds_of(file)
-    return dict(sorted(found.items(), key=lambda item: -sum(item[1].values())))
+        seconds_by_rule.setdefault(rule, {})[subject] = seconds_of(file)
+    return dict(sorted(seconds_by_rule.items(), key=lambda item: -sum(item[1].values())))
 
 
-def text(found: dict[str, dict[str, float]]) -> str:
+def text(seconds_by_rule: dict[str, dict[str, float]]) -> str:
     """One line for each rule: seconds, and of what."""
     lines = ["Seconds of each phase (those that start no ranks run beside one another):"]
-    for rule, jobs in found.items():
+    for rule, jobs in seconds_by_rule.items():
         parts = ", ".join(f"{subject} {seconds:.0f}" for subject, seconds in jobs.items() if subject)
         lines.append(f"  {rule:<10}{sum(jobs.values()):6.0f}" + (f"   {parts}" if parts else ""))
     return "\n".join(lines)

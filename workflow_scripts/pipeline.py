@@ -66,8 +66,8 @@ class Pipeline:
 
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
-        found = load_model(model)
-        return tuple(sorted({site.problem for site in sites_of(found, found.microbatches[0])}))
+        fields = load_model(model)
+        return tuple(sorted({site.problem for site in sites_of(fields, fields.microbatches[0])}))
 
     def models_of(self, problem: str) -> tuple[str, ...]:
         """The configured models that have the Problem at a site."""
@@ -75,19 +75,19 @@ class Pipeline:
 
     def trained_json(self, problem: str) -> str:
         """Case -> direction -> models (`nano m8`) that train it, of a Problem."""
-        found: dict[str, dict[str, list[str]]] = {}
+        labels_of: dict[str, dict[str, list[str]]] = {}
         for name in self.models_of(problem):
             model = load_model(name)
             for microbatches in model.microbatches:
                 cases = cases_of_model(model, self.deployment, microbatches, problem)
                 for site in sites_of(model, microbatches):
                     if site.problem == problem:
-                        labels = found.setdefault(cases[site.name].id, {}).setdefault(site.direction, [])
+                        labels = labels_of.setdefault(cases[site.name].id, {}).setdefault(site.direction, [])
                         labels.append(label(name, microbatches))
         return json.dumps(
             {
                 case: {direction: list(dict.fromkeys(labels)) for direction, labels in directions.items()}
-                for case, directions in found.items()
+                for case, directions in labels_of.items()
             },
             sort_keys=True,
         )
@@ -121,26 +121,26 @@ class Pipeline:
         if problem is None or rule not in ("cases", "seed", "search"):
             return ()
         involved = self._involved(problem)
-        found = [_file("problems", name) for name in involved]
+        files = [_file("problems", name) for name in involved]
         if search is not None:
-            found.append(_file("search/proposers", load_search(search).proposer))
+            files.append(_file("search/proposers", load_search(search).proposer))
         if rule in ("seed", "search"):
-            found += [_file("strategies", name) for name in involved]
-            found += [_file(RULES, name) for name in rule_names()] if rule == "search" else []
+            files += [_file("strategies", name) for name in involved]
+            files += [_file(RULES, name) for name in rule_names()] if rule == "search" else []
         else:
             entries = self.settings.cases.get(problem, ())
             workloads = {entry["model"] for entry in entries if "model" in entry}
             workloads |= {load_model(name).workload for name in self.settings.models}
-            found += [_file("workloads", name) for name in workloads]
-        return tuple(sorted(found))
+            files += [_file("workloads", name) for name in workloads]
+        return tuple(sorted(files))
 
     def _plugins_of_model(self, model: str) -> tuple[str, ...]:
         problems = self.problems_of_model(model)
         workload = load_model(model).workload
-        found = [_file("backends", self.deployment.backend)]
-        found += [_file(folder, workload) for folder in ("workloads", "training/models")]
-        found += [_file(folder, name) for name in problems for folder in ("problems", "strategies")]
-        return tuple(sorted(found))
+        files = [_file("backends", self.deployment.backend)]
+        files += [_file(folder, workload) for folder in ("workloads", "training/models")]
+        files += [_file(folder, name) for name in problems for folder in ("problems", "strategies")]
+        return tuple(sorted(files))
 
     def _involved(self, problem: str) -> set[str]:
         """The Problem and those whose libraries solve its backward."""
@@ -165,8 +165,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
 
 def _solved(model: str, problems: Iterable[str]) -> bool:
     """True if all that a model asks of its ranks is among the Problems that are configured."""
-    found = load_model(model)
-    return all(site.problem in problems for site in sites_of(found, found.microbatches[0]))
+    fields = load_model(model)
+    return all(site.problem in problems for site in sites_of(fields, fields.microbatches[0]))
 
 
 def prefer_this_python() -> None:

@@ -11,14 +11,14 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Table prices of one Problem."""
-    found = price.run(
+    tables = price.run(
         load(command.option("deployment")),
         command.read(SEEDS, command.option("problem")),
         command.read(THETA),
         command.read(FIDELITY),
         progress=command.say,
     )
-    command.write({PRICES: found["prices"]})
+    command.write({PRICES: tables["prices"]})
 
 
 if __name__ == "__main__":

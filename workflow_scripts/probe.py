@@ -14,7 +14,7 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Table probes."""
     partial = Path(command.option("partial"))
-    found = probe.run(
+    tables = probe.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
         command.read(CAPABILITIES),
@@ -22,7 +22,7 @@ def main(command: Command) -> None:
         progress=command.say,
         code=command.option("code"),
     )
-    command.write({PROBES: found["probes"]})
+    command.write({PROBES: tables["probes"]})
     forget(partial, probe.PARTIAL_RULE)
 
 

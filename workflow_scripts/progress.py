@@ -1,8 +1,8 @@
 """What a command says while it works: lines for people, and how far it is, for whoever shows that.
 
 Every line is in the rule's log. Whether lines are on the terminal too depends on who runs the command: by hand they
-are, how far it is at most every 30 seconds; under Snakemake its logger shows one line for each running job instead
-(snakemake_logger_plugin_overlayccl), from the file that stands beside the log.
+are, how far it is at most every 30 seconds; under Snakemake run_display/ shows a line for each running job instead,
+from the file that stands beside the log.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from overlayccl_core.measuring.progress import Step
 
-SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by the logger: it shows what commands do
+SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by run_display: it shows what commands do
 EVERY_S = 30.0
 
 

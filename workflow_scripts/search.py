@@ -19,7 +19,7 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Tables sketches, candidates and search_ends of one Problem."""
     problem = command.option("problem")
-    found = search.run(
+    tables = search.run(
         load(command.option("deployment")),
         Search.from_json(command.option("search")),
         command.read(CASES, problem),
@@ -30,7 +30,7 @@ def main(command: Command) -> None:
         clock=monotonic,
         progress=command.say,
     )
-    command.write({table: found[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS)})
+    command.write({table: tables[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS)})
 
 
 if __name__ == "__main__":

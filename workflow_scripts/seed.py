@@ -10,13 +10,13 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Table seeds of one Problem."""
-    found = seed.run(
+    tables = seed.run(
         load(command.option("deployment")),
         command.read(CASES, command.option("problem")),
         command.read(CAPABILITIES),
         progress=command.say,
     )
-    command.write({SEEDS: found["seeds"]})
+    command.write({SEEDS: tables["seeds"]})
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Tables selftest and capabilities."""
-    found = selftest.run(
+    tables = selftest.run(
         load(command.option("deployment")), Path(command.option("partial")), progress=command.say
     )
-    command.write({SELFTEST: found["selftest"], CAPABILITIES: found["capabilities"]})
+    command.write({SELFTEST: tables["selftest"], CAPABILITIES: tables["capabilities"]})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Table shortlist of one Problem."""
     problem = command.option("problem")
-    found = shortlist.run(
+    tables = shortlist.run(
         Settings.from_part(command.option("settings")),
         command.read(SEEDS, problem),
         command.read(PRICES, problem),
@@ -22,7 +22,7 @@ def main(command: Command) -> None:
         backend_of(load(command.option("deployment"))).emit,
         progress=command.say,
     )
-    command.write({SHORTLIST: found["shortlist"]})
+    command.write({SHORTLIST: tables["shortlist"]})
 
 
 if __name__ == "__main__":

@@ -27,14 +27,14 @@ def main(command: Command) -> None:
         )
         for problem in command.option("problems").split(",")
     }
-    found = summary.run(
+    tables = summary.run(
         load(command.option("deployment")),
         problems,
         command.read(PROBES),
         command.read(FIDELITY),
         progress=command.say,
     )
-    command.write({SUMMARY: found["summary"]})
+    command.write({SUMMARY: tables["summary"]})
 
 
 if __name__ == "__main__":

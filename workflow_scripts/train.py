@@ -15,7 +15,7 @@ from workflow_scripts.command import Command, run
 def main(command: Command) -> None:
     """Tables steps and stamps of one model."""
     name, partial = command.option("model"), Path(command.option("partial"))
-    found = train.run(
+    tables = train.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
         models.load(name),
@@ -24,7 +24,7 @@ def main(command: Command) -> None:
         progress=command.say,
         code=command.option("code"),
     )
-    command.write({STEPS: found["steps"], STAMPS: found["stamps"]})
+    command.write({STEPS: tables["steps"], STAMPS: tables["stamps"]})
     forget(partial, train.partial_rule(name))
 
 

@@ -43,17 +43,17 @@ class Measurement:
 
 def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:
     """digest -> Measurement, from rows that have the timing columns; rows without samples are left out."""
-    found: dict[str, Measurement] = {}
+    by_program: dict[str, Measurement] = {}
     for row in rows:
         samples = tuple(row["samples_us"])
         if not samples:
             continue
-        before = found.get(row["program"])
-        found[row["program"]] = Measurement(
+        before = by_program.get(row["program"])
+        by_program[row["program"]] = Measurement(
             program=row["program"],
             launches={**(before.launches if before else {}), row["launch"]: samples},
             oversubscribed=row["oversubscribed"] or bool(before and before.oversubscribed),
             disturbed=row["disturbed"] or bool(before and before.disturbed),
             fingerprint=row["fingerprint"],
         )
-    return found
+    return by_program

@@ -66,8 +66,8 @@ def trimmed_mean(samples: ArrayLike, cut: float = TRIM) -> Floats | float:
             "a trimmed mean needs at least one sample (got none): time the Program for at least one round"
         )
     out = int(cut * rounds)
-    found = values[..., out : rounds - out].mean(axis=-1)
-    return float(found) if values.ndim == 1 else found
+    means = values[..., out : rounds - out].mean(axis=-1)
+    return float(means) if values.ndim == 1 else means
 
 
 def bootstrap(samples: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
@@ -104,8 +104,8 @@ def repeat_error(batch: Iterable[ArrayLike]) -> float:
     Programs of a single round say nothing and are left out; not a number if all are. No model of the times
     can be asked to be closer than this.
     """
-    found = [relative_difference(*halves(s)) for s in map(np.asarray, batch) if len(s) >= 2]
-    return float(np.median(found)) if found else float("nan")
+    differences = [relative_difference(*halves(s)) for s in map(np.asarray, batch) if len(s) >= 2]
+    return float(np.median(differences)) if differences else float("nan")
 
 
 def repeat_error_between(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> float:
@@ -169,5 +169,5 @@ def paired_ratio(
 def _ratios(a: Floats, b: Floats, resamples: int, random: np.random.Generator) -> Floats:
     """[resamples]: ratios of medians, both sides resampled by the same rounds."""
     chosen = random.integers(0, len(a), (resamples, len(a)))
-    found: Floats = np.median(a[chosen], axis=1) / np.median(b[chosen], axis=1)
-    return found
+    ratios: Floats = np.median(a[chosen], axis=1) / np.median(b[chosen], axis=1)
+    return ratios

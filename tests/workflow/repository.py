@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
-    *("Snakefile", "rules", "workflow_scripts", "config", "profiles", "envs", "overlayccl_core", "tests"),
-    "snakemake_logger_plugin_overlayccl",
+    *("Snakefile", "rules", "run_display", "workflow_scripts", "config", "profiles", "envs"),
+    *("overlayccl_core", "tests"),
 )
 
 

@@ -83,16 +83,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     tree.edit("config/searches/offline.yaml", "rounds: 100", "rounds: 1")
     tree.edit("config/searches/offline.yaml", "elites_a_round: 20", "elites_a_round: 4")
     shutil.copy(tree.root / "tests/workflow/made_up.py", tree.root / "sitecustomize.py")
-    found = {"a fresh tree": tree.run(), "nothing": tree.run()}
+    ran = {"a fresh tree": tree.run(), "nothing": tree.run()}
     tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")
     tree.edit("workflow_scripts/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
-    found["all prices alike, and the selftest"] = tree.run()
+    ran["all prices alike, and the selftest"] = tree.run()
     cheap = 'dear = 0.1 if column.name.startswith("reduce_scatter") else 1'
     tree.edit(PRICE, COLUMN, f"            {cheap}\n{COLUMN.replace('amount', 'dear * amount')}")
-    found["one kind cheaper"] = tree.run()
+    ran["one kind cheaper"] = tree.run()
     tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 14\n")
-    found["rounds of the bench"] = tree.run()
-    return found
+    ran["rounds of the bench"] = tree.run()
+    return ran
 
 
 def test_a_fresh_tree_is_planned_whole(runs: dict[str, Ran]) -> None:

@@ -12,9 +12,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from tests.workflow.repository import ROOT
-
-NONE = "ERROR: No matching distribution found for torch"
+from tests.workflow.repository import ROOT, copy_to
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +25,20 @@ def script() -> ModuleType:
 
 
 class Pip:
-    """Notes what it is asked to install. refused: what it says of the CPU build, and fails."""
+    """Notes what it is asked to do. fails: what it cannot do, by a word of what it is asked."""
 
-    def __init__(self, refused: str = "") -> None:
-        self.refused = refused
+    def __init__(self, *fails: str) -> None:
+        self.fails = fails
         self.asked: list[list[str]] = []
 
     def __call__(self, arguments: Sequence[str]) -> tuple[int, str]:
         self.asked.append(list(arguments))
-        failed = self.refused and any(one.endswith("+cpu") for one in arguments)
-        return (1, self.refused) if failed else (0, "")
+        failed = next((word for word in self.fails if any(one.endswith(word) for one in arguments)), None)
+        return (1, f"ERROR: no {failed}\n") if failed else (0, "")
+
+    @property
+    def installed(self) -> list[list[str]]:
+        return [asked for asked in self.asked if "--dry-run" not in asked]
 
 
 def pin(script: ModuleType) -> str:
@@ -46,7 +48,7 @@ def pin(script: ModuleType) -> str:
 def test_the_cpu_build_is_taken_where_it_can_be_had(script: ModuleType) -> None:
     pip, said = Pip(), list[str]()
     script.install("dev", pip, said.append, None)
-    first, rest, package = pip.asked
+    first, rest, package = pip.installed
     assert first[-1] == pin(script) and pin(script).endswith("+cpu") and "--extra-index-url" in first
     assert pin(script) in rest and "--extra-index-url" not in rest
     assert any(one.startswith("snakemake==") for one in rest) and any(
@@ -56,45 +58,69 @@ def test_the_cpu_build_is_taken_where_it_can_be_had(script: ModuleType) -> None:
     assert said == []
 
 
-def test_without_the_cpu_build_the_registrys_torch_is_taken_after_its_size_is_said(
+def test_without_the_cpu_build_the_registrys_torch_is_taken_and_what_comes_with_it_is_said_first(
     script: ModuleType,
 ) -> None:
-    pip, said = Pip(refused=NONE), list[str]()
+    pip, said = Pip("+cpu"), list[str]()
     script.install("local", pip, said.append, None)
-    assert len(said) == 1 and "GB to download" in said[0]
+    assert len(said) == 1 and "CUDA's libraries" in said[0]
+    rest, _ = pip.installed
+    assert pin(script).removesuffix("+cpu") in rest and "--no-deps" not in rest
+
+
+def test_where_there_is_no_torch_at_all_nothing_is_announced_and_pip_says_why(script: ModuleType) -> None:
     plain = pin(script).removesuffix("+cpu")
-    assert plain in pip.asked[1] and "--no-deps" not in pip.asked[1]
-
-
-@pytest.mark.parametrize("here", ["+cpu", ""])
-def test_a_torch_that_is_there_is_kept(script: ModuleType, here: str) -> None:
-    pip = Pip(refused=NONE)
-    wanted = pin(script).removesuffix("+cpu") + here
-    pip.refused = ""
-    script.install("local", pip, pytest.fail, wanted.removeprefix("torch=="))
-    assert len(pip.asked) == 2 and wanted in pip.asked[0]
-
-
-def test_any_other_failure_stops_with_pips_own_words(script: ModuleType) -> None:
-    pip = Pip(refused="ERROR: No space left on device")
-    with pytest.raises(SystemExit, match="No space left on device"):
+    pip = Pip("+cpu", plain)
+    with pytest.raises(SystemExit, match=rf"ERROR: no \+cpu\nERROR: no {plain}\n"):
         script.install("local", pip, pytest.fail, None)
-    assert len(pip.asked) == 1
+    assert pip.installed == []
 
 
-def test_what_pip_says_of_a_wheel_that_is_nowhere_is_understood(script: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize("build", ["+cpu", ""])
+def test_a_torch_that_is_there_is_kept(script: ModuleType, build: str) -> None:
+    pip = Pip()
+    here = pin(script).removesuffix("+cpu") + build
+    script.install("local", pip, pytest.fail, here.removeprefix("torch=="))
+    assert len(pip.asked) == 2 and here in pip.asked[0]
+
+
+def test_a_failure_to_install_what_is_there_stops_with_pips_own_words(script: ModuleType) -> None:
+    pip = Pip(str(ROOT))
+    with pytest.raises(SystemExit, match="ERROR: no "):
+        script.install("local", pip, pytest.fail, None)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_pip_fails_where_a_wheel_is_nowhere(
+    script: ModuleType, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Asked of the real pip, with a folder as its only index: it has torch of the version, no CPU build of it."""
-    version = pin(script).removeprefix("torch==").removesuffix("+cpu")
-    wheel(tmp_path, "torch", version)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
-    environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
-    for requirement, found in ((pin(script), False), (f"torch=={version}", True)):
-        asked = ["install", "--dry-run", "--ignore-installed", "--no-deps", requirement]
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", *asked], env=environment, capture_output=True, text=True
-        )
-        assert (done.returncode == 0) is found, done.stderr
-        assert (script.NOT_TO_BE_HAD in done.stderr) is not found
+    plain = pin(script).removesuffix("+cpu")
+    wheel(tmp_path, "torch", plain.removeprefix("torch=="))
+    for name in [one for one in os.environ if one.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    for name, value in only.items():
+        monkeypatch.setenv(name, value)
+    asked = ["install", "--dry-run", "--ignore-installed", "--no-deps", plain if there else pin(script)]
+    code, said = script.run_pip(asked)
+    assert (code == 0) is there, said
+
+
+def test_the_pipeline_runs_where_only_its_libraries_are_installed(tmp_path: Path) -> None:
+    """So in an environment that was set up for an older version, whatever of it that version installed."""
+    without_install = (
+        "import sys; from pathlib import Path;"
+        "sys.path[:] = [one for one in sys.path if not Path(one, 'overlayccl_core').is_dir()];"
+        "from snakemake.cli import main; main()"
+    )
+    root = copy_to(tmp_path)
+    table = "results/local/selftest.parquet"
+    command = [sys.executable, "-c", without_install, "--profile", "local", "--dry-run", table]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Checking the ranks of local" in done.stdout
 
 
 def wheel(folder: Path, name: str, version: str) -> None:

@@ -17,10 +17,10 @@ def benchmark(folder: Path, name: str, seconds: float) -> Path:
 
 def test_jobs_of_a_rule_are_one_phase_and_the_slowest_comes_first(tmp_path: Path) -> None:
     names = {"bench-tp_mlp": 60.2, "bench-grad_ar": 30.0, "probe": 170.0, "search-tp_mlp-offline": 5.0}
-    found = phases(benchmark(tmp_path, name, seconds) for name, seconds in names.items())
-    assert list(found) == ["probe", "bench", "search"]
-    assert found["bench"] == {"grad_ar": 30.0, "tp_mlp": 60.2}
-    shown = text(found)
+    seconds = phases(benchmark(tmp_path, name, seconds) for name, seconds in names.items())
+    assert list(seconds) == ["probe", "bench", "search"]
+    assert seconds["bench"] == {"grad_ar": 30.0, "tp_mlp": 60.2}
+    shown = text(seconds)
     assert "bench         90   grad_ar 30, tp_mlp 60" in shown and "probe        170" in shown
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from overlayccl_core.measuring.progress import Step, tell
-from snakemake_logger_plugin_overlayccl.board import Board, last_words
-from snakemake_logger_plugin_overlayccl.expected import ANY_OTHER_S, BATCH_S, Expectations, Source, budget_s
-from snakemake_logger_plugin_overlayccl.handler import LogHandler
-from snakemake_logger_plugin_overlayccl.screen import Lines
+from run_display.board import Board, Running, last_words
+from run_display.expected import ANY_OTHER_S, BATCH_S, Expectations, budget_s
+from run_display.handler import RunHandler
+from run_display.screen import Lines
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE, Progress, progress_file
 
 SETTINGS = SimpleNamespace(
@@ -48,7 +48,7 @@ def job(rule: str, problem: str, folder: Path) -> Any:
 
 def expectations(folder: Path, jobs: list[Any], finished: list[Any]) -> Expectations:
     dag = SimpleNamespace(_needrun=set(map(_Hashed, jobs)), finished=lambda one: one.job in finished)
-    return Expectations(Source(workflow=SimpleNamespace(dag=dag, cores=2), settings=SETTINGS))
+    return Expectations(SimpleNamespace(dag=dag, cores=2), SETTINGS)
 
 
 class _Hashed:
@@ -66,20 +66,20 @@ def benchmark(folder: Path, name: str, seconds: float) -> None:
 def test_time_left_is_of_the_last_run_and_without_one_of_the_budgets(tmp_path: Path) -> None:
     jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path), job("price", "a", tmp_path)]
     benchmark(tmp_path, "bench-a", 60.0)
-    found = {one.name: one for one in expectations(tmp_path, jobs, []).left()}
-    assert (found["bench a"].expected_s, found["bench a"].share) == (60.0, 1.0)
-    assert found["bench b"].expected_s == 100.0 + BATCH_S
-    assert (found["price a"].expected_s, found["price a"].share) == (ANY_OTHER_S, 0.5)
+    planned = {one.name: one for one in expectations(tmp_path, jobs, []).left()}
+    assert (planned["bench a"].expected_s, planned["bench a"].share) == (60.0, 1.0)
+    assert planned["bench b"].expected_s == 100.0 + BATCH_S
+    assert (planned["price a"].expected_s, planned["price a"].share) == (ANY_OTHER_S, 0.5)
     assert budget_s("train", SETTINGS) > 5 * 20.0
 
 
 def test_the_time_of_the_last_run_is_remembered_when_its_file_is_written_anew(tmp_path: Path) -> None:
     jobs = [job("bench", "a", tmp_path)]
     benchmark(tmp_path, "bench-a", 60.0)
-    found = expectations(tmp_path, jobs, [])
-    assert found.left()[0].expected_s == 60.0
+    expected = expectations(tmp_path, jobs, [])
+    assert expected.left()[0].expected_s == 60.0
     benchmark(tmp_path, "bench-a", 1.0)
-    assert found.left()[0].expected_s == 60.0
+    assert expected.left()[0].expected_s == 60.0
 
 
 def test_each_running_job_has_a_line_and_all_have_one(tmp_path: Path) -> None:
@@ -102,6 +102,23 @@ def test_each_running_job_has_a_line_and_all_have_one(tmp_path: Path) -> None:
     assert total.endswith("about 3 min left")
     assert board.end(7) == ("bench a", 15.0)
     assert len(board.lines()) == 1
+
+
+def test_jobs_may_begin_and_end_while_the_lines_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread makes the lines; here what is looked at in between is what changes."""
+    jobs = [job("bench", name, tmp_path) for name in ("a", "b")]
+    expected = expectations(tmp_path, jobs, [])
+    board = Board(expectations=expected)
+    needed = expected._workflow.dag._needrun
+    expected._workflow.dag.finished = lambda one: needed.discard(one)
+    fields = {"rule_name": "bench", "log": [], "benchmark": ""}
+    for jobid in (1, 2):
+        board.start(fields | {"jobid": jobid}, f"bench {jobid}")
+    monkeypatch.setattr(Running, "step", lambda _: board.end(2) and None)
+    assert len(board.lines()) == 3
+    assert len(board.lines()) == 2
 
 
 def test_units_that_are_done_tell_the_time_of_those_that_are_left(tmp_path: Path) -> None:
@@ -169,9 +186,9 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
     monkeypatch.setenv(SHOWN_BY_SNAKEMAKE, "")
     log = tmp_path / "fit.log"
     log.write_text("[10:00:00] fit: begins\n[10:00:01] fit: ERROR: theta is wrong: mend it\n")
-    settings = SimpleNamespace(nocolor=True, stdout=False, dryrun=False)
-    handler = LogHandler(settings, None)  # type: ignore[arg-type]
-    handler.setFormatter(DefaultFormatter(show_failed_logs=True))
+    plain = logging.StreamHandler()
+    plain.setFormatter(DefaultFormatter(show_failed_logs=True))
+    handler = RunHandler(plain, Board(expectations=expectations(tmp_path, [], [])))
     of_job = {"jobid": 1, "rule_name": "search", "log": [str(log)]}
     about = {
         "input": [],

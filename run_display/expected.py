@@ -29,22 +29,6 @@ class Planned:
     share: float
 
 
-@dataclass(slots=True, kw_only=True)
-class Source:
-    """What the Snakefile hands over when it is read."""
-
-    workflow: Any = None
-    settings: Any = None
-
-
-SOURCE = Source()
-
-
-def watch(workflow: Any, settings: Any) -> None:
-    """Called by the Snakefile: this workflow with these settings is what runs."""
-    SOURCE.workflow, SOURCE.settings = workflow, settings
-
-
 def name_of(rule: str, wildcards: Mapping[str, Any]) -> str:
     """`bench tp_mlp`: a job in one line."""
     return " ".join([rule, *(str(value) for key, value in wildcards.items() if key != "deployment")])
@@ -53,18 +37,17 @@ def name_of(rule: str, wildcards: Mapping[str, Any]) -> str:
 class Expectations:
     """Seconds by benchmark file, looked up once: a run writes these files anew."""
 
-    def __init__(self, source: Source = SOURCE) -> None:
-        self.source = source
+    def __init__(self, workflow: Any, settings: Any) -> None:
+        self._workflow = workflow
+        self._settings = settings
         self._seconds: dict[str, float] = {}
 
     def left(self) -> list[Planned]:
         """The jobs that are in the plan now and have not ended; running ones are among them."""
-        workflow = self.source.workflow
-        dag = workflow.dag if workflow is not None else None
-        if dag is None:
-            return []
-        jobs = [job for job in list(dag._needrun) if not dag.finished(job)]  # private: the version is pinned
-        return [self._planned(job, workflow.cores or 1) for job in jobs if not job.is_norun]
+        dag = self._workflow.dag
+        needed = list(dag._needrun)  # private: the version is pinned. A copy: jobs end in other threads
+        jobs = [job for job in needed if not dag.finished(job)]
+        return [self._planned(job, self._workflow.cores or 1) for job in jobs if not job.is_norun]
 
     def _planned(self, job: Any, cores: int) -> Planned:
         wildcards = job.wildcards_dict
@@ -78,13 +61,13 @@ class Expectations:
     def seconds(self, rule: str, benchmark: str) -> float:
         """What a job of a rule should take."""
         if benchmark not in self._seconds:
-            self._seconds[benchmark] = _last(Path(benchmark)) or budget_s(rule, self.source.settings)
+            self._seconds[benchmark] = _last(Path(benchmark)) or budget_s(rule, self._settings)
         return self._seconds[benchmark]
 
 
 def budget_s(rule: str, settings: Any) -> float:
     """What the configuration gives a job, with what comes on top."""
-    if settings is None or rule not in ("probe", "bench", "train"):
+    if rule not in ("probe", "bench", "train"):
         return WITHOUT_BUDGET_S.get(rule, ANY_OTHER_S)
     if rule == "train":
         return float(settings.train.launches * (settings.train.seconds + LAUNCH_S))

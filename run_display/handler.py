@@ -9,50 +9,56 @@ import atexit
 import logging
 import os
 import sys
+from typing import Any
 
-from snakemake.logging import ColorizingTextHandler
-from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake.logging import ColorizingTextHandler, logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from snakemake_logger_plugin_overlayccl.board import Board, last_words
-from snakemake_logger_plugin_overlayccl.expected import Expectations, name_of
-from snakemake_logger_plugin_overlayccl.screen import Lines, Screen, Terminal
+from run_display.board import Board, last_words
+from run_display.expected import Expectations, name_of
+from run_display.screen import Lines, Screen, Terminal
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
 AT_THE_END = ("Complete log", "Elapsed time")  # of what Snakemake says in passing
 
 
-class LogHandler(LogHandlerBase):
-    """The handler that Snakemake makes of `--logger overlayccl`."""
+def show(workflow: Any, settings: Any) -> None:
+    """Called by the Snakefile: show the run of this workflow, with these settings, in place of Snakemake's words.
 
-    def __post_init__(self) -> None:
-        self.board = Board(expectations=Expectations())
+    Not where Snakemake runs nothing, works for another Snakemake, or has a logger of somebody else's (`--logger`).
+    """
+    output = workflow.output_settings
+    plain = next((one for one in logger.handlers if isinstance(one, ColorizingTextHandler)), None)
+    if plain is None or output.dryrun or output.skip_plugin_handlers:
+        return
+    os.environ[SHOWN_BY_SNAKEMAKE] = "1"
+    logger.removeHandler(plain)
+    logger.addHandler(RunHandler(plain, Board(expectations=Expectations(workflow, settings))))
+
+
+class RunHandler(logging.Handler):
+    """Stands where Snakemake's own handler stood, with its filters and its words."""
+
+    def __init__(self, plain: logging.Handler, board: Board) -> None:
+        super().__init__(plain.level)
+        self.filters = plain.filters
+        self.formatter = plain.formatter
+        self.plain = plain
+        self.board = board
         self.screen: Screen | None = None  # as long as no job has begun
         self.failed: list[str] = []
-        self.closed = False
-        settings = self.common_settings
-        stream = sys.stdout if settings.stdout else sys.stderr
-        self.plain = ColorizingTextHandler(nocolor=settings.nocolor, stream=stream)
-        if not settings.dryrun:
-            os.environ[SHOWN_BY_SNAKEMAKE] = "1"
-            atexit.register(self.close)
+        atexit.register(self.close)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record, after the default filter."""
+        """One record, after the default filter. What goes wrong here is logging's to say, and stops no run."""
         try:
-            self._emit(record)
+            self._follow(getattr(record, "event", None), record)
+            if self.screen is None:
+                self.plain.emit(record)
+            elif record.levelno >= logging.WARNING or str(record.msg).startswith(AT_THE_END):
+                self.screen.write(self.format(record))
         except Exception:
             self.handleError(record)
-
-    def _emit(self, record: logging.LogRecord) -> None:
-        event = getattr(record, "event", None)
-        if not self.common_settings.dryrun:
-            self._follow(event, record)
-        if self.screen is None:
-            self.plain.setFormatter(self.formatter)
-            self.plain.emit(record)
-        elif record.levelno >= logging.WARNING or str(record.msg).startswith(AT_THE_END):
-            self.screen.write(self.format(record))
 
     def _follow(self, event: LogEvent | None, record: logging.LogRecord) -> None:
         fields = record.__dict__
@@ -90,34 +96,9 @@ class LogHandler(LogHandlerBase):
 
     def close(self) -> None:
         """Give the screen back; what failed is its last word."""
-        if self.screen is not None and not self.closed:
-            self.closed = True
+        if self.screen is not None:
             self.screen.end()
             for text in self.failed:
                 self.screen.write(f"\n{text}")
+        self.screen = None
         super().close()
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """Standard error."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """Snakemake keeps its own log file."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """--quiet and the like are Snakemake's business."""
-        return False
-
-    @property
-    def has_formatter(self) -> bool:
-        """Errors are shown in Snakemake's words."""
-        return False
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """Not shown."""
-        return False

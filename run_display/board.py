@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.measuring.progress import Step
-from snakemake_logger_plugin_overlayccl.expected import Expectations, total_left_s
+from run_display.expected import Expectations, total_left_s
 from workflow_scripts.progress import progress_file
 
 NAME_WIDTH = 24
@@ -72,14 +72,14 @@ class Board:
     def lines(self) -> list[str]:
         """One for each running job, and one for all."""
         now = self.clock()
-        found, left = [], {}
-        for job in list(self.running.values()):
+        of_jobs, left = [], {}
+        for job in list(self.running.values()):  # a copy: jobs begin and end in other threads
             step = job.step()
             left[job.name] = job.left_s(step, now)
-            found.append(_line(job, step, left[job.name], now))
+            of_jobs.append(_line(job, step, left[job.name], now))
         total = total_left_s(self.expectations.left(), left)
         return [
-            *found,
+            *of_jobs,
             f"{self.done} of {self.total} jobs done in {_clock(now - self.began)}, {about(total)} left",
         ]
 

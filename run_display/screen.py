@@ -63,11 +63,7 @@ class Lines:
 
     def _repeat(self) -> None:
         while not self._ended.wait(self._every_s):
-            try:
-                lines = self._lines()
-            except RuntimeError:  # jobs begin and end in another thread meanwhile: half a minute later, then
-                continue
-            for line in lines:
+            for line in self._lines():
                 self.note(" ".join(line.split()))
 
 

@@ -80,7 +80,7 @@ class Model(Sizes):
 
     @property
     def framework_buckets_mib(self) -> tuple[float, ...]:
-        """Bucket sizes of torch's DistributedDataParallel that are arms; none, unless a model says so."""
+        """Bucket sizes of the framework's own data parallelism that are arms; none, unless a model says so."""
         return ()
 
     @classmethod

@@ -22,7 +22,7 @@ from overlayccl_core.backends.primitives import grouped, permute
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, load_module, run
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.measuring import statistics as timings
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind

@@ -1,7 +1,7 @@
 """The run-time half of printed modules, as text: of real Python files, the definitions that a module uses.
 
-A file of runtime/ is never imported by the package; it is read, and printed without its imports from other such
-files. They share their names, so that another library's file of calls takes the place of `runtime/calls.py`.
+Such a file, of runtime/ or a backend's, is never imported by the package; it is read, and printed without its imports
+from other such files. They share their names: what runtime/calls.pyi declares, any library's file of calls gives.
 """
 
 import ast

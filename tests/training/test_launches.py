@@ -13,7 +13,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.evidence.trained import RIGHT, arms_by_model
 from overlayccl_core.gates.training import Trained, judge
 from overlayccl_core.gates.verdict import Outcome, Reason

@@ -8,7 +8,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.launch import Launch, launch
-from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.models.llama import Pieces

@@ -1,6 +1,5 @@
 """A backend for tests that works Programs out on paper: one process, NumPy for its library, a made-up clock."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("numpy",)
-CANNOT_TRAIN = "a made-up clock knows no training step"
 Rows = list[dict[str, Any]]
 
 
@@ -31,19 +29,19 @@ def emit(program: Program) -> str:
     return dumps(program)
 
 
-def versions(_deployment: Deployment) -> dict[str, str]:
-    """NumPy's."""
-    return {"numpy": np.__version__}
-
-
 def fingerprint(deployment: Deployment) -> str:
     """No host: paper is patient everywhere."""
-    return fingerprints.line({**versions(deployment), "ranks": str(deployment.ranks)})
+    return fingerprints.line({"numpy": np.__version__, "ranks": str(deployment.ranks)})
 
 
 def refuses(_deployment: Deployment) -> str:
     """One process stands for any number of ranks and nodes."""
     return ""
+
+
+def cannot_train(_deployment: Deployment) -> str:
+    """There is no step on paper."""
+    return "a made-up clock knows no training step"
 
 
 def doctor(deployment: Deployment) -> Rows:
@@ -98,9 +96,9 @@ def _meaning(program: Program, inputs: Values) -> Values:
 
 def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     """It has no training launch."""
-    raise ValueError(f"deployment {deployment.name}: {CANNOT_TRAIN}")
+    raise ValueError(f"deployment {deployment.name}: {cannot_train(deployment)}")
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
     """It has no ranks of their own."""
-    raise ValueError(json.dumps({"folder": str(folder), "library": library, "why": CANNOT_TRAIN}))
+    raise ValueError(f"{folder}: {library} runs in no process of its own")

@@ -38,8 +38,8 @@ class Backend(Protocol):
         """The source of the module that is timed and trained: the backend's dialect."""
 
     def fingerprint(self, deployment: Deployment) -> str:
-        """Host, versions, library and ranks, in one readable line (`fingerprint.line`): equal where measurements may
-        be compared. It tells the versions that deployed modules compare (`Printer.VERSIONS`)."""
+        """Host, versions, library and ranks, in one readable line (`fingerprint.line`): equal where measurements
+        may be compared. It tells the versions that deployed modules compare (`Printer.VERSIONS`)."""
 
     def refuses(self, deployment: Deployment) -> str:
         """Why its ranks cannot be started from here, with the mend; empty if they can. A library that it does not

@@ -94,10 +94,10 @@ class Model(Sizes):
             got = f" (got {workload!r})" if "workload" in data else ""
             raise ValueError(f"workload: must be there{got}: {meant}")
         try:
-            found = workload_of(workload).Model
+            model_class = workload_of(workload).Model
         except ValueError as error:
             raise ValueError(f"workload: {error}") from None
-        return cast(Self, found.from_data(data, **given))
+        return cast(Self, model_class.from_data(data, **given))
 
     @classmethod
     def from_json(cls, text: str) -> Self:

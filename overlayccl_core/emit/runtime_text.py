@@ -1,7 +1,8 @@
 """The run-time half of printed modules, as text: of real Python files, the definitions that a module uses.
 
-Such a file, of runtime/ or a backend's, is never imported by the package; it is read, and printed without its imports
-from other such files. They share their names: what runtime/calls.pyi declares, any library's file of calls gives.
+Such a file, of runtime/ or of a backend, is never imported by the package. It is read, and printed without its
+imports from other such files. They share their names: a library's file of calls defines what runtime/calls.pyi
+declares.
 """
 
 import ast

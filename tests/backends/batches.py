@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.backends.torchdist.backend import emit
+from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.program.tracing import trace_source
 from tests.small_problems import exchange, strategy
 

@@ -45,7 +45,9 @@ def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
         assert list(there.parameters)[: len(wanted.parameters)] == list(wanted.parameters), method
 
 
-@pytest.mark.parametrize(("name", "library"), [("torchdist", "gloo"), ("torchdist", "nccl"), ("paper", "numpy")])
+@pytest.mark.parametrize(
+    ("name", "library"), [("torchdist", "gloo"), ("torchdist", "nccl"), ("paper", "numpy")]
+)
 def test_a_fingerprint_tells_the_versions_that_deployed_modules_compare(
     name: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

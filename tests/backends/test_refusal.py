@@ -68,8 +68,16 @@ def test_the_doctor_says_the_same() -> None:
 @pytest.mark.parametrize(
     ("library", "gpus", "told"),
     [
-        ("glooo", 8, "knows no library 'glooo': set library to one of gloo (on CPUs), nccl (a GPU for each rank)"),
-        ("nccl", 0, "needs a GPU for each of the 4 ranks of a node, and torch has 0 here: set library to gloo"),
+        (
+            "glooo",
+            8,
+            "knows no library 'glooo': set library to one of gloo (on CPUs), nccl (a GPU for each rank)",
+        ),
+        (
+            "nccl",
+            0,
+            "needs a GPU for each of the 4 ranks of a node, and torch has 0 here: set library to gloo",
+        ),
         ("nccl", 3, "and torch has 3 here: set ranks to at most 3, or library to gloo"),
         ("nccl", 4, ""),
     ],

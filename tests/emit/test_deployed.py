@@ -56,8 +56,8 @@ def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp
     path = write(tmp_path, "tp_mlp", [entry(tp(), "all_to_all_sum"), entry(tp("entry"), "developer")])
     assert imported(path.read_text()) - set(sys.stdlib_module_names) == {"torch"}
     code = "import sys; sys.modules['overlayccl_core'] = None; import tp_mlp; print(*tp_mlp.cases())"
-    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert found.stdout.split() == [tp().id, tp("entry").id], found.stderr
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == [tp().id, tp("entry").id], done.stderr
 
 
 def test_a_module_is_a_function_of_its_entries_and_readable() -> None:
@@ -105,9 +105,9 @@ def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
     }
 
     def sections(name: str) -> list[int | None]:
-        found, why = printed_sections(seed(case, name), ModuleStore(4), group_of)
+        printed, why = printed_sections(seed(case, name), ModuleStore(4), group_of)
         assert not why
-        return [section.group for section in found]
+        return [section.group for section in printed]
 
     assert sections("developer") == [0, 1] * 3
     assert sections("single_graph") == sections("merged_over_microbatches") == [0, 1]
@@ -127,9 +127,7 @@ def test_single_sums_fall_into_groups_in_any_legal_order(order: list[tuple[int, 
     lines = [f'io.write("total", {m}, {n}, all_reduce(io.read("partial", {m}, {n})))' for m, n in order]
     program = tried(tp(), "\n".join(lines))
     assert [len(g.inputs) for g in port_groups(program)] == [2, 2]
-    assert "ungrouped={'chosen': '', 'plain': ''}" in deployed(
-        "tp_mlp", [entry(tp(), forward=program)], HERE
-    )
+    assert "ungrouped={'chosen': '', 'plain': ''}" in deployed("tp_mlp", [entry(tp(), forward=program)], HERE)
 
 
 def test_how_gradients_pass_follows_from_the_problem() -> None:

@@ -106,10 +106,12 @@ def test_permutes_of_two_programs_never_share_a_tag() -> None:
     """Small tags are a user's own; the library has 31 bits for them."""
     program = seed("permute_ring")
     back = simplify(transpose(program, catalog.backward(program.problem.case)))
-    found = [
+    tags_of_each = [
         [int(tag) for tag in re.findall(r"collective_permute\(\w+, \w+, (\d+)\)", emit(one))]
         for one in (program, back, seed("permute_ring", ranks=6))
     ]
-    for tags, other in combinations(found, 2):
+    for tags, other in combinations(tags_of_each, 2):
         assert tags and not set(tags) & set(other)
-    assert all(len(set(tags)) == len(tags) and min(tags) > 1000 and max(tags) < 2**31 for tags in found)
+    assert all(
+        len(set(tags)) == len(tags) and min(tags) > 1000 and max(tags) < 2**31 for tags in tags_of_each
+    )

@@ -71,14 +71,14 @@ def _refused_library(deployment: Deployment) -> str:
     if library == "nccl" and (gpus := _gpus()) < ranks:
         fewer = f"ranks to at most {gpus}, or " if gpus > 1 else ""
         return (
-            f"deployment {deployment.name}: nccl needs a GPU for each of the {ranks} ranks of a node, and torch has "
-            f"{gpus} here: set {fewer}library to gloo"
+            f"deployment {deployment.name}: nccl needs a GPU for each of the {ranks} ranks of a node, and torch "
+            f"has {gpus} here: set {fewer}library to gloo"
         )
     return ""
 
 
 def _gpus() -> int:
-    """GPUs that nccl can use. Only torch knows: it is imported, so this is asked where the library is nccl alone."""
+    """GPUs that nccl can use. Only torch knows, and it is imported here: asked for nccl alone."""
     if util.find_spec("torch") is None:
         return 0
     import torch

@@ -24,9 +24,7 @@ def all_reduce(x: torch.Tensor, group: Group, op: Any = ...) -> tuple[torch.Tens
 def all_gather(x: torch.Tensor, size: int, group: Group) -> tuple[torch.Tensor, Work]:
     """The result has `size` elements."""
 
-def reduce_scatter(
-    x: torch.Tensor, size: int, group: Group, op: Any = ...
-) -> tuple[torch.Tensor, Work]:
+def reduce_scatter(x: torch.Tensor, size: int, group: Group, op: Any = ...) -> tuple[torch.Tensor, Work]:
     """The result has `size` elements."""
 
 def all_to_all(x: torch.Tensor, group: Group) -> tuple[torch.Tensor, Work]:
@@ -38,7 +36,7 @@ def collective_permute(
     """peers: of `peers_of`. tag: of this module alone, where the library knows tags. group: of `permute_group`."""
 
 def peers_of(sources: tuple[int, ...], rank: int, ranks: tuple[int, ...]) -> Any:
-    """What collective_permute gets as peers; sources[r]: who sends to r, -1 for nobody; `ranks`: the global ones."""
+    """What collective_permute gets as peers. sources[r]: who sends to r, -1: nobody; ranks: the global ones."""
 
 def this_rank() -> int:
     """The global rank of this process."""

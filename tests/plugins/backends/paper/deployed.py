@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.json_form import dumps
 
-
 VERSIONS = ("numpy",)
 
 

@@ -107,10 +107,10 @@ def test_of_a_part_any_field_may_be_left_out_and_none_may_be_wrong() -> None:
 
 
 def test_a_schema_is_of_the_file_and_a_description_of_all_fields() -> None:
-    described = schema(Outer)
-    assert "name" not in described["properties"]
-    assert described["required"] == ["seconds", "counts"]
-    assert described["properties"]["held"]["description"] == "what it holds"
+    of_outer = schema(Outer)
+    assert "name" not in of_outer["properties"]
+    assert of_outer["required"] == ["seconds", "counts"]
+    assert of_outer["properties"]["held"]["description"] == "what it holds"
     assert described(Inner) == "nodes: nodes of it; ranks: ranks of it"
 
 

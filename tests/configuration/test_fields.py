@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from overlayccl_core.cli import main
-from overlayccl_core.configuration.fields import Count, Fields, partial, read, schema
+from overlayccl_core.configuration.fields import Count, Fields, described, partial, read, schema
 from overlayccl_core.configuration.sizes import Bytes
 
 

@@ -20,9 +20,9 @@ from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.primitives import grouped, permute
 from overlayccl_core.backends.timing import Batch, time_programs
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.backends.torchdist.bench_driver import Emitted, load_module, run
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.measuring import statistics as timings
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind

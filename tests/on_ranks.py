@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.measured import Job
-from overlayccl_core.backends.torchdist.backend import run_once
+from overlayccl_core.backends.torchdist.backend import emit, run_once
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.meaning import evaluate

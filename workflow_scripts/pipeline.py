@@ -188,9 +188,9 @@ def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:
         )
     if refused := backend.refuses(deployment):
         raise ValueError(refused)
-    if backend.CANNOT_TRAIN and (named := ", ".join(models)):
+    if (why := backend.cannot_train(deployment)) and (named := ", ".join(models)):
         raise ValueError(
-            f"deployment {deployment.name}: backend {deployment.backend} trains no model ({backend.CANNOT_TRAIN}), "
+            f"deployment {deployment.name}: backend {deployment.backend} trains no model ({why}), "
             f"and {named} is configured: choose what is deployed by the bench alone, with `models: []` in the "
             "configuration"
         )

@@ -34,20 +34,19 @@ class Backend(Protocol):
     REQUIRES: tuple[str, ...]
     """Modules that must be installed, by the names under which they are imported."""
 
-    CANNOT_TRAIN: str
-    """Why it has no training launch, in a clause; empty: it has one. No model may be configured without."""
-
     def emit(self, program: Program) -> str:
         """The source of the module that is timed and trained: the backend's dialect."""
 
-    def versions(self, deployment: Deployment) -> dict[str, str]:
-        """Software -> version, of what a deployed module compares with what it finds where it runs."""
-
     def fingerprint(self, deployment: Deployment) -> str:
-        """Host, versions, library and ranks, in one readable line: equal where measurements may be compared."""
+        """Host, versions, library and ranks, in one readable line (`fingerprint.line`): equal where measurements
+        may be compared. It tells the versions that deployed modules compare (`Printer.VERSIONS`)."""
 
     def refuses(self, deployment: Deployment) -> str:
-        """Why its ranks cannot be started from here, with the mend; empty if they can."""
+        """Why its ranks cannot be started from here, with the mend; empty if they can. A library that it does not
+        know, or that lacks what it needs here, is such a reason."""
+
+    def cannot_train(self, deployment: Deployment) -> str:
+        """Why it has no training launch, in a clause; empty: it has one. No model may be configured without."""
 
     def doctor(self, deployment: Deployment) -> Rows:
         """What there is and what is missing: rows of check, ok, detail."""
@@ -71,7 +70,7 @@ class Backend(Protocol):
 
     def train(self, deployment: Deployment, launch: Launch, watch: Watch) -> float:
         """Start a worker module on all ranks and wait for its end; in it, `rank.run_rank` gives the Rank.
-        Returns the share (0..1) of the CPU that others took. ValueError with CANNOT_TRAIN where it has none."""
+        Returns the share (0..1) of the CPU that others took. ValueError with `cannot_train` where it has none."""
 
     def run_rank(self, folder: Path, library: str, work: Callable[[Rank], None]) -> None:
         """In a rank's process: join the others, do the work, say so. For `rank.run_rank`, which calls it."""

@@ -9,7 +9,7 @@ rank-<r>.error and ends the launch.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -65,6 +65,14 @@ class Rank(Protocol):
         """Import an emitted module as `name` and connect it; on every rank in the same order.
 
         members: global ranks of the groups that its Case runs in.
+        """
+
+    def framework_step(self, model: Any, bucket_mib: float) -> Callable[[Sequence[Any]], float]:
+        """The framework's own data parallelism, with gradient buckets of that size, as a step without optimizer.
+
+        model: a torch module that gives the loss of a batch. The step takes the batches, goes forward and backward
+        through each, leaves in the parameters the gradient of their mean loss, mean over all ranks, and returns
+        that loss on this rank. ValueError where there is no such thing.
         """
 
     def library_calls(self, operation: str) -> int | None:

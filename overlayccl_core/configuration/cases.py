@@ -35,7 +35,7 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[C
 
     ValueError for an unknown Problem, an entry that does not fit, and two entries that make the same Case.
     """
-    found = {case.id: case for case in _of_models(settings, deployment, problem)}
+    cases = {case.id: case for case in _of_models(settings, deployment, problem)}
     listed: set[str] = set()
     for number, entry in enumerate(settings.cases.get(problem, ()), 1):
         try:
@@ -47,14 +47,14 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[C
                 f"cases of {problem}, entry {number}: {case.id} is there already: remove one of the two"
             )
         listed.add(case.id)
-        found.setdefault(case.id, case)
-    if not found:
+        cases.setdefault(case.id, case)
+    if not cases:
         catalog.plug_in(problem)
         raise ValueError(
             f"cases of {problem}: none are configured: add an entry or a model with such a site, or leave the "
             "Problem out"
         )
-    return list(found.values())
+    return list(cases.values())
 
 
 def cases_of_model(
@@ -65,16 +65,16 @@ def cases_of_model(
         model.check(deployment.ranks)
     except ValueError as error:
         raise ValueError(f"model {model.name}: {error}") from None
-    found = {}
+    by_site = {}
     for site in models.sites_of(model, microbatches):
         if problem not in (None, site.problem):
             continue
         try:
-            found[site.name] = case_of(site.problem, site.entry, deployment)
-            _check_direction(site, found[site.name])
+            by_site[site.name] = case_of(site.problem, site.entry, deployment)
+            _check_direction(site, by_site[site.name])
         except ValueError as error:
             raise ValueError(f"model {model.name}, site {site.name}: {error}") from None
-    return found
+    return by_site
 
 
 def _check_direction(site: Site, case: Case) -> None:

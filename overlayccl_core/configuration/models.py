@@ -80,7 +80,7 @@ class Model(Sizes):
 
     @property
     def framework_buckets_mib(self) -> tuple[float, ...]:
-        """Bucket sizes of torch's DistributedDataParallel that are arms; none, unless a model says so."""
+        """Bucket sizes of the framework's own data parallelism that are arms; none, unless a model says so."""
         return ()
 
     @classmethod
@@ -94,10 +94,10 @@ class Model(Sizes):
             got = f" (got {workload!r})" if "workload" in data else ""
             raise ValueError(f"workload: must be there{got}: {meant}")
         try:
-            found = workload_of(workload).Model
+            model_class = workload_of(workload).Model
         except ValueError as error:
             raise ValueError(f"workload: {error}") from None
-        return cast(Self, found.from_data(data, **given))
+        return cast(Self, model_class.from_data(data, **given))
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -14,7 +14,7 @@ from overlayccl_core.emit.entry_text import entry_text, literal
 from overlayccl_core.emit.port_groups import PortGroup
 from overlayccl_core.emit.runtime_text import names_defined, runtime_text
 from overlayccl_core.emit.sections import Section, printed_sections
-from overlayccl_core.emit.torch_dialect import CALLS, EVENTS, LAYOUT, ModuleStore, generator_text, module_text
+from overlayccl_core.emit.torch_dialect import EVENTS, LAYOUT, ModuleStore, generator_text, module_text
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.transpose import cotangent_port
@@ -45,10 +45,10 @@ With OVERLAYCCL_PLAIN=1 in the environment of all ranks, the plain calls of the 
 """'''
 
 
-def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, calls: str = CALLS) -> str:
+def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *, calls: str) -> str:
     """The source of deploy/<problem>.py. ValueError without Cases, for foreign ones, or for a Case twice.
 
-    calls: dotted name of the run-time file with the library's calls, as for `torch_dialect.emit`.
+    calls: dotted name of the file with the library's calls, as for `torch_dialect.emit`.
     """
     ids = [case.case_id for case in cases]
     if not cases or len(set(ids)) != len(ids):

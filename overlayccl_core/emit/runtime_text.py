@@ -1,7 +1,8 @@
 """The run-time half of printed modules, as text: of real Python files, the definitions that a module uses.
 
-A file of runtime/ is never imported by the package; it is read, and printed without its imports from other such
-files. They share their names, so that another library's file of calls takes the place of `runtime/calls.py`.
+Such a file, of runtime/ or of a backend, is never imported by the package. It is read, and printed without its
+imports from other such files. They share their names: a library's file of calls defines what runtime/calls.pyi
+declares.
 """
 
 import ast

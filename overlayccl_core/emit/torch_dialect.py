@@ -1,10 +1,11 @@
-"""Program to the source of a standalone torch.distributed module: one statement a step, in lowering's order.
+"""Program to the source of a standalone module of torch tensors: one statement a step, in lowering's order.
 
 The module has `forward()` and / or `backward()`: generators that yield `Read(port)` and `Write(port, value)`,
 all values flat. `connect(members, new_group, on)` makes process groups and this rank's tables once.
 Collectives start asynchronously and are waited for where lowering says so. It imports torch only.
 
-What the statements call is real Python in runtime/: events.py, layout.py (torch alone) and calls.py (the library).
+What the statements call is real Python: events.py and layout.py of runtime/ (torch alone), and the calls of a
+library, a file of its backend that defines what runtime/calls.pyi declares.
 """
 
 import keyword
@@ -21,7 +22,6 @@ from overlayccl_core.program.program import Boundary, Issue, Program, Read, Writ
 
 EVENTS = "overlayccl_core.emit.runtime.events"
 LAYOUT = "overlayccl_core.emit.runtime.layout"
-CALLS = "overlayccl_core.emit.runtime.calls"
 TAG_BITS = 20  # of a digest; the other 11 count
 _NAMES = {
     Kind.VIEW: "view",
@@ -46,10 +46,10 @@ Generated. `connect()` once on every rank, in the same order everywhere, then ru
 """
 
 
-def emit(program: Program, backward_program: Program | None = None, calls: str = CALLS) -> str:
+def emit(program: Program, backward_program: Program | None = None, *, calls: str) -> str:
     """The module's source. A Program of the backward direction becomes `backward()`.
 
-    calls: dotted name of the run-time file with the library's calls; another library of torch tensors has its own.
+    calls: dotted name of the file with the library's calls.
     ValueError if both Programs are of one direction or of different Cases.
     """
     programs = [program] if backward_program is None else [program, backward_program]

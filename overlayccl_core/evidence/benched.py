@@ -70,13 +70,13 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
     benched_rows = {r["program"]: r for r in bench.iter_rows(named=True)}
     rows = list(listed.iter_rows(named=True))
     developer = next((measured.get(r["program"]) for r in rows if ArmName.DEVELOPER in r["why"]), None)
-    found = []
+    judged = []
     for row in rows:
         program, timed = loads(row["program_json"]), measured.get(row["program"])
         floor_us = floor.us(program)
         verdict = _verdict(timed, benched_rows.get(row["program"]), floor_us)
         comparable = timed is not None and developer is not None and verdict.passed
-        found.append(
+        judged.append(
             Benched(
                 candidate=row["candidate"],
                 why=tuple(row["why"]),
@@ -88,7 +88,7 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
                 speedup=timed.speedup_over(developer) if comparable and timed and developer else None,
             )
         )
-    return found
+    return judged
 
 
 def _verdict(timed: Measurement | None, row: Mapping[str, str] | None, floor_us: float) -> Verdict:
@@ -99,19 +99,19 @@ def _verdict(timed: Measurement | None, row: Mapping[str, str] | None, floor_us:
     return gate.check(timed.estimate if timed else None, floor_us, unchecked=message)
 
 
-def ranked(found: Iterable[Benched], *, lossy: bool) -> list[Benched]:
+def ranked(candidates: Iterable[Benched], *, lossy: bool) -> list[Benched]:
     """Those that pass the bench gate, fastest first; `lossy` ones, if wanted at all, behind all others."""
-    passed = [one for one in found if one.verdict.passed and (lossy or not one.lossy)]
+    passed = [one for one in candidates if one.verdict.passed and (lossy or not one.lossy)]
     return sorted(passed, key=lambda one: (one.lossy, one.us, one.candidate))
 
 
 def model_choice(
-    place: Place, found: Iterable[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
+    place: Place, candidates: Iterable[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
 ) -> Benched | None:
     """What the model alone would deploy of those that pass the gate and are not lossy; None without a price."""
     priced = [
         (predicted[key], one)
-        for one in ranked(found, lossy=False)
+        for one in ranked(candidates, lossy=False)
         if (key := (*place, one.program.digest)) in predicted
     ]
     if not priced:
@@ -119,7 +119,7 @@ def model_choice(
     return priced[first_choice([(prediction, one.program) for prediction, one in priced])][1]
 
 
-def regret(one: Benched, found: Sequence[Benched]) -> float | None:
+def regret(one: Benched, candidates: Sequence[Benched]) -> float | None:
     """Its time over the least of those that pass the gate and are not lossy, minus 1; None if not measured."""
-    best = ranked(found, lossy=False)
+    best = ranked(candidates, lossy=False)
     return one.us / best[0].us - 1 if best and one.verdict.passed else None

@@ -6,6 +6,7 @@ from typing import Any, Protocol, cast
 import polars as pl
 
 from overlayccl_core import loader
+from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.predictions import Place, at
@@ -19,8 +20,9 @@ FORWARD, BACKWARD = "forward", "backward"
 class Printer(Protocol):
     """What `backends/<name>/deployed.py` defines: how a backend's modules are deployed."""
 
-    def versions_in(self, fingerprint: str) -> dict[str, str]:
-        """Software -> version, as a measurement's fingerprint tells. ValueError where it tells none."""
+    VERSIONS: tuple[str, ...]
+    """Software that a module compares with what it finds where it runs: as far as a measurement's fingerprint tells
+    its version, under that name."""
 
     def deployed(self, problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
         """The source of deploy/<problem>.py, a function of its arguments alone. ValueError as `emit.deployed`."""
@@ -44,9 +46,12 @@ def module_and_record(
     """(source of deploy/<problem>.py, content of deploy/<problem>.json).
 
     The source is a function of recipes, Programs, library and versions alone, as `fingerprint` tells them: those
-    of the measurement. ValueError for a measurement that does not tell what a module is to compare.
+    of the measurement. ValueError for a measurement that tells no version that a module is to compare.
     """
-    versions = printer.versions_in(fingerprint)
+    versions = {name: there for name in printer.VERSIONS if (there := fingerprints.part(fingerprint, name))}
+    if not versions:
+        wanted = " or ".join(printer.VERSIONS)
+        raise ValueError(f"no version of {wanted} in the fingerprint {fingerprint!r}: measure again")
     stamp = Stamp(library=library, versions=versions)
     cases = list(dict.fromkeys(choice["case"] for choice in choices))
     entries = [_entry(case, seeds, shortlist, choices) for case in cases]

@@ -30,13 +30,13 @@ def predictions(prices: pl.DataFrame, candidates: pl.DataFrame) -> dict[tuple[st
 
     prices, candidates: frames with the columns of `prices`; where both have a Program, theirs are equal.
     """
-    found: dict[tuple[str, str, str], Prediction] = {}
+    by_program: dict[tuple[str, str, str], Prediction] = {}
     for frame in (candidates, prices):
         for row in _priced(frame.select(COLUMNS).iter_rows(named=True)):
-            found[row["case"], row["direction"], row["program"]] = Prediction(
+            by_program[row["case"], row["direction"], row["program"]] = Prediction(
                 us=row["predicted_us"], low_us=row["low_us"], high_us=row["high_us"]
             )
-    return found
+    return by_program
 
 
 def first_choice(priced: Sequence[tuple[Prediction, Program]]) -> int:

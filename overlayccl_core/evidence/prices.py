@@ -17,9 +17,9 @@ def theta_of(theta: pl.DataFrame, fidelity: pl.DataFrame) -> Theta:
     )
 
 
-def price_columns(found: Price | None) -> dict[str, float | None]:
+def price_columns(price: Price | None) -> dict[str, float | None]:
     """The columns of a price; all null where there is none."""
-    if found is None or found.us is None:
+    if price is None or price.us is None:
         return dict.fromkeys(("predicted_us", "low_us", "high_us", *(f"{term.value}_us" for term in Term)))
-    terms = {f"{term.value}_us": found.terms.get(term) for term in Term}
-    return {"predicted_us": found.us, "low_us": found.low_us, "high_us": found.high_us, **terms}
+    terms = {f"{term.value}_us": price.terms.get(term) for term in Term}
+    return {"predicted_us": price.us, "low_us": price.low_us, "high_us": price.high_us, **terms}

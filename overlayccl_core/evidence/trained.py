@@ -54,14 +54,16 @@ def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
     Arms that compute something else are left out, and those that failed in a launch (`failed_arms`).
     """
     failed = failed_arms(steps)
-    found: dict[str, dict[str, list[Row]]] = {}
+    by_model: dict[str, dict[str, list[Row]]] = {}
     for row in steps.iter_rows(named=True):
         model = label(row["model"], row["microbatches"])
         compared = row["arm"] != ArmName.BIG_BATCH and row["purpose"] != Purpose.QUIET
         if compared and (model, row["arm"]) not in failed:
-            arms = found.setdefault(model, {})
+            arms = by_model.setdefault(model, {})
             arms.setdefault(row["arm"], []).append(row)
-    return {model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in found.items()}
+    return {
+        model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in by_model.items()
+    }
 
 
 def failed_arms(steps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:

@@ -29,13 +29,13 @@ def row(
 def before_choice(seeds: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.DataFrame) -> list[Row]:
     """Legality and equivalence of seeds and finds: all that were stopped there, and those of the shortlist."""
     listed = set(shortlist.select("case", "direction", "program").iter_rows())
-    found: dict[tuple[str, str, str], Row] = {}
+    rows: dict[tuple[str, str, str], Row] = {}
     for frame, name in ((seeds, "strategy"), (candidates, "candidate")):
         for one in frame.iter_rows(named=True):
             place, stopped = (one["case"], one["direction"]), _stopped(one)
-            if (stopped or (*place, one["program"]) in listed) and (*place, one[name]) not in found:
-                found[*place, one[name]] = one
-    return [verdict for key, one in found.items() for verdict in _both(key, one)]
+            if (stopped or (*place, one["program"]) in listed) and (*place, one[name]) not in rows:
+                rows[*place, one[name]] = one
+    return [verdict for key, one in rows.items() for verdict in _both(key, one)]
 
 
 def _stopped(one: Row) -> bool:

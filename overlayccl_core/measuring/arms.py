@@ -27,7 +27,7 @@ _FRAMEWORK = "ddp_"
 
 
 def framework_arm(bucket_mib: float) -> str:
-    """`ddp_25`: torch's DistributedDataParallel with a bucket size in MiB. No module can be deployed for it."""
+    """`ddp_25`: the framework's own data parallelism with a bucket size in MiB. It deploys no module."""
     return f"{_FRAMEWORK}{bucket_mib:g}"
 
 

@@ -176,7 +176,7 @@ def arm_meaning(name: str) -> str:
         ArmName.FINALIST_2: "the second of the bench",
     }
     if is_framework(name):
-        return "torch's own DistributedDataParallel with this bucket size"
+        return "torch's own data parallelism with this bucket size"
     return known.get(name, "")
 
 

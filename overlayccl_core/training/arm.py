@@ -5,7 +5,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.configuration.models import Model
@@ -61,12 +60,13 @@ def _starts_early(schedule: Sequence[tuple[Any, ...]]) -> bool:
 class ArmState:
     """The model of an arm on this rank, from one seed on."""
 
-    def __init__(self, arm: Arm, model: Model, modules: Modules, *, seed: int, rank: int, ranks: int) -> None:
+    def __init__(self, arm: Arm, model: Model, modules: Modules, rank: Rank, *, seed: int) -> None:
         self.arm = arm
         self.modules = modules
         cls, mine = pieces_of(model), model.merged(arm.microbatches) if arm.merged_batch else model
-        self.pieces = cls(mine, cls.full_parameters(mine, seed), rank, ranks)
-        self.framework = None if arm.ddp_bucket_mib is None else _framework(self.pieces, arm.ddp_bucket_mib)
+        self.pieces = cls(mine, cls.full_parameters(mine, seed), rank.index, rank.ranks)
+        bucket_mib = arm.ddp_bucket_mib
+        self.framework = None if bucket_mib is None else rank.framework_step(_Whole(self.pieces), bucket_mib)
         self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE, fused=True)
 
     def gradients(self, microbatches: Sequence[Batch]) -> float:
@@ -74,7 +74,7 @@ class ArmState:
         self.optimizer.zero_grad(set_to_none=True)
         batches = [self.pieces.joined(microbatches)] if self.arm.merged_batch else microbatches
         if self.framework is not None:
-            return _framework_step(self.framework, batches)
+            return self.framework(batches)
         step = self.pieces.step(batches, early=self.modules.overlap)
         run_step(self.modules.fresh(), step.segments())
         return float(sum(step.losses.values()) / len(batches))
@@ -87,7 +87,7 @@ class ArmState:
 
 
 class _Whole(torch.nn.Module):  # type: ignore[misc]
-    """The model as torch's own data parallelism wants it; the pieces use its parameters from now on."""
+    """The model as the framework's own data parallelism wants it; the pieces use its parameters from now on."""
 
     def __init__(self, pieces: Pieces[Any]) -> None:
         super().__init__()
@@ -99,21 +99,6 @@ class _Whole(torch.nn.Module):  # type: ignore[misc]
     def forward(self, batch: Batch) -> Tensor:
         """The loss."""
         return self.pieces.whole(batch)
-
-
-def _framework(pieces: Pieces[Any], bucket_mib: float) -> DistributedDataParallel:
-    return DistributedDataParallel(_Whole(pieces), bucket_cap_mb=bucket_mib)
-
-
-def _framework_step(module: DistributedDataParallel, batches: Sequence[Batch]) -> float:
-    total = 0.0
-    for m, batch in enumerate(batches):
-        last = m == len(batches) - 1
-        module.require_backward_grad_sync = last  # what `no_sync` does
-        loss = module(batch) / len(batches)
-        total += float(loss.detach())
-        loss.backward()
-    return total
 
 
 def unsharded_gradients(model: Model, microbatches: Sequence[Batch], *, seed: int) -> Mapping[str, Tensor]:

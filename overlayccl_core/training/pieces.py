@@ -68,7 +68,7 @@ class Pieces(ABC, Generic[M]):
     def whole(self, batch: Batch) -> Tensor:
         """The mean loss of a batch without any collective, on a rank that has the whole model.
 
-        The unsharded reference is made of it, and what torch's DistributedDataParallel wraps.
+        The unsharded reference is made of it, and what the framework's own data parallelism wraps.
         """
 
     @abstractmethod

@@ -46,7 +46,7 @@ class Arm:
     """One way of running the step of `microbatches`.
 
     merged_batch: the microbatches run as one batch (other matmuls, so no arm of the comparison). ddp_bucket_mib:
-    torch's DistributedDataParallel instead of modules.
+    the framework's own data parallelism instead of modules (`Rank.framework_step`).
     """
 
     name: str

@@ -49,8 +49,8 @@ class Recorded:
     def __init__(self, function: Callable[..., Tensor | tuple[Tensor, ...]], *inputs: Tensor) -> None:
         self._inputs = [x.detach().requires_grad_() for x in inputs]
         with torch.enable_grad():
-            found = function(*self._inputs)
-        self._outputs = found if isinstance(found, tuple) else (found,)
+            results = function(*self._inputs)
+        self._outputs = results if isinstance(results, tuple) else (results,)
 
     @property
     def values(self) -> tuple[Tensor, ...]:

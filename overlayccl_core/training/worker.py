@@ -81,9 +81,8 @@ class _Trainer:
             self.plan.arms[index],
             self.plan.model,
             modules or self.modules[index],
+            self.rank,
             seed=seed,
-            rank=self.rank.index,
-            ranks=self.rank.ranks,
         )
 
     # -------------------------------------------------------------------------------------------- inspection
@@ -96,13 +95,13 @@ class _Trainer:
             return []
         self.rank.status.enter(Phase.CHECKING)
         expected: dict[int, dict[str, Tensor]] = {}
-        found = []
+        inspections = []
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
             if arm.microbatches not in expected:
                 expected[arm.microbatches] = self._unsharded(arm.microbatches)
-            found.append(self._inspect(index, arm, expected[arm.microbatches]))
-        return found
+            inspections.append(self._inspect(index, arm, expected[arm.microbatches]))
+        return inspections
 
     def _unsharded(self, microbatches: int) -> dict[str, Tensor]:
         seed = self.plan.launch
@@ -117,7 +116,9 @@ class _Trainer:
         state = self.state(index, seed, modules)
         data = self.data(arm.microbatches, seed, 0, self.replica)
         if state.framework is not None:
-            for _ in range(2):  # after its first step DDP rebuilds its buckets in the order of readiness
+            for _ in range(
+                2
+            ):  # a framework may make other buckets after its first step, in the order of readiness
                 state.gradients(data)
         self.rank.meet()
         counts = inspect(lambda: state.gradients(data), self.rank.library_calls)

@@ -61,7 +61,7 @@ class Model(Sizes, models.Model):
     sequence: Count = Field(description="tokens of a text")
     batch: Count = Field(description="texts of a microbatch")
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
-        default=(), description="bucket sizes of torch's DistributedDataParallel, MiB, each an arm"
+        default=(), description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm"
     )
 
     @model_validator(mode="after")

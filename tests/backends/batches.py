@@ -5,8 +5,8 @@ from typing import Any
 
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.timing import Batch
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.tracing import trace_source
 from tests.small_problems import exchange, strategy
 

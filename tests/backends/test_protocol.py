@@ -8,21 +8,23 @@ import pytest
 
 from overlayccl_core import loader
 from overlayccl_core.backends.backend import Backend
+from overlayccl_core.backends.fingerprint import part
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.evidence.deployment_files import Printer
+from tests.backends.batches import deployment
 
 ROOT = Path(__file__).parents[2]
-LIBRARIES = ("torchdist", "gloo", "nccl")
+LIBRARIES = ("torchdist", "torch.distributed", "distributeddataparallel", "gloo", "nccl")
 
 
 def declared(protocol: type) -> dict[str, inspect.Signature]:
     """The methods of a protocol, without `self`."""
-    signatures = {}
+    methods = {}
     for name, function in inspect.getmembers(protocol, inspect.isfunction):
         if not name.startswith("_"):
             signature = inspect.signature(function)
-            signatures[name] = signature.replace(parameters=list(signature.parameters.values())[1:])
-    return signatures
+            methods[name] = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return methods
 
 
 @pytest.mark.parametrize("name", ["torchdist", "paper"])
@@ -35,11 +37,31 @@ def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
         assert hasattr(backend, attribute), attribute
     for method, wanted in declared(Backend).items():
         kinds = [(p.kind, p.default) for p in wanted.parameters.values()]
-        defined = inspect.signature(getattr(backend, method))
-        assert [(p.kind, p.default) for p in defined.parameters.values()] == kinds, method
+        there = inspect.signature(getattr(backend, method))
+        assert [(p.kind, p.default) for p in there.parameters.values()] == kinds, method
+    printer = loader.load("backends", name, "deployed")
     for method, wanted in declared(Printer).items():
-        defined = inspect.signature(getattr(loader.load("backends", name, "deployed"), method))
-        assert list(defined.parameters)[: len(wanted.parameters)] == list(wanted.parameters), method
+        there = inspect.signature(getattr(printer, method))
+        assert list(there.parameters)[: len(wanted.parameters)] == list(wanted.parameters), method
+
+
+@pytest.mark.parametrize(
+    ("name", "library"), [("torchdist", "gloo"), ("torchdist", "nccl"), ("paper", "numpy")]
+)
+def test_a_fingerprint_tells_the_versions_that_deployed_modules_compare(
+    name: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(ROOT / "tests" / "plugins"))
+    backend, printer = loader.load("backends", name), loader.load("backends", name, "deployed")
+    if library == "nccl":
+        monkeypatch.setattr(backend, "_gpus", lambda: 4)
+        monkeypatch.setattr(backend, "_nccl_version", lambda: "2.28.3")
+    told = backend.fingerprint(deployment(4).changed(backend=name, library=library))
+    versions = {software: part(told, software) for software in printer.VERSIONS}
+    assert [software for software, version in versions.items() if version is None] == (
+        ["nccl"] if library == "gloo" else []
+    )
+    assert versions.get("nccl") == ("2.28.3" if library == "nccl" else None)
 
 
 def test_a_rank_of_torch_has_all_that_a_worker_may_ask_for() -> None:
@@ -67,6 +89,8 @@ def words_of(file: Path) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             words |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            words |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             words.add(node.value)
     return words
@@ -84,4 +108,4 @@ def test_no_other_file_of_the_package_knows_a_library() -> None:
             for library in LIBRARIES
         )
     }
-    assert knows == {"emit/runtime/calls.py"}  # torch's own calls, printed by torchdist alone
+    assert knows == {"cli/bucket.py"}  # it tells people what to set in a training script of their own

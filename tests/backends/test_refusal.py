@@ -65,6 +65,41 @@ def test_the_doctor_says_the_same() -> None:
     assert row["ok"] and row["detail"].startswith("4 ranks on ")
 
 
+@pytest.mark.parametrize(
+    ("library", "gpus", "told"),
+    [
+        (
+            "glooo",
+            8,
+            "knows no library 'glooo': set library to one of gloo (on CPUs), nccl (a GPU for each rank)",
+        ),
+        (
+            "nccl",
+            0,
+            "needs a GPU for each of the 4 ranks of a node, and torch has 0 here: set library to gloo",
+        ),
+        ("nccl", 3, "and torch has 3 here: set ranks to at most 3, or library to gloo"),
+        ("nccl", 4, ""),
+    ],
+)
+def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(
+    library: str, gpus: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "_gpus", lambda: gpus)
+    where = deployment(4).changed(library=library)
+    [row] = [row for row in backend.doctor(where) if row["check"] == "ranks"]
+    assert row["ok"] is not bool(told)
+    if told:
+        assert told in backend.refuses(where) == row["detail"]
+        with pytest.raises(RefusedError, match="deployment here: "):
+            checked(where, tmp_path)
+
+
+def test_no_gpus_are_counted_for_a_library_that_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(backend, "_gpus")
+    assert not backend.refuses(deployment(4))
+
+
 def test_so_does_what_is_checked_before_any_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
     file = tmp_path / "config/deployments/local.yaml"

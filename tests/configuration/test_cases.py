@@ -34,8 +34,8 @@ TP = {"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}
 
 
 def test_the_shipped_configuration_gives_the_cases_of_this_release() -> None:
-    found = settings.read()
-    ids = [c.id for p in found.problems for c in cases_of(found, _deployment(4, 4), p)]
+    configured = settings.read()
+    ids = [c.id for p in configured.problems for c in cases_of(configured, _deployment(4, 4), p)]
     assert ids[:6] == [
         "tp_mlp/n4-m2-l8-32KiB-entry-f32",
         "tp_mlp/n4-m2-l8-32KiB-f32",
@@ -98,10 +98,10 @@ def test_an_unknown_problem_is_named_with_those_there_are() -> None:
 
 
 def test_rows_fit_the_table_and_give_the_cases_back() -> None:
-    found, said = _settings("tp_mlp", TP, {**TP, "site": "entry"}), list[str]()
-    rows = cases.run(found, _deployment(), "tp_mlp", said.append)["cases"]
+    configured, said = _settings("tp_mlp", TP, {**TP, "site": "entry"}), list[str]()
+    rows = cases.run(configured, _deployment(), "tp_mlp", said.append)["cases"]
     assert [set(row) for row in rows] == [{c.name for c in CASES.columns}] * 2
-    assert [catalog.case_from_row(row) for row in rows] == cases_of(found, _deployment(), "tp_mlp")
+    assert [catalog.case_from_row(row) for row in rows] == cases_of(configured, _deployment(), "tp_mlp")
     assert "2 Cases" in said[0]
 
 

@@ -22,16 +22,21 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_file_becomes_a_deployment_named_after_it(tmp_path: Path) -> None:
-    found = load(written(tmp_path, GOOD))
-    assert (found.name, found.backend, found.ranks, found.nodes) == ("mine", "torchdist", 8, 2)
-    assert found.memory_budget_bytes == 3 * 2**29
-    assert found.tiers == (Tier(name="node", ranks=4), Tier(name="network", ranks=8))
+    deployment = load(written(tmp_path, GOOD))
+    assert (deployment.name, deployment.backend, deployment.ranks, deployment.nodes) == (
+        "mine",
+        "torchdist",
+        8,
+        2,
+    )
+    assert deployment.memory_budget_bytes == 3 * 2**29
+    assert deployment.tiers == (Tier(name="node", ranks=4), Tier(name="network", ranks=8))
 
 
 def test_all_ranks_are_on_one_node_unless_said_otherwise(tmp_path: Path) -> None:
-    found = load(written(tmp_path, GOOD.replace("ranks_per_node: 4\n", "")))
-    assert found.ranks_per_node == 8
-    assert found.tiers == (Tier(name="node", ranks=8),)
+    deployment = load(written(tmp_path, GOOD.replace("ranks_per_node: 4\n", "")))
+    assert deployment.ranks_per_node == 8
+    assert deployment.tiers == (Tier(name="node", ranks=8),)
 
 
 def test_the_deployment_of_this_machine_is_valid() -> None:

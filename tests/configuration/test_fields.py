@@ -46,13 +46,13 @@ def outer(**changes: Any) -> Outer:
 
 
 def test_what_is_read_has_its_types_and_survives_its_own_text() -> None:
-    found = outer(way="far", held="2KiB", inner={"nodes": 1, "ranks": 2})
-    assert (found.name, found.way, found.seconds, found.counts) == ("some", Way.FAR, 3.0, (1, 2))
-    assert (found.held_bytes, found.inner) == (2048, Inner(nodes=1, ranks=2))
-    assert Outer.from_json(found.to_json()) == found
-    assert found.changed(seconds=1.5).seconds == 1.5
+    made = outer(way="far", held="2KiB", inner={"nodes": 1, "ranks": 2})
+    assert (made.name, made.way, made.seconds, made.counts) == ("some", Way.FAR, 3.0, (1, 2))
+    assert (made.held_bytes, made.inner) == (2048, Inner(nodes=1, ranks=2))
+    assert Outer.from_json(made.to_json()) == made
+    assert made.changed(seconds=1.5).seconds == 1.5
     with pytest.raises(ValueError, match="greater than 0"):
-        found.changed(seconds=0.0)
+        made.changed(seconds=0.0)
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_of_a_part_any_field_may_be_left_out_and_none_may_be_wrong() -> None:
 
 
 def test_a_schema_is_of_the_file_and_a_description_of_all_fields() -> None:
-    found = schema(Outer)
-    assert "name" not in found["properties"]
-    assert found["required"] == ["seconds", "counts"]
-    assert found["properties"]["held"]["description"] == "what it holds"
+    of_outer = schema(Outer)
+    assert "name" not in of_outer["properties"]
+    assert of_outer["required"] == ["seconds", "counts"]
+    assert of_outer["properties"]["held"]["description"] == "what it holds"
     assert described(Inner) == "nodes: nodes of it; ranks: ranks of it"
 
 

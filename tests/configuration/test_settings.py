@@ -13,8 +13,8 @@ FILE = ROOT / "config" / "config.yaml"
 
 
 def config(**changes: Any) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(FILE.read_text())
-    return {**found, **changes}
+    written: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    return {**written, **changes}
 
 
 def test_the_repository_s_configuration_has_the_presets_default_and_smoke() -> None:

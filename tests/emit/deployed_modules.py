@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from overlayccl_core import catalog
-from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.backends.torchdist.deployed import deployed
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
@@ -60,5 +60,5 @@ def entry(
 def write(folder: Path, name: str, entries: Sequence[DeployedCase], stamp: Stamp = HERE) -> Path:
     """The file of a module."""
     path = folder / f"{name}.py"
-    path.write_text(deployed_module(entries[0].forward.problem.case.problem, entries, stamp))
+    path.write_text(deployed(entries[0].forward.problem.case.problem, entries, stamp))
     return path

@@ -23,10 +23,10 @@ from overlayccl_core.training.worker import relative_error
 from tests.emit.tiny_model import WIDTH, data, full_parameters, shard, unsharded_gradients
 from tests.training.step_worker import MODEL, tokens
 
-Found = dict[str, Any]
+Seen = dict[str, Any]
 
 
-def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Found:
+def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Seen:
     """The tiny model through groups of both sites: worst relative error of a gradient, and both stamps."""
     module = load_module(path, path.stem)
     out, into = module.connect(leave), module.connect(enter)
@@ -51,7 +51,7 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
     return {"error": max(errors), "out": out.stamp(), "into": into.stamp()}
 
 
-def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Found:
+def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Seen:
     """A step of the project's own training through forward() of both sites and the step driver."""
     module = load_module(path, path.stem)
     model = MODEL.changed(layers=layers // 2)  # a block is two sublayers
@@ -73,7 +73,7 @@ def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbat
     return {"error": max(errors)}
 
 
-def exchanged(rank: Rank, path: Path, case: str, chunk: int, width: int) -> Found:
+def exchanged(rank: Rank, path: Path, case: str, chunk: int, width: int) -> Seen:
     """uniform_a2a: what came, and the gradient of a weighted sum of it, against their definitions."""
     connected = load_module(path, path.stem).connect(case)
     n = rank.ranks
@@ -93,7 +93,7 @@ def exchanged(rank: Rank, path: Path, case: str, chunk: int, width: int) -> Foun
     }
 
 
-def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Found:
+def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Seen:
     """grad_ar: means of gradients that have their parameters' shapes; inputs stay as they were."""
     connected = load_module(path, path.stem).connect(case)
     gradients = [torch.full((n, 1), float(rank.index * (i + 1))) for i, n in enumerate(sizes)]
@@ -110,7 +110,7 @@ def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Found:
     }
 
 
-def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -> Found:
+def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -> Seen:
     """A call while a receive of the script's own is in flight: rank 0 posts it before, the last sends after."""
     module = load_module(path, path.stem)
     module.found = lambda device: {"library": library, "torch": torch.__version__}
@@ -135,7 +135,7 @@ def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -
     }
 
 
-def changed(rank: Rank, path: Path, leave: str, enter: str) -> Found:
+def changed(rank: Rank, path: Path, leave: str, enter: str) -> Seen:
     """Outputs and gradients that the script changes in place."""
     module = load_module(path, path.stem)
     out, into = module.connect(leave).group(0), module.connect(enter).group(0)
@@ -167,7 +167,7 @@ def changed(rank: Rank, path: Path, leave: str, enter: str) -> Found:
     }
 
 
-def strided(rank: Rank, path: Path, case: str, size: int) -> Found:
+def strided(rank: Rank, path: Path, case: str, size: int) -> Seen:
     """A gradient that is every other element of a longer one."""
     connected = load_module(path, path.stem).connect(case)
     longer = torch.arange(2.0 * size) + rank.index
@@ -184,13 +184,13 @@ def said(call: Callable[[], object]) -> str:
     return ""
 
 
-def refusals(rank: Rank, path: Path, case: str, foreign: str, small: str) -> Found:
+def refusals(rank: Rank, path: Path, case: str, foreign: str, small: str) -> Seen:
     """What a module says to what it cannot do."""
     module = load_module(path, path.stem)
     connected = module.connect(case)
     shape = connected.entry.inputs["forward"]["partial", 0, 0].shape
     group, x = connected.group(0), torch.zeros(shape)
-    found = {
+    messages = {
         "case": said(lambda: module.connect(foreign)),
         "world": said(lambda: module.connect(small)),
         "members": said(lambda: module.connect(case, members=[(0, 1)])),
@@ -203,8 +203,8 @@ def refusals(rank: Rank, path: Path, case: str, foreign: str, small: str) -> Fou
         "plain": said(lambda: with_plain("yes", lambda: module.connect(case))),
     }
     mixed = "1" if rank.index == 1 else "0"
-    found["mixed"] = said(lambda: with_plain(mixed, lambda: module.connect(case)))
-    return found
+    messages["mixed"] = said(lambda: with_plain(mixed, lambda: module.connect(case)))
+    return messages
 
 
 def with_plain(value: str, call: Callable[[], Any]) -> Any:
@@ -216,12 +216,12 @@ def with_plain(value: str, call: Callable[[], Any]) -> Any:
         del os.environ["OVERLAYCCL_PLAIN"]
 
 
-def plain(rank: Rank, path: Path, **arguments: Any) -> Found:
+def plain(rank: Rank, path: Path, **arguments: Any) -> Seen:
     """`gradients` with the plain calls."""
     return with_plain("1", lambda: gradients(rank, path, **arguments))  # type: ignore[no-any-return]
 
 
-def versions(rank: Rank, path: Path, case: str) -> Found:
+def versions(rank: Rank, path: Path, case: str) -> Seen:
     """A module proven with another version: refused, or warned of once."""
     module = load_module(path, path.stem)
     with warnings.catch_warnings(record=True) as caught:
@@ -236,7 +236,7 @@ def versions(rank: Rank, path: Path, case: str) -> Found:
     }
 
 
-def tested(rank: Rank, path: Path) -> Found:
+def tested(rank: Rank, path: Path) -> Seen:
     """selftest() of a module, and of a Case that is in use."""
     module = load_module(path, path.stem)
     connected = module.connect(module.cases()[0])
@@ -246,7 +246,7 @@ def tested(rank: Rank, path: Path) -> Found:
     return {"error": error, "own": own, "lines": lines, "stamp": module.stamp()}
 
 
-def ungrouped(rank: Rank, path: Path, case: str) -> Found:
+def ungrouped(rank: Rank, path: Path, case: str) -> Seen:
     """A module whose Program does not fall into groups."""
     connected = load_module(path, path.stem).connect(case)
     calls = with_plain("1", lambda: sys.modules[path.stem].connect(case))
@@ -271,12 +271,12 @@ def main(folder: Path) -> None:
 
     def work(rank: Rank) -> None:
         rank.status.enter(Phase.CHECKING)
-        found = []
+        seen = []
         for index, (name, module, arguments) in enumerate(scenarios):
             rank.status.work_on(index)
-            found.append(SCENARIOS[name](rank, folder / module, **arguments))
+            seen.append(SCENARIOS[name](rank, folder / module, **arguments))
             dist.barrier()
-        (folder / f"found-{rank.index}.json").write_text(json.dumps(found))
+        (folder / f"seen-{rank.index}.json").write_text(json.dumps(seen))
 
     run_rank(folder, "gloo", work)
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from overlayccl_core import catalog
-from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.backends.torchdist.deployed import deployed
 from overlayccl_core.emit.deployed_case import DeployedCase, GradientPath
 from overlayccl_core.emit.port_groups import port_groups
 from overlayccl_core.emit.sections import printed_sections
@@ -56,17 +56,17 @@ def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp
     path = write(tmp_path, "tp_mlp", [entry(tp(), "all_to_all_sum"), entry(tp("entry"), "developer")])
     assert imported(path.read_text()) - set(sys.stdlib_module_names) == {"torch"}
     code = "import sys; sys.modules['overlayccl_core'] = None; import tp_mlp; print(*tp_mlp.cases())"
-    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert found.stdout.split() == [tp().id, tp("entry").id], found.stderr
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == [tp().id, tp("entry").id], done.stderr
 
 
 def test_a_module_is_a_function_of_its_entries_and_readable() -> None:
     entries = [entry(grads(), "flat"), entry(grads(overlap=True), "reduce_back_to_back")]
-    source = deployed_module("grad_ar", entries, HERE)
-    assert source == deployed_module("grad_ar", entries, HERE)
+    source = deployed("grad_ar", entries, HERE)
+    assert source == deployed("grad_ar", entries, HERE)
     assert f"{grads().id}: flat" in source.split('"""')[1]
     assert max(map(len, source.splitlines())) <= 120
-    other = deployed_module("grad_ar", [entry(grads(), "developer")], HERE)
+    other = deployed("grad_ar", [entry(grads(), "developer")], HERE)
     assert "def plain_0" in source and "def plain_0" not in other  # the plain calls are the chosen ones there
 
 
@@ -79,7 +79,7 @@ def test_programs_that_travelled_as_data_make_the_same_module() -> None:
         one = entry(case, name)
         programs = ("forward", "plain_forward", "backward", "plain_backward")
         travelled = {k: p and loads(dumps(p)) for k, p in ((k, getattr(one, k)) for k in programs)}
-        sources = [deployed_module(case.problem, [e], HERE) for e in (one, replace(one, **travelled))]
+        sources = [deployed(case.problem, [e], HERE) for e in (one, replace(one, **travelled))]
         assert sources[0] == sources[1]
 
 
@@ -105,9 +105,9 @@ def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
     }
 
     def sections(name: str) -> list[int | None]:
-        found, why = printed_sections(seed(case, name), ModuleStore(4), group_of)
+        printed, why = printed_sections(seed(case, name), ModuleStore(4), group_of)
         assert not why
-        return [section.group for section in found]
+        return [section.group for section in printed]
 
     assert sections("developer") == [0, 1] * 3
     assert sections("single_graph") == sections("merged_over_microbatches") == [0, 1]
@@ -127,9 +127,7 @@ def test_single_sums_fall_into_groups_in_any_legal_order(order: list[tuple[int, 
     lines = [f'io.write("total", {m}, {n}, all_reduce(io.read("partial", {m}, {n})))' for m, n in order]
     program = tried(tp(), "\n".join(lines))
     assert [len(g.inputs) for g in port_groups(program)] == [2, 2]
-    assert "ungrouped={'chosen': '', 'plain': ''}" in deployed_module(
-        "tp_mlp", [entry(tp(), forward=program)], HERE
-    )
+    assert "ungrouped={'chosen': '', 'plain': ''}" in deployed("tp_mlp", [entry(tp(), forward=program)], HERE)
 
 
 def test_how_gradients_pass_follows_from_the_problem() -> None:
@@ -153,7 +151,7 @@ def test_tolerances_follow_from_the_class_and_from_what_the_plain_calls_round() 
     }
     for text, entries in wanted.items():
         for one in entries:
-            assert f"tolerance={{{text}}}" in deployed_module("tp_mlp", [one], HERE)
+            assert f"tolerance={{{text}}}" in deployed("tp_mlp", [one], HERE)
 
 
 def test_programs_that_do_not_belong_together_are_refused() -> None:
@@ -163,9 +161,9 @@ def test_programs_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match=r"got a Program of tp_mlp/n4-m2-l2-72B-entry-f32"):
         replace(one, plain_forward=seed(tp("entry"), "developer"))
     with pytest.raises(ValueError, match="each once"):
-        deployed_module("tp_mlp", [one, one], HERE)
+        deployed("tp_mlp", [one, one], HERE)
     with pytest.raises(ValueError, match="of another Problem"):
-        deployed_module("grad_ar", [one], HERE)
+        deployed("grad_ar", [one], HERE)
 
 
 def test_a_case_that_runs_in_the_backward_pass_gives_what_it_takes() -> None:
@@ -196,4 +194,4 @@ def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:
     for case in (tp(), tp("entry"), grads(), grads(overlap=True), exchange()):
         for name, _ in read_library(catalog.library_source(case.problem)).seeds:
             if "hierarchical" not in name:  # one tier
-                compile(deployed_module(case.problem, [entry(case, name)], HERE), name, "exec")
+                compile(deployed(case.problem, [entry(case, name)], HERE), name, "exec")

@@ -32,11 +32,11 @@ def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
     write(tmp_path, "tp_mlp", [entry(case, "merged_over_microbatches") for case in cases])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
     quiet = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(tmp_path)}
-    found = subprocess.run(
+    done = subprocess.run(
         [*torchrun, "--nproc-per-node", "4", EXAMPLE.name],
         cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr[-3000:]
-    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", found.stdout)]
+    assert done.returncode == 0, done.stderr[-3000:]
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", done.stdout)]
     assert len(losses) == 10 and losses[-1] < 0.5 * losses[0]
-    assert "step 9" in found.stdout and "sums {'all_reduce': 80} {'all_reduce': 70}" in found.stdout
+    assert "step 9" in done.stdout and "sums {'all_reduce': 80} {'all_reduce': 70}" in done.stdout

@@ -38,15 +38,15 @@ def play(folder: Path, scenarios: Mapping[str, Scenario], ranks: int = RANKS) ->
     """scenario -> what every rank saw; all of them in one launch."""
     (folder / "scenarios.json").write_text(json.dumps(list(scenarios.values())))
     launch(Launch(worker="tests.emit.deployed_worker", folder=folder, ranks=ranks, names=tuple(scenarios)))
-    found = [json.loads((folder / f"found-{rank}.json").read_text()) for rank in range(ranks)]
-    return {name: [one[i] for one in found] for i, name in enumerate(scenarios)}
+    by_rank = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(ranks)]
+    return {name: [one[i] for one in by_rank] for i, name in enumerate(scenarios)}
 
 
 def first_tag(path: Path) -> int:
     """The tag of a module's first permute."""
-    found = re.search(r"= collective_permute\(\w+, \w+, (\d+)\)", path.read_text())
-    assert found
-    return int(found[1])
+    tag = re.search(r"= collective_permute\(\w+, \w+, (\d+)\)", path.read_text())
+    assert tag
+    return int(tag[1])
 
 
 @pytest.fixture(scope="module")
@@ -183,52 +183,52 @@ def test_a_backward_of_its_own_is_chosen_apart_from_the_forward(seen: dict[str, 
 
 def test_other_cases_worlds_shapes_types_and_numbers_are_refused(seen: dict[str, list[Any]]) -> None:
     here = tp("exit", microbatches=2).id
-    for found in seen["refusals"]:
+    for of_rank in seen["refusals"]:
         for what in ("case", "world", "members", "flat", "number", "shape", "dtype"):
-            assert found[what].startswith("ValueError") and here in found[what], what
-            assert f"{RANKS} ranks, {2 * L} inputs of {SHAPE} torch.float32" in found[what], what
-        assert tp("entry").id in found["case"]
-        assert f"is not of {RANKS} ranks" in found["world"]
-        assert "takes a list of 2 tensors" in found["number"] and "got 1" in found["number"]
-        assert "float64" in found["dtype"]
-        assert "groups 0 to 1 (got 2)" in found["group"] and "(got '0')" in found["text"]
-        assert "must be groups of 4 ranks" in found["flat"] and "(got (0, 1, 2, 3))" in found["flat"]
-        assert "OVERLAYCCL_PLAIN must be 1" in found["plain"]
-        assert "ranks differ in OVERLAYCCL_PLAIN: False on rank 0, True on rank 1" in found["mixed"]
+            assert of_rank[what].startswith("ValueError") and here in of_rank[what], what
+            assert f"{RANKS} ranks, {2 * L} inputs of {SHAPE} torch.float32" in of_rank[what], what
+        assert tp("entry").id in of_rank["case"]
+        assert f"is not of {RANKS} ranks" in of_rank["world"]
+        assert "takes a list of 2 tensors" in of_rank["number"] and "got 1" in of_rank["number"]
+        assert "float64" in of_rank["dtype"]
+        assert "groups 0 to 1 (got 2)" in of_rank["group"] and "(got '0')" in of_rank["text"]
+        assert "must be groups of 4 ranks" in of_rank["flat"] and "(got (0, 1, 2, 3))" in of_rank["flat"]
+        assert "OVERLAYCCL_PLAIN must be 1" in of_rank["plain"]
+        assert "ranks differ in OVERLAYCCL_PLAIN: False on rank 0, True on rank 1" in of_rank["mixed"]
 
 
 def test_another_version_is_refused_or_warned_of_once(seen: dict[str, list[Any]]) -> None:
-    for found in seen["versions"]:
-        assert "proven and measured with torch 1.0" in found["strict"]
-        assert found["strict"].startswith("RuntimeError") and "strict=False" in found["strict"]
-        assert len(found["warnings"]) == 1 and "torch 1.0" in found["warnings"][0]
-        assert found["where"] == ["deployed_worker.py"]
-        assert found["differs"] == ["torch"]
+    for of_rank in seen["versions"]:
+        assert "proven and measured with torch 1.0" in of_rank["strict"]
+        assert of_rank["strict"].startswith("RuntimeError") and "strict=False" in of_rank["strict"]
+        assert len(of_rank["warnings"]) == 1 and "torch 1.0" in of_rank["warnings"][0]
+        assert of_rank["where"] == ["deployed_worker.py"]
+        assert of_rank["differs"] == ["torch"]
 
 
 def test_the_selftest_passes_what_is_right_and_names_what_is_wrong(seen: dict[str, list[Any]]) -> None:
-    for found in seen["right"]:
-        assert not found["error"]
-        checked = [(line["direction"], line["tolerance"]) for line in found["lines"]]
+    for of_rank in seen["right"]:
+        assert not of_rank["error"]
+        checked = [(line["direction"], line["tolerance"]) for line in of_rank["lines"]]
         assert checked == [("forward", REORDERED_TOLERANCE), ("backward", 0.0), ("forward", LOSSY_TOLERANCE)]
-        assert 0 < found["lines"][2]["error"] < LOSSY_TOLERANCE
-        (case,) = found["stamp"]["cases"]
-        assert not found["own"] and not case["calls"] and case["selftest_calls"]["all_to_all"] == L
-    for found in seen["wrong"]:
-        assert "forward: total[1, 0] differs from the plain calls by 1 on rank" in found["error"]
+        assert 0 < of_rank["lines"][2]["error"] < LOSSY_TOLERANCE
+        (case,) = of_rank["stamp"]["cases"]
+        assert not of_rank["own"] and not case["calls"] and case["selftest_calls"]["all_to_all"] == L
+    for of_rank in seen["wrong"]:
+        assert "forward: total[1, 0] differs from the plain calls by 1 on rank" in of_rank["error"]
 
 
 def test_without_groups_the_error_says_why_and_generators_still_run(seen: dict[str, list[Any]]) -> None:
-    for found in seen["ungrouped"]:
-        assert "does not fall into groups" in found["error"] and "[0, 1]" in found["error"]
-        assert found["checked"] == 2 and found["plain"] == RANKS
+    for of_rank in seen["ungrouped"]:
+        assert "does not fall into groups" in of_rank["error"] and "[0, 1]" in of_rank["error"]
+        assert of_rank["checked"] == 2 and of_rank["plain"] == RANKS
 
 
 def test_two_strided_groups_of_two_at_once(tmp_path: Path) -> None:
     size = {"ranks": 2, "groups": 2, "strided": True}
     cases = [tp("exit", **size), tp("entry", **size)]
     write(tmp_path, "strided", [entry(case, "reduce_scatter_all_gather") for case in cases])
-    (found,) = play(tmp_path, {"tested": ("tested", "strided.py", {})}).values()
-    for rank in found:
+    (by_rank,) = play(tmp_path, {"tested": ("tested", "strided.py", {})}).values()
+    for rank in by_rank:
         assert not rank["error"] and len(rank["lines"]) == 3
         assert max(line["error"] for line in rank["lines"]) < 1e-6

@@ -35,18 +35,18 @@ def seeds_of(case: Case) -> dict[str, Program]:
     """Every seed of a Case's library that applies, and its backward, simplified and as transposed."""
     source = catalog.library_source(case.problem)
     backward = catalog.backward(case)
-    found = {}
+    programs = {}
     for name, _ in read_library(source).seeds:
         try:
             program = trace_source(source, name, catalog.build(case))
         except NotApplicable:
             continue
-        found[f"{case.id} {name}"] = program
+        programs[f"{case.id} {name}"] = program
         if backward is not None:
             back = transpose(program, backward)
-            found[f"{case.id} {name} transposed"] = back
-            found[f"{case.id} {name} backward"] = simplify(back)
-    return found
+            programs[f"{case.id} {name} transposed"] = back
+            programs[f"{case.id} {name} backward"] = simplify(back)
+    return programs
 
 
 def all_seeds(**size: Any) -> dict[str, Program]:
@@ -64,8 +64,8 @@ def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_p
     mixed = mixed_probes(deployment, seed=11, count=25, role=Role.MIXED)
     programs |= {probe.name: probe.program for probe in mixed}
     assert len(programs) > 60
-    found = differences(programs, tmp_path)
-    assert {name: what for name, what in found.items() if what} == {}
+    differing = differences(programs, tmp_path)
+    assert {name: what for name, what in differing.items() if what} == {}
 
 
 @pytest.mark.parametrize("strided", [False, True])
@@ -73,8 +73,8 @@ def test_two_groups_of_two_at_once_each_compute_their_own(tmp_path: Path, stride
     programs = all_seeds(ranks=2, ranks_per_node=2, groups=2, strided=strided)
     members = next(iter(programs.values())).problem.case.members()
     assert members == (((0, 2), (1, 3)) if strided else ((0, 1), (2, 3)))
-    found = differences(programs, tmp_path, members=members)
-    assert {name: what for name, what in found.items() if what} == {}
+    differing = differences(programs, tmp_path, members=members)
+    assert {name: what for name, what in differing.items() if what} == {}
 
 
 BODIES = {
@@ -142,5 +142,5 @@ def test_layouts_permutes_and_groups_of_every_sort(tmp_path: Path) -> None:
         problem = exchange(4, {"x": (12,)}, {"y": (6,)}, linear=linear)
         lines = "\n".join(line[8:] for line in body.strip("\n").split("\n"))
         programs[name] = trace_source(strategy(lines, WORDS), "tried", problem)
-    found = differences(programs, tmp_path)
-    assert {name: what for name, what in found.items() if what} == {}
+    differing = differences(programs, tmp_path)
+    assert {name: what for name, what in differing.items() if what} == {}

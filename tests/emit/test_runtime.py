@@ -14,12 +14,12 @@ def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts() -> N
     given, buffer = torch.arange(4.0), torch.arange(8.0)
     values = [buffer[4:], given.view(2, 2), buffer[:4], buffer[2:6], buffer[:4]]
     wanted = [x.clone() for x in values]
-    found = apart(values, [given])
-    for i, x in enumerate(found):
+    separate = apart(values, [given])
+    for i, x in enumerate(separate):
         x.add_(1)
         wanted[i] += 1
-        assert all(torch.equal(y, want) for y, want in zip(found, wanted, strict=True))
-    assert torch.equal(given, torch.arange(4.0)) and max(x._version for x in found) == 1
+        assert all(torch.equal(y, want) for y, want in zip(separate, wanted, strict=True))
+    assert torch.equal(given, torch.arange(4.0)) and max(x._version for x in separate) == 1
     merged = apart([buffer[:4], buffer[4:]], [given])
     assert [x.data_ptr() - buffer.data_ptr() for x in merged] == [0, 16]  # nothing is copied in vain
     back = gradients([given.view(4), buffer[:4], given[:2], given.view(4)], [given])

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.backends.torchdist.backend import CALLS
 from overlayccl_core.emit.runtime_text import FUTURE, names_defined, runtime_text
-from overlayccl_core.emit.torch_dialect import CALLS, EVENTS, LAYOUT
+from overlayccl_core.emit.torch_dialect import EVENTS, LAYOUT
+from overlayccl_core.program.kinds import COLLECTIVES
 
+CORE = Path(__file__).parents[2] / "overlayccl_core"
 ONE = '''"""A file's own words are not printed."""
 
 from __future__ import annotations
@@ -108,18 +111,21 @@ def test_what_is_nowhere_or_in_two_places_is_refused(files: Path) -> None:
         printed("used")
 
 
-def test_the_guide_lists_what_a_library_of_torch_tensors_gives() -> None:
-    """The names of calls.py are those that other run-time files and printed statements may call."""
-    root = Path(__file__).parents[2] / "overlayccl_core" / "emit"
-    listed = (root / "README.md").read_text()
-    public = [name for name in names_defined(CALLS) if not name.startswith("_") and name != "Works"]
-    assert [name for name in public if f"`{name}" not in listed] == []
-    uses = set()
-    for file in (root / "runtime").glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module == CALLS:
-                uses |= {alias.name for alias in node.names}
-    assert uses <= set(public)
+def arguments(file: Path) -> dict[str, list[str]]:
+    """The functions at a file's top with the names of their arguments."""
+    return {
+        node.name: [argument.arg for argument in node.args.args]
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def test_the_calls_of_a_library_are_those_that_are_declared() -> None:
+    declared = arguments(CORE / "emit" / "runtime" / "calls.pyi")
+    assert {kind.value for kind in COLLECTIVES} <= set(declared)
+    assert arguments(CORE / "backends" / "torchdist" / "calls.py") == declared
+    mirrored = arguments(Path(__file__).parent / "plugins" / "backends" / "mirror" / "calls.py")
+    assert mirrored.items() <= declared.items()  # what no Program of its tests calls, it does not give
 
 
 def test_every_file_of_the_package_is_one_that_can_be_printed() -> None:

@@ -10,7 +10,9 @@ from types import ModuleType
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.emit.torch_dialect import emit, port_name
+from overlayccl_core.backends.torchdist.backend import CALLS, emit
+from overlayccl_core.emit import torch_dialect
+from overlayccl_core.emit.torch_dialect import port_name
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
@@ -57,14 +59,14 @@ def test_a_module_imports_torch_only_and_says_what_it_is() -> None:
 def test_forward_and_backward_share_a_module() -> None:
     program = seed("developer")
     back = simplify(transpose(program, catalog.backward(program.problem.case)))
-    module = module_of(emit(program, back))
+    module = module_of(torch_dialect.emit(program, back, calls=CALLS))
     assert set(module.DIGEST) == set(module.SCHEDULE) == {"forward", "backward"}
     assert next(module.backward()).__class__ is next(module.forward()).__class__ is module.Read
 
 
 def test_two_programs_of_one_direction_are_refused() -> None:
     with pytest.raises(ValueError, match="one forward and one backward of one Case"):
-        emit(seed("developer"), seed("native"))
+        torch_dialect.emit(seed("developer"), seed("native"), calls=CALLS)
 
 
 def test_a_program_without_events_is_still_a_generator() -> None:
@@ -104,10 +106,12 @@ def test_permutes_of_two_programs_never_share_a_tag() -> None:
     """Small tags are a user's own; the library has 31 bits for them."""
     program = seed("permute_ring")
     back = simplify(transpose(program, catalog.backward(program.problem.case)))
-    found = [
+    tags_of_each = [
         [int(tag) for tag in re.findall(r"collective_permute\(\w+, \w+, (\d+)\)", emit(one))]
         for one in (program, back, seed("permute_ring", ranks=6))
     ]
-    for tags, other in combinations(found, 2):
+    for tags, other in combinations(tags_of_each, 2):
         assert tags and not set(tags) & set(other)
-    assert all(len(set(tags)) == len(tags) and min(tags) > 1000 and max(tags) < 2**31 for tags in found)
+    assert all(
+        len(set(tags)) == len(tags) and min(tags) > 1000 and max(tags) < 2**31 for tags in tags_of_each
+    )

@@ -30,8 +30,8 @@ def failures(sites: pl.DataFrame, numerics: NumericsClass) -> set[str]:
     """Reasons why finalist_1, whose losses differ from the developer's by rounding, fails."""
     arms = {"developer": arm("developer", 2000.0), "finalist_1": arm("finalist_1", 1000.0, change=1e-6)}
     ran = Ran(case="here", direction="forward", program=gathered(), numerics=numerics)
-    found = outcomes(MODEL, "finalist_1", arms, sites, lambda _arm: [ran])
-    return {verdict.reason.value for verdict in found.verdicts if verdict.outcome is not Outcome.PASS}
+    judged = outcomes(MODEL, "finalist_1", arms, sites, lambda _arm: [ran])
+    return {verdict.reason.value for verdict in judged.verdicts if verdict.outcome is not Outcome.PASS}
 
 
 def test_equal_losses_are_asked_only_where_all_sites_are_exact() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import settings
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.costmodel.price import price as price_of
 from overlayccl_core.costmodel.theta import Theta
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.probes.probe import Probe

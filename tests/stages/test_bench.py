@@ -12,9 +12,9 @@ from overlayccl_core.backends import timing
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import read
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.emit.torch_dialect import emit
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -101,11 +101,11 @@ def main(folder: Path) -> None:
 
     def work(rank: Rank) -> None:
         rank.status.enter(Phase.CHECKING)
-        found = []
+        results = []
         for index, arm in enumerate(arms):
             rank.status.work_on(index)
-            found.append(run_arm(rank, index, arm))
-        (folder / f"found-{rank.index}.json").write_text(json.dumps(found))
+            results.append(run_arm(rank, index, arm))
+        (folder / f"seen-{rank.index}.json").write_text(json.dumps(results))
 
     run_rank(folder, "gloo", work)
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.backends.torchdist.bench_driver import load_module
 from overlayccl_core.configuration import models
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
 from overlayccl_core.training.driver import SiteModule
@@ -50,7 +50,8 @@ def test_an_arm_has_the_gradients_and_the_loss_of_all_its_microbatches_every_ste
     expected = unsharded_gradients(MODEL, TOKENS, seed=3)
     modules: Any = OneRank(overlap, [x.numel() for x in expected.values()])
     arm = Arm(name="developer", microbatches=3, merged_batch=merged)
-    state = ArmState(arm, MODEL, modules, seed=3, rank=0, ranks=1)
+    rank: Any = SimpleNamespace(index=0, ranks=1)
+    state = ArmState(arm, MODEL, modules, rank, seed=3)
     with torch.no_grad():
         loss = sum(float(state.pieces.whole(one)) for one in TOKENS) / 3
     for _ in range(2):  # the second does not add to the first

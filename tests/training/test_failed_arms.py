@@ -72,10 +72,10 @@ class Ranks:
             (started.folder / "rank-1.error").write_text("Traceback of rank 1")
             raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=self.culprit)
         for rank in range(plan.ranks):
-            write_records(started.folder, rank, [self.found(index, plan) for index in range(len(plan.arms))])
+            write_records(started.folder, rank, [self.record(index, plan) for index in range(len(plan.arms))])
         return 0.0
 
-    def found(self, arm: int, plan: TrainingPlan) -> RankRecord:
+    def record(self, arm: int, plan: TrainingPlan) -> RankRecord:
         return RankRecord(
             arm=arm, purpose=Purpose.TIMED, seed=plan.launch, cold=1, starts_ns=(0, 0, 0), ends_ns=(9, 9, 9),
             losses=(1.0, 1.0, 1.0), inspection=None if plan.launch else SEEN,

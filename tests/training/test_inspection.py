@@ -47,9 +47,9 @@ def test_matmuls_of_forward_and_backward_are_counted_and_told_apart_by_their_sha
     def step(rows: int) -> None:
         (torch.ones(rows, 4) @ weight).sum().backward()
 
-    found = [inspect(lambda rows=rows: step(rows)) for rows in (2, 2, 3)]
-    assert [one.matmuls for one in found] == [2, 2, 2]
-    assert found[0].matmul_digest == found[1].matmul_digest != found[2].matmul_digest
+    counts = [inspect(lambda rows=rows: step(rows)) for rows in (2, 2, 3)]
+    assert [one.matmuls for one in counts] == [2, 2, 2]
+    assert counts[0].matmul_digest == counts[1].matmul_digest != counts[2].matmul_digest
 
 
 def attention() -> None:

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.evidence.trained import RIGHT, arms_by_model
 from overlayccl_core.gates.training import Trained, judge
 from overlayccl_core.gates.verdict import Outcome, Reason
@@ -124,17 +124,19 @@ def data_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, An
     return train(arms.training(), tmp_path_factory.mktemp("dp"), "train-test", "", lambda _text: None)
 
 
-def rows(found: list[dict[str, Any]], purpose: str) -> dict[str, list[dict[str, Any]]]:
+def rows(table: list[dict[str, Any]], purpose: str) -> dict[str, list[dict[str, Any]]]:
     """arm -> its rows of a purpose, launch by launch."""
-    arms = dict.fromkeys(row["arm"] for row in found)
-    return {arm: [r for r in found if r["arm"] == arm and r["purpose"] == purpose] for arm in arms}
+    arms = dict.fromkeys(row["arm"] for row in table)
+    return {arm: [r for r in table if r["arm"] == arm and r["purpose"] == purpose] for arm in arms}
 
 
 @pytest.mark.ranks
 def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far_off(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
-    error = {arm: found[0]["gradient_rel_error"] for arm, found in rows(tensor_parallel, "timed").items()}
+    error = {
+        arm: launches[0]["gradient_rel_error"] for arm, launches in rows(tensor_parallel, "timed").items()
+    }
     for honest in ("developer", "merged_over_microbatches", "permutes"):
         assert error[honest] < 1e-5
     for cheat in ("drops", "scales", "skips"):
@@ -160,7 +162,7 @@ def test_the_training_gate_rejects_wrong_strategies_without_any_proof(
 def test_the_developers_calls_are_counted_and_all_arms_multiply_the_same_matrices(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
-    timed = {arm: found[0] for arm, found in rows(tensor_parallel, "timed").items()}
+    timed = {arm: launches[0] for arm, launches in rows(tensor_parallel, "timed").items()}
     assert timed["developer"]["collectives"] == 4 * LAYERS * M
     stamps = timed["developer"]["stamps"]
     assert {site: stamp["calls"] for site, stamp in stamps.items()} == {
@@ -181,7 +183,9 @@ def test_the_developers_calls_are_counted_and_all_arms_multiply_the_same_matrice
 def test_a_lockstep_arm_holds_the_activations_of_all_microbatches(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
-    held = {arm: found[0]["peak_activation_bytes"] for arm, found in rows(tensor_parallel, "timed").items()}
+    held = {
+        arm: launches[0]["peak_activation_bytes"] for arm, launches in rows(tensor_parallel, "timed").items()
+    }
     assert held["merged_over_microbatches"] > 1.3 * held["developer"] > 0
 
 
@@ -191,7 +195,7 @@ def test_launches_pair_steps_and_without_communication_steps_are_quicker(
 ) -> None:
     timed, quiet = rows(tensor_parallel, "timed"), rows(tensor_parallel, "quiet")
     for launch in (0, 1):
-        lengths = {len(found[launch]["steps_us"]) for found in timed.values()}
+        lengths = {len(launches[launch]["steps_us"]) for launches in timed.values()}
         assert len(lengths) == 1 and 2 <= lengths.pop() <= 3
         assert timed["developer"][launch]["launch"] == launch
         assert len(timed["developer"][launch]["cold_us"]) == 2
@@ -219,14 +223,16 @@ def test_losses_of_honest_arms_agree_step_by_step_and_seeds_differ(
 
 @pytest.mark.ranks
 def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: list[dict[str, Any]]) -> None:
-    timed = {arm: found[0] for arm, found in rows(data_parallel, "timed").items()}
+    timed = {arm: launches[0] for arm, launches in rows(data_parallel, "timed").items()}
     assert all(row["gradient_rel_error"] < 1e-5 for row in timed.values())
     assert len({(row["matmuls"], row["matmul_digest"]) for row in timed.values()}) == 1
     assert timed["developer"]["collectives"] == 3 + 6 * LAYERS
     assert timed["flat"]["collectives"] == timed["ddp_25"]["collectives"] == 1
-    losses = [found[0]["losses"] for found in rows(data_parallel, "timed").values()]
+    losses = [launches[0]["losses"] for launches in rows(data_parallel, "timed").values()]
     assert np.allclose(losses[0], losses[1], rtol=1e-4) and np.allclose(losses[0], losses[2], rtol=1e-4)
-    validation = [found[0]["validation_loss"] for found in rows(data_parallel, "loss").values() if found]
+    validation = [
+        launches[0]["validation_loss"] for launches in rows(data_parallel, "loss").values() if launches
+    ]
     assert len(validation) == 2 and all(2 < loss < 10 for loss in validation)
 
 

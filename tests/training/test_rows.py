@@ -41,7 +41,7 @@ def plan(launch: int = 0) -> TrainingPlan:
     return TrainingPlan(launch=launch, ranks=2, model=models.load("nano"), settings=SETTINGS, arms=ARMS)
 
 
-def found(arm: int, starts: list[int], ends: list[int], losses: list[float], **fields: Any) -> RankRecord:
+def record(arm: int, starts: list[int], ends: list[int], losses: list[float], **fields: Any) -> RankRecord:
     return RankRecord(
         arm=arm,
         purpose=Purpose.TIMED,
@@ -56,8 +56,8 @@ def found(arm: int, starts: list[int], ends: list[int], losses: list[float], **f
 
 def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> None:
     ranks = [
-        [found(0, [0, 10_000], [5_000, 30_000], [2.0, 1.0], inspection=SEEN)],
-        [found(0, [1_000, 12_000], [9_000, 20_000], [4.0, 3.0], inspection=SEEN)],
+        [record(0, [0, 10_000], [5_000, 30_000], [2.0, 1.0], inspection=SEEN)],
+        [record(0, [1_000, 12_000], [9_000, 20_000], [4.0, 3.0], inspection=SEEN)],
     ]
     [row] = rows_of(plan(), ranks, 0.05, "here")
     assert (row["cold_us"], row["steps_us"]) == ([8.0], [18.0])
@@ -68,7 +68,7 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
 
 
 def test_what_ranks_write_is_what_is_read(tmp_path: Path) -> None:
-    one = found(1, [0], [1], [2.0], inspection=SEEN, validation_loss=1.5)
+    one = record(1, [0], [1], [2.0], inspection=SEEN, validation_loss=1.5)
     for rank in range(2):
         write_records(tmp_path, rank, [one])
     assert read_records(tmp_path, 2) == [[one], [one]]
@@ -83,7 +83,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
 
     def one(self: launches._Batch, number: int) -> None:
         entries = [
-            found(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
+            record(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
         ]
         rows = rows_of(plan(number), [entries, entries], next(left), "here")
         attempt = len(self._attempts(number))

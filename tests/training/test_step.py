@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.backends.torchdist.launch import Launch, launch
-from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.models.llama import Pieces
@@ -33,21 +33,21 @@ def tensor_parallel(
 ) -> list[dict[str, Any]]:
     """The two sites of a tensor-parallel model, backward first."""
     shape = [MODEL.batch, MODEL.sequence, MODEL.width]
-    found = []
+    sites = []
     for where in ("entry", "exit"):
         entry = {"microbatches": microbatches, "layers": 2 * MODEL.layers, "shape": shape, "site": where}
         ranks = RANKS // replicas
         case = catalog.case("tp_mlp", entry, ranks=ranks, ranks_per_node=ranks, groups=replicas)
-        found.append(site(folder, where, case, strategy))
-    return found
+        sites.append(site(folder, where, case, strategy))
+    return sites
 
 
 def run(folder: Path, arms: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """arm -> what every rank found."""
     (folder / "arms.json").write_text(json.dumps(list(arms.values())))
     launch(Launch(worker="tests.training.step_worker", folder=folder, ranks=RANKS, names=tuple(arms)))
-    found = [json.loads((folder / f"found-{rank}.json").read_text()) for rank in range(RANKS)]
-    return {name: [one[index] for one in found] for index, name in enumerate(arms)}
+    by_rank = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(RANKS)]
+    return {name: [one[index] for one in by_rank] for index, name in enumerate(arms)}
 
 
 def test_gradients_are_those_of_the_unsharded_model_and_the_developers_memory_does_not_grow_with_m(
@@ -69,10 +69,10 @@ def test_gradients_are_those_of_the_unsharded_model_and_the_developers_memory_do
         for strategy in strategies
         for microbatches in ((3, 6) if strategy == "developer" else (3,))
     }
-    found = run(tmp_path, arms)
-    for name, ranks in found.items():
+    by_arm = run(tmp_path, arms)
+    for name, ranks in by_arm.items():
         assert max(one["error"] for one in ranks) < 1e-5, name
-    held = {name: ranks[0]["peak_bytes"] for name, ranks in found.items()}
+    held = {name: ranks[0]["peak_bytes"] for name, ranks in by_arm.items()}
     assert held["developer 3"] == held["developer 6"]
     assert held["merged_over_microbatches 3"] > 1.5 * held["developer 3"]
     assert held["single_graph 3"] > 1.5 * held["developer 3"]

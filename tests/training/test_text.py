@@ -9,11 +9,11 @@ from overlayccl_core.training import text
 
 
 def test_the_standard_library_is_enough_to_train_on_and_never_validates_on_what_it_trained_on() -> None:
-    found = text.standard_library()
-    assert len(found.train) > 1_000_000
-    assert len(found.train) > 3 * len(found.validation) > 0
-    stretch = bytes(found.validation[1000:1200].tolist())
-    assert stretch not in bytes(found.train.tolist())
+    texts = text.standard_library()
+    assert len(texts.train) > 1_000_000
+    assert len(texts.train) > 3 * len(texts.validation) > 0
+    stretch = bytes(texts.validation[1000:1200].tolist())
+    assert stretch not in bytes(texts.train.tolist())
 
 
 def test_batches_depend_on_their_arguments_alone() -> None:

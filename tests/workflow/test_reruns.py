@@ -93,7 +93,7 @@ ROWS = [
     ),
     Row("what is deployed", AFTER_TRAINING, appended(f"{CORE}/emit/deployed.py")),
     Row("what a deployed module does", AFTER_TRAINING, appended(f"{CORE}/emit/runtime/groups.py")),
-    Row("the calls in emitted modules", RULES - {"cases"}, appended(f"{CORE}/emit/runtime/calls.py")),
+    Row("the calls in emitted modules", RULES - {"cases"}, appended(f"{CORE}/backends/torchdist/calls.py")),
     Row(
         "a comment",
         set(),

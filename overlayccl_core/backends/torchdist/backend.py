@@ -19,7 +19,9 @@ from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
-CANNOT_TRAIN = ""
+LIBRARIES = {"gloo": "on CPUs", "nccl": "a GPU for each rank"}
+VERSIONS = ("torch", "nccl")  # a fingerprint tells those that are used; deployed modules compare them
+CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 Rows = list[dict[str, Any]]
 TIMER = "overlayccl_core.backends.torchdist.worker"
 TRIALS = "overlayccl_core.backends.torchdist.trials_worker"
@@ -27,41 +29,81 @@ TRIALS = "overlayccl_core.backends.torchdist.trials_worker"
 
 def emit(program: Program) -> str:
     """The source of a Program's torch module."""
-    return torch_dialect.emit(program)
+    return torch_dialect.emit(program, calls=CALLS)
 
 
-def versions(_deployment: Deployment) -> dict[str, str]:
-    """torch's version; its libraries come with it."""
-    return {"torch": metadata.version("torch")}
+def cannot_train(_deployment: Deployment) -> str:
+    """It trains wherever it starts ranks."""
+    return ""
 
 
 def fingerprint(deployment: Deployment) -> str:
     """Host, torch, library and ranks in one line."""
+    _check(deployment)
     parts = {
         **fingerprints.host_parts(),
-        **versions(deployment),
+        **_versions(deployment.library),
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
     }
     return fingerprints.line(parts)
 
 
+def _versions(library: str) -> dict[str, str]:
+    """Of VERSIONS, those that the library has to do with; gloo is torch's own."""
+    torch = metadata.version("torch")
+    return {"torch": torch, "nccl": _nccl_version()} if library == "nccl" else {"torch": torch}
+
+
 def refuses(deployment: Deployment) -> str:
-    """All ranks start on this host."""
-    return one_host(deployment)
+    """All ranks start on this host, and with a library that torch has for it."""
+    return one_host(deployment) or _refused_library(deployment)
+
+
+def _refused_library(deployment: Deployment) -> str:
+    library, ranks = deployment.library, deployment.ranks_per_node
+    if library not in LIBRARIES:
+        known = ", ".join(f"{name} ({needs})" for name, needs in LIBRARIES.items())
+        return (
+            f"deployment {deployment.name}: backend {deployment.backend} knows no library {library!r}: "
+            f"set library to one of {known}"
+        )
+    if library == "nccl" and (gpus := _gpus()) < ranks:
+        fewer = f"ranks to at most {gpus}, or " if gpus > 1 else ""
+        return (
+            f"deployment {deployment.name}: nccl needs a GPU for each of the {ranks} ranks of a node, and torch "
+            f"has {gpus} here: set {fewer}library to gloo"
+        )
+    return ""
+
+
+def _gpus() -> int:
+    """GPUs that nccl can use. Only torch knows, and it is imported here: asked for nccl alone."""
+    if util.find_spec("torch") is None:
+        return 0
+    import torch
+
+    return int(torch.cuda.device_count()) if torch.distributed.is_nccl_available() else 0
+
+
+def _nccl_version() -> str:
+    """As deployed modules find it (`calls.found`)."""
+    from torch.cuda import nccl
+
+    return ".".join(map(str, nccl.version()))
 
 
 def doctor(deployment: Deployment) -> Rows:
     """What this machine has for the deployment: rows of check, ok, detail."""
-    found = util.find_spec("torch") is not None
-    version = metadata.version("torch") if found else "not installed: run `make`"
+    installed = util.find_spec("torch") is not None
+    version = metadata.version("torch") if installed else "not installed: run `make`"
     cores = int(fingerprints.host_parts()["cores"])
     ranks = f"{deployment.ranks} ranks on {cores} cores"
     if deployment.ranks > cores:
         ranks += ": oversubscribed, start-up times contain the operating system's scheduler"
     refused = refuses(deployment)
     return [
-        {"check": "torch", "ok": found, "detail": version},
+        {"check": "torch", "ok": installed, "detail": version},
         {"check": "cpu", "ok": True, "detail": fingerprints.cpu_model()},
         {"check": "ranks", "ok": not refused, "detail": refused or ranks},
     ]
@@ -103,9 +145,13 @@ def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     return _start(deployment, started, watch)
 
 
-def _start(deployment: Deployment, started: Launch, watch: Watch) -> float:
+def _check(deployment: Deployment) -> None:
     if refused := refuses(deployment):
         raise RefusedError(refused)
+
+
+def _start(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    _check(deployment)
     write_joining(started.folder, deployment)
     return launch(started, watch)
 

@@ -110,12 +110,12 @@ class InputPool:
     def take(self, ports: Mapping[Port, tuple[int, torch.dtype]]) -> dict[Port, torch.Tensor]:
         """A tensor for each port, given its elements and dtype."""
         used: dict[tuple[int, torch.dtype], int] = {}
-        found = {}
+        taken = {}
         for port, kind in ports.items():
             held = self._held.setdefault(kind, [])
             index = used.get(kind, 0)
             if index == len(held):
                 held.append(torch.randn(kind[0], generator=self._random).to(self._device, kind[1]))
-            found[port] = held[index]
+            taken[port] = held[index]
             used[kind] = index + 1
-        return found
+        return taken

@@ -1,17 +1,14 @@
 """Deployed modules that call torch.distributed."""
 
-from overlayccl_core.backends import fingerprint as fingerprints
+from collections.abc import Sequence
+
+from overlayccl_core.backends.torchdist.backend import CALLS, VERSIONS
 from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 
-VERSIONS = ("torch", "nccl")
-
-
-def versions_in(fingerprint: str) -> dict[str, str]:
-    """Versions of torch, and of nccl where the line tells it."""
-    found = {name: version for name in VERSIONS if (version := fingerprints.part(fingerprint, name))}
-    if "torch" not in found:
-        raise ValueError(f"no version of torch in the fingerprint {fingerprint!r}: measure again")
-    return found
+__all__ = ["VERSIONS", "deployed"]
 
 
-deployed = deployed_module
+def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
+    """The source of deploy/<problem>.py."""
+    return deployed_module(problem, cases, stamp, calls=CALLS)

@@ -31,5 +31,5 @@ def _environment() -> dict[str, str]:
 
 def _exit_code(log: str, pid: int) -> int | None:
     """How a process ended, as torchrun reports it."""
-    found = re.search(rf"exitcode\s*:\s*(-?\d+)\)?[^\n]*\(pid:\s*{pid}\)", log)
-    return int(found[1]) if found else None
+    reported = re.search(rf"exitcode\s*:\s*(-?\d+)\)?[^\n]*\(pid:\s*{pid}\)", log)
+    return int(reported[1]) if reported else None

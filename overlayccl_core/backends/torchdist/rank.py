@@ -3,14 +3,16 @@
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.launch import STATUS_FILE
@@ -71,6 +73,21 @@ class Rank:
         module = bench_driver.load_module(path, name)
         module.connect(members, bench_driver.shared_group, self.device)
         return module
+
+    def framework_step(self, model: torch.nn.Module, bucket_mib: float) -> Callable[[Sequence[Any]], float]:
+        """DistributedDataParallel, which exchanges gradients in the backward of the last batch alone."""
+        replicated = DistributedDataParallel(model, bucket_cap_mb=bucket_mib)
+
+        def step(batches: Sequence[Any]) -> float:
+            total = 0.0
+            for m, batch in enumerate(batches):
+                replicated.require_backward_grad_sync = m == len(batches) - 1  # what `no_sync` does
+                loss = replicated(batch) / len(batches)
+                total += float(loss.detach())
+                loss.backward()
+            return total
+
+        return step
 
     def library_calls(self, operation: str) -> int | None:
         """Calls that an operation of torch's dispatcher is; None: it is not torch.distributed's."""

@@ -40,15 +40,15 @@ class Pieces(pieces.Pieces[Model]):
     def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
         """name -> initial value, the same on every rank."""
         random = torch.Generator().manual_seed(seed)
-        found = {}
+        parameters = {}
         for name, shape in model.parameter_sizes():
             if len(shape) == 1:
-                found[name] = torch.ones(shape)
+                parameters[name] = torch.ones(shape)
             elif name == "embedding":
-                found[name] = torch.randn(shape, generator=random)
+                parameters[name] = torch.randn(shape, generator=random)
             else:
-                found[name] = torch.randn(shape, generator=random) / shape[1] ** 0.5
-        return found
+                parameters[name] = torch.randn(shape, generator=random) / shape[1] ** 0.5
+        return parameters
 
     @staticmethod
     def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor:

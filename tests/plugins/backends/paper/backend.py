@@ -1,6 +1,5 @@
 """A backend for tests that works Programs out on paper: one process, NumPy for its library, a made-up clock."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("numpy",)
-CANNOT_TRAIN = "a made-up clock knows no training step"
 Rows = list[dict[str, Any]]
 
 
@@ -31,19 +29,19 @@ def emit(program: Program) -> str:
     return dumps(program)
 
 
-def versions(_deployment: Deployment) -> dict[str, str]:
-    """NumPy's."""
-    return {"numpy": np.__version__}
-
-
 def fingerprint(deployment: Deployment) -> str:
     """No host: paper is patient everywhere."""
-    return fingerprints.line({**versions(deployment), "ranks": str(deployment.ranks)})
+    return fingerprints.line({"numpy": np.__version__, "ranks": str(deployment.ranks)})
 
 
 def refuses(_deployment: Deployment) -> str:
     """One process stands for any number of ranks and nodes."""
     return ""
+
+
+def cannot_train(_deployment: Deployment) -> str:
+    """There is no step on paper."""
+    return "a made-up clock knows no training step"
 
 
 def doctor(deployment: Deployment) -> Rows:
@@ -82,7 +80,7 @@ def run_once(
 def _meaning(program: Program, inputs: Values) -> Values:
     """port -> [ranks of the deployment, elements], every group of ranks for itself."""
     problem = program.problem
-    found: dict[Any, Any] = {}
+    outputs: dict[Any, Any] = {}
     for group in problem.case.members():
         rows = list(group)
         here = {}
@@ -91,16 +89,16 @@ def _meaning(program: Program, inputs: Values) -> Values:
             here[port] = x[:1] if spec.placement is Placement.REPLICATE else x
         held, _ = evaluate(program.outputs, here, Real(), problem.ranks)
         for port, value in held.items():
-            whole = found.setdefault(port, np.zeros((len(inputs[next(iter(inputs))]), value.data.shape[1])))
+            whole = outputs.setdefault(port, np.zeros((len(inputs[next(iter(inputs))]), value.data.shape[1])))
             whole[rows] = value.on_all()
-    return found
+    return outputs
 
 
 def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     """It has no training launch."""
-    raise ValueError(f"deployment {deployment.name}: {CANNOT_TRAIN}")
+    raise ValueError(f"deployment {deployment.name}: {cannot_train(deployment)}")
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
     """It has no ranks of their own."""
-    raise ValueError(json.dumps({"folder": str(folder), "library": library, "why": CANNOT_TRAIN}))
+    raise ValueError(f"{folder}: {library} runs in no process of its own")

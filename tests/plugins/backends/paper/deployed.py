@@ -2,17 +2,10 @@
 
 from collections.abc import Sequence
 
-from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.json_form import dumps
 
-
-def versions_in(fingerprint: str) -> dict[str, str]:
-    """NumPy's, as a measurement tells it."""
-    found = fingerprints.part(fingerprint, "numpy")
-    if found is None:
-        raise ValueError(f"no version of numpy in the fingerprint {fingerprint!r}: measure again")
-    return {"numpy": found}
+VERSIONS = ("numpy",)
 
 
 def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:

@@ -1,6 +1,6 @@
-"""The library's calls: torch.distributed. What torch does by itself, without a library, stands in layout.py.
+"""The calls of torch.distributed, as they are printed into modules (`emit/runtime/calls.pyi` declares them).
 
-Another library for torch tensors has a file of its own with these names; the README of emit/ lists them.
+It is read and never imported: what it knows stands here for modules that have nothing of ours.
 """
 
 from __future__ import annotations

@@ -1,0 +1,71 @@
+"""The library's calls, as declared: what `backends/<name>/calls.py` of a library for torch tensors defines.
+
+What a Program does not call it need not define. `connect` of every module makes groups and peers with it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import torch
+
+class Work(Protocol):
+    """A call under way."""
+
+    def wait(self) -> Any:
+        """Return when its result is there, or (on a device) ordered before what comes next."""
+
+Group = Any  # ranks that a collective runs over, as the library has them
+MAX: Any  # the reduction `maximum`, given as `op`
+
+# Each starts a collective on a flat tensor and returns the result and its work.
+def all_reduce(x: torch.Tensor, group: Group, op: Any = ...) -> tuple[torch.Tensor, Work]:
+    """The result may take over x."""
+
+def all_gather(x: torch.Tensor, size: int, group: Group) -> tuple[torch.Tensor, Work]:
+    """The result has `size` elements."""
+
+def reduce_scatter(x: torch.Tensor, size: int, group: Group, op: Any = ...) -> tuple[torch.Tensor, Work]:
+    """The result has `size` elements."""
+
+def all_to_all(x: torch.Tensor, group: Group) -> tuple[torch.Tensor, Work]:
+    """The result is as large as x."""
+
+def collective_permute(
+    x: torch.Tensor, peers: Any, tag: int, group: Group | None = None
+) -> tuple[torch.Tensor, Work]:
+    """peers: of `peers_of`. tag: of this module alone, where the library knows tags. group: of `permute_group`."""
+
+def peers_of(sources: tuple[int, ...], rank: int, ranks: tuple[int, ...]) -> Any:
+    """What collective_permute gets as peers. sources[r]: who sends to r, -1: nobody; ranks: the global ones."""
+
+def this_rank() -> int:
+    """The global rank of this process."""
+
+def world_size() -> int:
+    """How many ranks the job has."""
+
+def my_group(
+    replica_groups: Iterable[tuple[int, ...]],
+    members: Iterable[tuple[int, ...]],
+    new_group: Callable[[tuple[int, ...]], Group],
+) -> Group:
+    """What collectives get as group: this rank's, of all that all concurrent problems have."""
+
+def make_group(ranks: tuple[int, ...]) -> Group:
+    """The group of some global ranks; modules that are timed take it by default."""
+
+# For deployed modules.
+def kept_group(ranks: tuple[int, ...]) -> Group:
+    """The group of some global ranks, made once for all Cases."""
+
+def permute_group(library: str) -> Group | None:
+    """A group of all ranks for this module's permutes, where the library knows no tags; else None."""
+
+def everybody_says(mine: Any) -> list[Any]:
+    """What each rank gives, by rank; it can be pickled."""
+
+def check_started() -> None:
+    """RuntimeError where this process has not met the others yet."""
+
+def found(device: torch.device) -> dict[str, str]:
+    """The library, as `library`, and the versions that are here now, under the names that a fingerprint tells."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, Step, lower
@@ -44,7 +45,7 @@ NARROW_BYTES = 2  # types that a library may add up in software, much slower tha
 EIGHTH = 7  # outstanding when the eighth of a run starts
 # What one local operation handles beyond them may cost more a byte. Probes of CPU ranks bend between 2 and 4 MiB;
 # where nothing bends (an accelerator's memory) the fit gives the column nothing.
-CACHED_BYTES = 2 * 2**20
+CACHED_BYTES = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.library import read_library
@@ -12,8 +13,6 @@ from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
 from tests.seed_cases import case
-
-MIB = 2**20
 
 SUM = "all_reduce:world:1"
 ONE_GRAPH = ("drop_boundary", SUM, "")

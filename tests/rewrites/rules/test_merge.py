@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.verdict import Outcome
@@ -78,7 +79,7 @@ def _inputs(x: Node) -> list[Any]:
 
 
 def test_a_cap_in_mib_counts_bytes_of_operands() -> None:
-    mib = 2**20 // 4
+    mib = MIB // 4
     program = gradients(20 * mib, 5 * mib, 1, 24 * mib, 40 * mib)
     assert payloads(apply(program, (RULE, SUM, "25MiB"))) == [25 * mib, 24 * mib + 1, 40 * mib]
 

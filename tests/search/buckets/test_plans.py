@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import empty
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
@@ -20,8 +21,6 @@ from overlayccl_core.search.buckets import plans as buckets
 from overlayccl_core.search.buckets.costs import BucketCosts, Line
 from overlayccl_core.search.buckets.gradients import Gradient
 from overlayccl_core.search.buckets.plans import Bounds, planned
-
-MIB = buckets.MIB
 
 
 def gradients_of(pairs: list[tuple[int, float]]) -> list[Gradient]:

@@ -132,6 +132,13 @@ def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
     assert proven and {row["equivalence"] for row in proven} == {"pass"}
 
 
+def test_a_proposer_gets_the_fields_of_its_own(
+    tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = searched(tmp_path, tp_flow, monkeypatch, FOUR, sketches=1)
+    assert run.sketched("full") == [("by_parity", "program")]
+
+
 def test_the_proposer_of_a_search_is_in_its_code_and_no_other_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
     offline, scripted = (

@@ -82,7 +82,7 @@ def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
 def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
     problem = catalog.build(case(name))
     one, two = found_at(problem, plain), found_at(problem, plain)
-    assert one.stop is Stop.NO_NEW_ELITE
+    assert one.explored.stop is Stop.NO_NEW_ELITE
     assert one.attempts == two.attempts
     assert [c.program.digest for c in one.candidates] == [c.program.digest for c in two.candidates]
 
@@ -97,7 +97,7 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
 )
 def test_a_guard_that_cuts_it_is_named(stop: Stop, search: object, clock: float) -> None:
     found = found_at(tp_mlp(TINY), plain, search=search, clock=lambda: clock)
-    assert found.stop is stop
+    assert found.explored.stop is stop
     assert found.best is not None
 
 

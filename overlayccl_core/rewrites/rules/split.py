@@ -29,6 +29,7 @@ NUMERICS = RuleNumerics.SAME
 
 PARTS = ("2", "4", "8")
 CAPS = ("25MiB",)
+MOST_PARTS = 1024  # of one value: a knob may come from anybody, and each part is a collective
 _KNOB = re.compile(r"(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 
@@ -40,6 +41,8 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Cut every site that is long enough."""
     parts = {x: n for x in sites if (n := _parts(x, knob)) > 1}
+    if (most := max(parts.values(), default=0)) > MOST_PARTS:
+        raise DoesNotApply(f"a value is cut into at most {MOST_PARTS} parts (got {most})")
     return each(parts, lambda x, operand: _in_parts(x, operand, parts[x]))
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import split
@@ -49,7 +50,7 @@ def test_what_is_shorter_than_its_parts_stays_whole() -> None:
 
 
 def test_a_cap_gives_the_fewest_parts_that_keep_it() -> None:
-    mib = 2**20 // 4
+    mib = MIB // 4
     problem = catalog.build(case("grad_ar", {"sizes": [60 * mib, 25 * mib]}))
     program = replay(Recipe(base="developer"), problem)
     assert split.knobs(program, program.collectives) == ("2", "4", "8", "25MiB")
@@ -60,6 +61,12 @@ def test_a_cap_gives_the_fewest_parts_that_keep_it() -> None:
 @pytest.mark.parametrize("knob", ["", "0", "1/2", "half", "MiB"])
 def test_a_knob_that_is_none_is_refused(knob: str) -> None:
     assert "25MiB" in refusal(RULE, traced('io.write("y", all_reduce(x))', 12), knob)
+
+
+def test_a_million_collectives_for_one_are_refused() -> None:
+    program = traced('io.write("y", all_reduce(x))', 2**20)
+    assert "at most 1024 parts (got 1000000)" in refusal(RULE, program, "1000000")
+    assert len(apply(program, (RULE, "all_reduce:world:1", "1024")).collectives) == 1024
 
 
 @pytest.mark.parametrize("call", ["all_reduce(x)", "all_gather(x)", "reduce_scatter(x)", "all_to_all(x)"])

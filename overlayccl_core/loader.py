@@ -1,7 +1,7 @@
 """Plug-ins by the name of their file: the only place that imports by a name computed at run time.
 
-A plug-in NAME of a folder is the file `folder/NAME.py`. Only a backend is a folder, `backends/NAME/`, whose main file
-is `backend.py`; another file of it (a `part`) is loaded apart, so that only the rule that needs it depends on it.
+A plug-in NAME of a folder is the file `folder/NAME.py`. Only a backend is a folder, `backends/NAME/`, whose main
+file is `backend.py`; another file of it (a `part`) is loaded apart: only the rule that needs it depends on it.
 
 It is in this package, or in a folder of your own that is laid out like it: OVERLAYCCL_PLUGINS names such folders,
 with `:` between them. `~/plugins/backends/mine/backend.py` is then the backend `mine`, imported as

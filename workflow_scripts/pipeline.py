@@ -170,7 +170,9 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
         load_search(name)
     _check_backend(deployment, settings.models)
     named = ", ".join(f"{model} (needs {needs})" for model, needs in unsolved.items())
-    left_out = f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
+    left_out = (
+        f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
+    )
     return Pipeline(settings=settings, deployment=deployment, cases=cases, left_out=left_out)
 
 

@@ -9,9 +9,11 @@ import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -107,7 +109,8 @@ def schema(*classes: type[Fields], given: Iterable[str] = ("name",)) -> dict[str
 
     given: fields that do not stand in the file.
     """
-    whole: dict[str, Any] = _plain(TypeAdapter(Union[classes]).json_schema())
+    any_of: Any = reduce(or_, classes)
+    whole: dict[str, Any] = _plain(TypeAdapter(any_of).json_schema())
     for file in [whole["$defs"][of["$ref"].split("/")[-1]] for of in whole.get("anyOf", ())] or [whole]:
         file["properties"] = {k: v for k, v in file["properties"].items() if k not in given}
         file["required"] = [name for name in file["required"] if name not in given]

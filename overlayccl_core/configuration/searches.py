@@ -1,7 +1,7 @@
 """A search: a file in config/searches, typed. It says who proposes, and when enough was tried.
 
-`Search` is what every search has. A file search/proposers/<proposer>.py may derive a class `Search` with fields of its
-own.
+`Search` is what every search has. A file search/proposers/<proposer>.py may derive a class `Search` with fields of
+its own.
 """
 
 import json
@@ -42,7 +42,7 @@ class Search(Fields):
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
-        """The search with the fields of the proposer that the data names. ValueError: field, rule, value and mend."""
+        """The search of the proposer that the data names. ValueError: field, rule, value and mend."""
         own = cls._own(data)
         return super().from_data(data, **given) if own is cls else own.from_data(data, **given)
 
@@ -66,13 +66,13 @@ def _class_of(proposer: str) -> type[Search]:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a file in config/searches, with any of the proposers there are."""
-    field = Search.model_fields["proposer"]
-    return schema_of(
-        *(
-            create_model(name, __base__=_class_of(name), proposer=(Literal[name], copy(field)))
-            for name in loader.names(PROPOSERS)
-        )
-    )
+
+    def named(proposer: str) -> type[Search]:
+        only: Any = Literal[proposer]
+        field = copy(Search.model_fields["proposer"])
+        return create_model(proposer, __base__=_class_of(proposer), proposer=(only, field))
+
+    return schema_of(*map(named, loader.names(PROPOSERS)))
 
 
 def load(name: str, folder: Path = FOLDER) -> Search:

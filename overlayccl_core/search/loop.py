@@ -66,7 +66,7 @@ def explore(
     *,
     lossy: bool,
 ) -> Explored:
-    """Fill an archive from some Programs on, until nothing is left to propose, a guard cuts it or its proposer fails.
+    """Fill an archive from some Programs on, until nothing is left to propose, a guard cuts it or it fails.
 
     clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
     Programs in fewer bits are looked for.

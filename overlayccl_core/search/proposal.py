@@ -50,11 +50,15 @@ def bad_form(proposal: object) -> str:
                 or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
             )
         case Rewrite(at=at, steps=steps, rationale=rationale):
-            if not isinstance(at, Candidate):
-                return f"`at` must be a candidate (got {_kind(at)}): take one of the elites"
-            return _bad_steps(steps) or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
+            return _bad_parent(at) or _bad_steps(steps) or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
         case _:
             return f"a proposal must be a Rewrite or a Sketch (got {_kind(proposal)})"
+
+
+def _bad_parent(at: object) -> str:
+    if isinstance(at, Candidate):
+        return ""
+    return f"`at` must be a candidate (got {_kind(at)}): take one of the elites"
 
 
 def _bad_steps(steps: object) -> str:

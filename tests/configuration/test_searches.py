@@ -70,7 +70,10 @@ def test_a_proposer_has_fields_of_its_own(tmp_path: Path, monkeypatch: pytest.Mo
     ("fields", "message"),
     [
         ({"proposer": "scripted", "sketchs": 2}, "sketchs: there is no such field: did you mean 'sketches'"),
-        ({"proposer": "scripted", "sketches": -1}, "sketches: must be greater than or equal to 0 .*: how many are"),
+        (
+            {"proposer": "scripted", "sketches": -1},
+            "sketches: must be greater than or equal to 0 .*: how many are",
+        ),
         ({"sketches": 2}, "sketches: there is no such field"),
         ({"proposer": None}, "proposer: must be there: who proposes"),
         ({"proposer": 3}, r"proposer: must be there \(got 3\): who proposes"),
@@ -105,7 +108,10 @@ def test_the_schema_has_the_fields_of_every_proposer(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
     whole = schema()
     offline, scripted = (whole["$defs"][of["$ref"].split("/")[-1]] for of in whole["anyOf"])
-    assert [kind["properties"]["proposer"]["const"] for kind in (offline, scripted)] == ["offline", "scripted"]
+    assert [kind["properties"]["proposer"]["const"] for kind in (offline, scripted)] == [
+        "offline",
+        "scripted",
+    ]
     assert "sketches" in scripted["properties"] and "sketches" not in offline["properties"]
     assert "name" not in scripted["properties"] and "name" not in scripted["required"]
     assert scripted["additionalProperties"] is False

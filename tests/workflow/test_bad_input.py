@@ -93,7 +93,9 @@ def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_wher
     assert part.settings.models == ("nano",)
     assert part.left_out.endswith("does not name what they need: nano-dp (needs grad_ar)")
     named = config | {"problems": "tp_mlp", "models": "nano,nano-dp"}
-    with pytest.raises(ValueError, match="models: nano-dp has grad_ar at its sites, which is not among `problems`"):
+    with pytest.raises(
+        ValueError, match="models: nano-dp has grad_ar at its sites, which is not among `problems`"
+    ):
         prepare(named, ("problems", "models"))
 
 

@@ -40,7 +40,9 @@ def test_a_near_name_is_suggested() -> None:
 def test_unknown_folders_and_data_files_are_named() -> None:
     with pytest.raises(ValueError, match="no folder overlayccl_core/nowhere"):
         loader.names("nowhere")
-    with pytest.raises(ValueError, match=r"no file nowhere\.json in overlayccl_core or in a folder that OVER"):
+    with pytest.raises(
+        ValueError, match=r"no file nowhere\.json in overlayccl_core or in a folder that OVER"
+    ):
         loader.data("nowhere.json")
     assert loader.data("program/program.schema.json").startswith("{")
 

@@ -84,14 +84,14 @@ def features(program: Program) -> Features:
             started = False
         elif step.node is not None:
             _local(counts, step, step.node)
-    return counts.found
+    return counts.sums
 
 
 class _Counts:
     """Sums of columns."""
 
     def __init__(self) -> None:
-        self.found: dict[Column, float] = {}
+        self.sums: dict[Column, float] = {}
 
     def add(self, name: str, term: Term, increment: Increment = Increment.NONE) -> None:
         self._add(_column(f"{name}.count", term, "us", increment), 1)
@@ -103,7 +103,7 @@ class _Counts:
         self._add(_column(f"{name}.runs", term, "us/run"), runs)
 
     def _add(self, column: Column, value: float) -> None:
-        self.found[column] = self.found.get(column, 0.0) + value
+        self.sums[column] = self.sums.get(column, 0.0) + value
 
 
 @lru_cache(maxsize=4096)

@@ -102,11 +102,11 @@ class Program:
 
     def users(self) -> dict[Node, list[Node]]:
         """node -> the nodes that read it."""
-        found: dict[Node, list[Node]] = {x: [] for x in self.nodes}
+        users: dict[Node, list[Node]] = {x: [] for x in self.nodes}
         for x in self.nodes:
             for y in dict.fromkeys(x.operands):
-                found[y].append(x)
-        return found
+                users[y].append(x)
+        return users
 
 
 def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:

@@ -48,11 +48,11 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 def _parts(x: Node, knob: str) -> int:
     """Into how many parts to cut; 1: not at all."""
-    found = _KNOB.fullmatch(knob)
-    if not found:
+    match = _KNOB.fullmatch(knob)
+    if not match:
         raise DoesNotApply(f"parts are a number as 4 or a cap as 25MiB (got {knob!r})")
     (operand,) = x.operands
-    wanted = int(found["parts"] or -(-operand.bytes // (int(found["mib"] or 1) * MIB)))
+    wanted = int(match["parts"] or -(-operand.bytes // (int(match["mib"] or 1) * MIB)))
     return wanted if wanted <= operand.size // blocks_in(x) else 1
 
 

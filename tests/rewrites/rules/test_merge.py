@@ -141,9 +141,9 @@ PROBLEMS: dict[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_is_merged_is_legal_and_proven(name: str) -> None:
     program = developer(name.split()[0], PROBLEMS[name])
-    found = apply(program, (RULE, SUM, "all"))
-    assert legality.check(found).outcome is Outcome.PASS
-    assert prove(found, catalog.reference_program(program.problem)).outcome is Outcome.PASS
+    new = apply(program, (RULE, SUM, "all"))
+    assert legality.check(new).outcome is Outcome.PASS
+    assert prove(new, catalog.reference_program(program.problem)).outcome is Outcome.PASS
 
 
 def test_a_merge_that_looks_at_the_graph_alone_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:

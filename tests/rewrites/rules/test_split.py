@@ -27,13 +27,13 @@ RULE = "split"
     ],
 )
 def test_every_kind_is_cut_and_gives_what_it_gave(call: str, size: int) -> None:
-    found = rewritten(RULE, traced(f'io.write("y", {call})', size), "2")
-    assert len(found.collectives) == 2 and sum(payloads(found)) == 12
+    new = rewritten(RULE, traced(f'io.write("y", {call})', size), "2")
+    assert len(new.collectives) == 2 and sum(payloads(new)) == 12
 
 
 def test_a_maximum_stays_one() -> None:
-    found = rewritten(RULE, traced('io.write("y", all_reduce(x, "max"))', 12, linear=False), "4")
-    assert payloads(found) == [3] * 4
+    new = rewritten(RULE, traced('io.write("y", all_reduce(x, "max"))', 12, linear=False), "4")
+    assert payloads(new) == [3] * 4
 
 
 def test_parts_are_as_equal_as_elements_allow() -> None:
@@ -54,8 +54,8 @@ def test_a_cap_gives_the_fewest_parts_that_keep_it() -> None:
     problem = catalog.build(case("grad_ar", {"sizes": [60 * mib, 25 * mib]}))
     program = replay(Recipe(base="developer"), problem)
     assert split.knobs(program, program.collectives) == ("2", "4", "8", "25MiB")
-    found = apply(program, (RULE, "all_reduce:world:1", "25MiB"))
-    assert payloads(found) == [20 * mib] * 3 + [25 * mib]
+    new = apply(program, (RULE, "all_reduce:world:1", "25MiB"))
+    assert payloads(new) == [20 * mib] * 3 + [25 * mib]
 
 
 @pytest.mark.parametrize("knob", ["", "0", "1/2", "half", "MiB"])

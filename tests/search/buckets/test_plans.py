@@ -65,12 +65,12 @@ some_costs = st.builds(
 def test_no_partition_ends_earlier_and_none_as_early_has_fewer_buckets(
     gradients: list[Gradient], costs: BucketCosts
 ) -> None:
-    found = buckets.best(gradients, costs)
-    end = planned("", gradients, found, costs).end_us
+    best = buckets.best(gradients, costs)
+    end = planned("", gradients, best, costs).end_us
     ends = {b: planned("", gradients, b, costs).end_us for b in every_partition(len(gradients))}
     assert end == pytest.approx(min(ends.values()), rel=1e-8)
     fewest = min(len(b) for b, e in ends.items() if e <= min(ends.values()) * (1 + 1e-10))
-    assert len(found) <= fewest
+    assert len(best) <= fewest
 
 
 @settings(max_examples=60, deadline=None)

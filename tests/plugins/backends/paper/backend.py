@@ -82,7 +82,7 @@ def run_once(
 def _meaning(program: Program, inputs: Values) -> Values:
     """port -> [ranks of the deployment, elements], every group of ranks for itself."""
     problem = program.problem
-    found: dict[Any, Any] = {}
+    outputs: dict[Any, Any] = {}
     for group in problem.case.members():
         rows = list(group)
         here = {}
@@ -91,9 +91,9 @@ def _meaning(program: Program, inputs: Values) -> Values:
             here[port] = x[:1] if spec.placement is Placement.REPLICATE else x
         held, _ = evaluate(program.outputs, here, Real(), problem.ranks)
         for port, value in held.items():
-            whole = found.setdefault(port, np.zeros((len(inputs[next(iter(inputs))]), value.data.shape[1])))
+            whole = outputs.setdefault(port, np.zeros((len(inputs[next(iter(inputs))]), value.data.shape[1])))
             whole[rows] = value.on_all()
-    return found
+    return outputs
 
 
 def train(deployment: Deployment, started: Launch, watch: Watch) -> float:

@@ -9,10 +9,10 @@ from overlayccl_core.program.json_form import dumps
 
 def versions_in(fingerprint: str) -> dict[str, str]:
     """NumPy's, as a measurement tells it."""
-    found = fingerprints.part(fingerprint, "numpy")
-    if found is None:
+    version = fingerprints.part(fingerprint, "numpy")
+    if version is None:
         raise ValueError(f"no version of numpy in the fingerprint {fingerprint!r}: measure again")
-    return {"numpy": found}
+    return {"numpy": version}
 
 
 def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:

@@ -64,7 +64,8 @@ def test_a_knob_that_is_none_is_refused(knob: str) -> None:
 
 
 def test_a_million_collectives_for_one_are_refused() -> None:
-    program = traced('io.write("y", all_reduce(x))', 2**20)
+    problem = catalog.build(case("grad_ar", {"sizes": [2**20]}))
+    program = replay(Recipe(base="developer"), problem)
     assert "at most 1024 parts (got 1000000)" in refusal(RULE, program, "1000000")
     assert len(apply(program, (RULE, "all_reduce:world:1", "1024")).collectives) == 1024
 

@@ -78,8 +78,8 @@ def build(case: Case) -> Problem:
 
 def backward(case: Case) -> Problem | None:
     """The backward Problem at a Case; None if nothing has to be done."""
-    found = plug_in(case.problem)
-    return backward_problem(found.problem(case)) if found.has_backward(case) else None
+    plugin = plug_in(case.problem)
+    return backward_problem(plugin.problem(case)) if plugin.has_backward(case) else None
 
 
 def directions(case: Case) -> tuple[Problem, ...]:
@@ -90,10 +90,10 @@ def directions(case: Case) -> tuple[Problem, ...]:
 
 def in_direction(case: Case, direction: Direction) -> Problem:
     """The Problem of that direction at a Case; ValueError where nothing has to be done in it."""
-    found = build(case) if direction is Direction.FORWARD else backward(case)
-    if found is None:
+    problem = build(case) if direction is Direction.FORWARD else backward(case)
+    if problem is None:
         raise ValueError(f"{case.id} has no backward that could be chosen: it exchanges nothing")
-    return found
+    return problem
 
 
 def mechanical(problem: Problem) -> bool:
@@ -141,9 +141,9 @@ def proxy(large: Case) -> Case | None:
 def case_from_row(row: Mapping[str, Any]) -> Case:
     """The Case of one row of the `cases` table."""
     fields = {k: row[k] for k in ("problem", "ranks", "groups", "strided", "ranks_per_node")}
-    found = {**fields, "dtype": DType(row["dtype"]), "parameters": parameters(json.loads(row["parameters"]))}
-    before, after = Case(**found, name="\0").id.split("\0")
-    case = Case(**found, name=row["case"].removeprefix(before).removesuffix(after))
+    values = {**fields, "dtype": DType(row["dtype"]), "parameters": parameters(json.loads(row["parameters"]))}
+    before, after = Case(**values, name="\0").id.split("\0")
+    case = Case(**values, name=row["case"].removeprefix(before).removesuffix(after))
     if case.id != row["case"]:
         raise ValueError(
             f"cases table: {row['case']} does not belong to {before}...{after}: run the rule `cases` again"

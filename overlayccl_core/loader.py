@@ -1,7 +1,7 @@
 """Plug-ins by the name of their file: the only place that imports by a name computed at run time.
 
-A plug-in NAME of a folder is `folder/NAME.py`, or, where it needs several files, `folder/NAME/backend.py`.
-Another of its files (a `part`) can be loaded apart: then only the rule that needs it depends on it.
+A plug-in NAME of a folder is the file `folder/NAME.py`. Only a backend is a folder, `backends/NAME/`, whose main
+file is `backend.py`; another file of it (a `part`) is loaded apart: only the rule that needs it depends on it.
 
 It is in this package, or in a folder of your own that is laid out like it: OVERLAYCCL_PLUGINS names such folders,
 with `:` between them. `~/plugins/backends/mine/backend.py` is then the backend `mine`, imported as
@@ -17,7 +17,7 @@ from types import ModuleType
 
 PACKAGE = "overlayccl_core"
 ROOT = Path(__file__).resolve().parent
-MAIN_FILE = "backend.py"
+MAIN_PART = {"backends": "backend"}  # folder -> the main file of its plug-ins, where they are folders
 VARIABLE = "OVERLAYCCL_PLUGINS"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _handed_out: set[Path] = set()
@@ -39,17 +39,17 @@ def names(folder: str) -> tuple[str, ...]:
     """The plug-ins of a folder, sorted."""
     if not (ROOT / folder).is_dir():
         raise ValueError(f"there is no folder {PACKAGE}/{folder}")
-    found = {name for root in roots() for name in _names_in(root / folder)}
-    return tuple(sorted(found))
-
-
-def _names_in(home: Path) -> set[str]:
-    several = {path.parent.name for path in home.glob(f"*/{MAIN_FILE}")}
-    return several or {path.stem for path in home.glob("*.py")} - {"__init__"}
+    main = MAIN_PART.get(folder)
+    homes = [root / folder for root in roots()]
+    if main:
+        files = {path.parent.name for home in homes for path in home.glob(f"*/{main}.py")}
+    else:
+        files = {path.stem for home in homes for path in home.glob("*.py")}
+    return tuple(sorted(filter(_NAME.fullmatch, files)))
 
 
 def path(folder: str, name: str, part: str = "") -> Path:
-    """The file of a plug-in, or `folder/NAME/<part>.py` of it. ValueError naming those there are."""
+    """The file of a plug-in, or the part `folder/NAME/<part>.py` of it. ValueError naming those there are."""
     known = names(folder)
     if not _NAME.fullmatch(name) or name not in known:
         close = difflib.get_close_matches(name, known, n=1)
@@ -57,12 +57,16 @@ def path(folder: str, name: str, part: str = "") -> Path:
         raise ValueError(
             f"there is no {name!r} in {PACKAGE}/{folder}: {hint}There are: {', '.join(known) or 'none'}"
         )
-    wanted = (f"{name}/{part}.py",) if part else (f"{name}.py", f"{name}/{MAIN_FILE}")
-    files = [root / folder / file for root in roots() for file in wanted]
-    file = next((file for file in files if file.is_file()), None)
+    part = part or MAIN_PART.get(folder, "")
+    file = _first(f"{folder}/{name}/{part}.py" if part else f"{folder}/{name}.py")
     if file is None:
         raise ValueError(f"{PACKAGE}/{folder}/{name} has no {part}.py: it needs one")
     return file
+
+
+def _first(below: str) -> Path | None:
+    """The file of that path in the package, or in the first of one's own folders that has it."""
+    return next((file for root in roots() if (file := root / below).is_file()), None)
 
 
 def place(file: Path) -> tuple[Path, Path]:
@@ -103,22 +107,21 @@ def source(folder: str, name: str) -> str:
 
 def module_source(module: str) -> str:
     """The text of a module by its dotted name: one that is printed elsewhere and not imported here."""
-    first, *below = module.split(".")
-    files = [Path(root, *below).with_suffix(".py") for root in roots() if first == PACKAGE and below]
-    found = next((file for file in files if file.is_file()), None)
-    if found is None:
+    first, _, below = module.partition(".")
+    file = _first(f"{below.replace('.', '/')}.py") if first == PACKAGE and below else None
+    if file is None:
         raise ValueError(f"there is no module {module} in {PACKAGE} or in a folder that {VARIABLE} names")
-    _handed_out.add(found)
-    return found.read_text()
+    _handed_out.add(file)
+    return file.read_text()
 
 
 def data(file: str) -> str:
-    """The text of a data file of the package (`program/program.schema.json`)."""
-    found = ROOT / file
-    if not found.is_file():
-        raise ValueError(f"there is no file {PACKAGE}/{file}")
-    _handed_out.add(found)
-    return found.read_text()
+    """The text of a data file by its path below the package or a folder of one's own."""
+    path = _first(file)
+    if path is None:
+        raise ValueError(f"there is no file {file} in {PACKAGE} or in a folder that {VARIABLE} names")
+    _handed_out.add(path)
+    return path.read_text()
 
 
 def handed_out() -> frozenset[Path]:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
@@ -23,6 +24,8 @@ try:
 except ValueError as error:
     raise WorkflowError(str(error)) from None
 show(workflow, PIPELINE.settings)
+if PIPELINE.left_out and workflow.is_main_process:
+    logger.warning(PIPELINE.left_out)
 
 RESULTS = f"results/{PIPELINE.settings.tree}"
 PARTIAL = "results/{deployment}/.partial"

@@ -9,7 +9,7 @@ from overlayccl_core import loader
 from overlayccl_core.digest import closure, digest
 
 
-def test_plug_ins_are_files_or_folders_with_a_backend() -> None:
+def test_plug_ins_are_files_and_backends_are_folders() -> None:
     assert {"grad_ar", "tp_mlp", "uniform_a2a"} <= set(loader.names("problems"))
     assert loader.names("problems") == loader.names("strategies")
     assert "torchdist" in loader.names("backends")
@@ -40,7 +40,9 @@ def test_a_near_name_is_suggested() -> None:
 def test_unknown_folders_and_data_files_are_named() -> None:
     with pytest.raises(ValueError, match="no folder overlayccl_core/nowhere"):
         loader.names("nowhere")
-    with pytest.raises(ValueError, match=r"no file overlayccl_core/nowhere\.json"):
+    with pytest.raises(
+        ValueError, match=r"no file nowhere\.json in overlayccl_core or in a folder that OVER"
+    ):
         loader.data("nowhere.json")
     assert loader.data("program/program.schema.json").startswith("{")
 
@@ -55,17 +57,22 @@ def test_nothing_else_imports_a_module_of_the_package_by_a_computed_name() -> No
             assert name not in ("import_module", "__import__"), f"{file}:{getattr(node, 'lineno', 0)}"
 
 
-MINE = "from overlayccl_core.problems.odd.helper import NAME\n"
+MINE = "from overlayccl_core.problems.odd_parts.helper import NAME\n"
 
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of one's own with the plug-in `odd` of several files."""
-    home = tmp_path / "problems" / "odd"
-    home.mkdir(parents=True)
-    (home / "__init__.py").touch()
-    (home / "backend.py").write_text(MINE)
-    (home / "helper.py").write_text('NAME = "odd"\n')
+    """A folder of one's own with the Problem `odd`, which imports from a folder beside it, and a backend `odd`."""
+    parts, backend = tmp_path / "problems" / "odd_parts", tmp_path / "backends" / "odd"
+    for folder in (parts, backend):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    (tmp_path / "problems" / "odd.py").write_text(MINE)
+    (parts / "helper.py").write_text('NAME = "odd"\n')
+    (parts / "backend.py").touch()
+    (backend / "backend.py").touch()
+    (backend / "printed.py").write_text('NAME = "printed"\n')
+    (tmp_path / "backends" / "neutral.py").touch()
     monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
     return tmp_path
 
@@ -74,14 +81,25 @@ def test_a_plug_in_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
     assert {"odd", "tp_mlp"} <= set(loader.names("problems"))
     assert loader.load("problems", "odd").NAME == "odd"
     assert loader.load("problems", "tp_mlp").__name__ == "overlayccl_core.problems.tp_mlp"
-    assert mine / "problems/odd/backend.py" in loader.handed_out()
+    assert mine / "problems/odd.py" in loader.handed_out()
 
 
-def test_a_part_of_a_plug_in_is_loaded_apart(mine: Path) -> None:
-    assert loader.load("problems", "odd", "helper").NAME == "odd"
+def test_a_folder_beside_a_file_hides_it_only_among_backends(mine: Path) -> None:
+    assert set(loader.names("problems")) & {"odd", "odd_parts"} == {"odd"}
+    assert set(loader.names("backends")) & {"odd", "neutral"} == {"odd"}
+
+
+def test_a_part_of_a_backend_is_loaded_apart(mine: Path) -> None:
+    assert loader.load("backends", "odd", "printed").NAME == "printed"
     assert loader.path("backends", "torchdist", "deployed").name == "deployed.py"
-    with pytest.raises(ValueError, match=r"problems/odd has no printer\.py: it needs one"):
-        loader.load("problems", "odd", "printer")
+    with pytest.raises(ValueError, match=r"backends/odd has no printer\.py: it needs one"):
+        loader.load("backends", "odd", "printer")
+
+
+def test_data_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
+    (mine / "problems/odd_parts/words.json").write_text("[]")
+    assert loader.data("problems/odd_parts/words.json") == "[]"
+    assert mine / "problems/odd_parts/words.json" in loader.handed_out()
 
 
 def test_a_folder_of_plug_ins_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,14 +110,14 @@ def test_a_folder_of_plug_ins_that_is_not_there_is_named(monkeypatch: pytest.Mon
 
 def test_a_plug_in_of_ones_own_counts_in_a_digest_with_what_it_imports(mine: Path) -> None:
     def now() -> str:
-        return digest("cases", "problems/odd/backend.py")
+        return digest("cases", "problems/odd.py")
 
     before = now()
-    assert mine / "problems/odd/helper.py" in closure("cases", "problems/odd/backend.py")
-    (mine / "problems/odd/helper.py").write_text('NAME = "even"\n')
+    assert mine / "problems/odd_parts/helper.py" in closure("cases", "problems/odd.py")
+    (mine / "problems/odd_parts/helper.py").write_text('NAME = "even"\n')
     assert now() != before
     moved = mine.rename(mine.with_name("moved"))
-    (moved / "problems/odd/helper.py").write_text('NAME = "odd"\n')
+    (moved / "problems/odd_parts/helper.py").write_text('NAME = "odd"\n')
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(loader.VARIABLE, str(moved))
         assert now() == before

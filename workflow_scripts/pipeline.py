@@ -32,12 +32,14 @@ DEPLOYMENTS = Path("config/deployments")
 class Pipeline:
     """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text.
 
+    left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each digest is taken once.
     """
 
     settings: Settings
     deployment: Deployment
     cases: Mapping[str, tuple[Case, ...]]
+    left_out: str = ""
     _digest: Callable[..., str] = field(default_factory=lambda: cache(digest), repr=False, compare=False)
 
     @property
@@ -153,20 +155,31 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
 
     config: as Snakemake merged it. overrides: the keys that came from --config.
     """
+    overrides = tuple(overrides)
     settings = load_settings(config, overrides=overrides)
-    settings = settings.changed(models=tuple(m for m in settings.models if _solved(m, settings.problems)))
+    unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems))}
+    for model, needs in unsolved.items() if "models" in overrides else ():
+        raise ValueError(
+            f"--config models: {model} has {needs} at its sites, which is not among `problems` "
+            f"({', '.join(settings.problems)}): add it there, or leave {model} out"
+        )
+    settings = settings.changed(models=tuple(m for m in settings.models if m not in unsolved))
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         load_search(name)
     _check_backend(deployment, settings.models)
-    return Pipeline(settings=settings, deployment=deployment, cases=cases)
+    named = ", ".join(f"{model} (needs {needs})" for model, needs in unsolved.items())
+    left_out = (
+        f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
+    )
+    return Pipeline(settings=settings, deployment=deployment, cases=cases, left_out=left_out)
 
 
-def _solved(model: str, problems: Iterable[str]) -> bool:
-    """True if all that a model asks of its ranks is among the Problems that are configured."""
-    fields = load_model(model)
-    return all(site.problem in problems for site in sites_of(fields, fields.microbatches[0]))
+def _unsolved(name: str, problems: Iterable[str]) -> str:
+    """The Problems at a model's sites that are not configured, as a text; empty if all are."""
+    model = load_model(name)
+    return ", ".join(sorted({s.problem for s in sites_of(model, model.microbatches[0])} - set(problems)))
 
 
 def prefer_this_python() -> None:

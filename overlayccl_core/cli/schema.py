@@ -2,15 +2,19 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from overlayccl_core.configuration import searches
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.fields import Fields, schema
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.fields import schema
 from overlayccl_core.configuration.settings import File
 
-FILES: Mapping[str, type[Fields]] = {"config": File, "deployment": Deployment, "search": Search}
+FILES: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "config": lambda: schema(File),
+    "deployment": lambda: schema(Deployment),
+    "search": searches.schema,
+}
 
 
 def add(commands: Any) -> None:
@@ -27,5 +31,5 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0."""
-    print(json.dumps(schema(FILES[arguments.file]), indent=2))
+    print(json.dumps(FILES[arguments.file](), indent=2))
     return 0

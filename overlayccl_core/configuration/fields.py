@@ -7,14 +7,16 @@ float, and a list becomes a tuple.
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 Count = Annotated[int, Field(ge=1)]
@@ -74,6 +76,18 @@ def declared(cls: type[Fields]) -> dict[str, FieldInfo]:
     return {str(info.validation_alias or name): info for name, info in cls.model_fields.items()}
 
 
+def chosen(cls: type[F], data: Mapping[str, Any], field: str, class_of: Callable[[str], type[F]]) -> type[F]:
+    """The class of the plug-in that a field of the data names. ValueError: the field and the mend."""
+    name = data.get(field)
+    if not isinstance(name, str):
+        got = f" (got {name!r})" if field in data else ""
+        raise ValueError(f"{field}: must be there{got}: {cls.model_fields[field].description}")
+    try:
+        return class_of(name)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None
+
+
 def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: bool = False) -> type[Fields]:
     """A class with the same fields (or some of them), each of which may be left out.
 
@@ -90,11 +104,16 @@ def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: boo
     return create_model(name, __base__=Fields, **fields)
 
 
-def schema(cls: type[Fields], *, given: Iterable[str] = ("name",)) -> dict[str, Any]:
-    """The JSON schema of a file of such fields, for editors. given: fields that do not stand in the file."""
-    whole: dict[str, Any] = _plain(cls.model_json_schema())
-    whole["properties"] = {k: v for k, v in whole["properties"].items() if k not in given}
-    whole["required"] = [name for name in whole["required"] if name not in given]
+def schema(*classes: type[Fields], given: Iterable[str] = ("name",)) -> dict[str, Any]:
+    """The JSON schema of a file of the fields of any of these classes, for editors.
+
+    given: fields that do not stand in the file.
+    """
+    any_of: Any = reduce(or_, classes)
+    whole: dict[str, Any] = _plain(TypeAdapter(any_of).json_schema())
+    for file in [whole["$defs"][of["$ref"].split("/")[-1]] for of in whole.get("anyOf", ())] or [whole]:
+        file["properties"] = {k: v for k, v in file["properties"].items() if k not in given}
+        file["required"] = [name for name in file["required"] if name not in given]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
 
 

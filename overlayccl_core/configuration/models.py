@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol, Self, cast
 from pydantic import AfterValidator, Field, model_validator
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.fields import Count, Fields, read, unique
+from overlayccl_core.configuration.fields import Count, Fields, chosen, read, unique
 from overlayccl_core.program.problem import Direction
 
 FOLDER = Path("config/models")
@@ -88,16 +88,8 @@ class Model(Sizes):
         """The model of the workload that the data names. ValueError: field, rule, value and mend."""
         if cls is not Model or not isinstance(data, Mapping):
             return super().from_data(data, **given)
-        workload = data.get("workload")
-        if not isinstance(workload, str):
-            meant = cls.model_fields["workload"].description
-            got = f" (got {workload!r})" if "workload" in data else ""
-            raise ValueError(f"workload: must be there{got}: {meant}")
-        try:
-            model_class = workload_of(workload).Model
-        except ValueError as error:
-            raise ValueError(f"workload: {error}") from None
-        return cast(Self, model_class.from_data(data, **given))
+        own = chosen(Model, data, "workload", lambda name: workload_of(name).Model)  # type: ignore[type-abstract]
+        return cast(Self, own.from_data(data, **given))
 
     @classmethod
     def from_json(cls, text: str) -> Self:

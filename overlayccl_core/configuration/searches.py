@@ -1,19 +1,23 @@
-"""A search: a file in config/searches, typed. It says who proposes, and when enough was tried."""
+"""A search: a file in config/searches, typed. It says who proposes, and when enough was tried.
 
+`Search` is what every search has. A file search/proposers/<proposer>.py may derive a class `Search` with fields of
+its own.
+"""
+
+import json
+from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
-from typing import Annotated
+from typing import Any, Literal, Self, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, create_model
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.fields import Fields, read
+from overlayccl_core.configuration.fields import Fields, chosen, read
+from overlayccl_core.configuration.fields import schema as schema_of
 
 FOLDER = Path("config/searches")
-
-
-def _known(proposer: str) -> str:
-    loader.path("search/proposers", proposer)  # ValueError naming those there are
-    return proposer
+PROPOSERS = "search/proposers"
 
 
 class Proxy(Fields):
@@ -27,10 +31,7 @@ class Search(Fields):
     """How one search goes; counts are of a Case and direction. rounds, programs and seconds are guards."""
 
     name: str
-    proposer: Annotated[str, AfterValidator(_known)] = Field(description="who proposes Programs")
-    elites_a_round: int = Field(
-        ge=1, description="how many new elites are expanded before prices are looked at again"
-    )
+    proposer: str = Field(description="who proposes Programs: a file in overlayccl_core/search/proposers")
     rounds: int = Field(ge=1, description="cuts a search that does not end by itself")
     programs: int = Field(ge=1, description="cuts a search that has tried so many Programs")
     seconds: float = Field(gt=0, description="cuts a search that takes so long")
@@ -38,6 +39,40 @@ class Search(Fields):
     seed: int = Field(ge=0, description="seed of the draw of random Programs")
     lossy: bool = Field(description="true or false: may rules invent sums and wires in fewer bits")
     proxy: Proxy = Field(description="from which size of a Case on a smaller one is searched first")
+
+    @classmethod
+    def from_data(cls, data: object, **given: Any) -> Self:
+        """The search of the proposer that the data names. ValueError: field, rule, value and mend."""
+        own = cls._own(data)
+        return super().from_data(data, **given) if own is cls else own.from_data(data, **given)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The search that `to_json` wrote, of its own class."""
+        own = cls._own(json.loads(text))
+        return super().from_json(text) if own is cls else own.from_json(text)
+
+    @classmethod
+    def _own(cls, data: object) -> type[Self]:
+        if cls is not Search or not isinstance(data, Mapping):
+            return cls
+        return cast(type[Self], chosen(Search, data, "proposer", _class_of))
+
+
+def _class_of(proposer: str) -> type[Search]:
+    """The fields of a proposer's searches; ValueError naming the proposers there are."""
+    return cast(type[Search], getattr(loader.load(PROPOSERS, proposer), "Search", Search))
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a file in config/searches, with any of the proposers there are."""
+
+    def named(proposer: str) -> type[Search]:
+        only: Any = Literal[proposer]
+        field = copy(Search.model_fields["proposer"])
+        return create_model(proposer, __base__=_class_of(proposer), proposer=(only, field))
+
+    return schema_of(*map(named, loader.names(PROPOSERS)))
 
 
 def load(name: str, folder: Path = FOLDER) -> Search:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, Step, lower
@@ -44,7 +45,7 @@ NARROW_BYTES = 2  # types that a library may add up in software, much slower tha
 EIGHTH = 7  # outstanding when the eighth of a run starts
 # What one local operation handles beyond them may cost more a byte. Probes of CPU ranks bend between 2 and 4 MiB;
 # where nothing bends (an accelerator's memory) the fit gives the column nothing.
-CACHED_BYTES = 2 * 2**20
+CACHED_BYTES = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -83,14 +84,14 @@ def features(program: Program) -> Features:
             started = False
         elif step.node is not None:
             _local(counts, step, step.node)
-    return counts.found
+    return counts.sums
 
 
 class _Counts:
     """Sums of columns."""
 
     def __init__(self) -> None:
-        self.found: dict[Column, float] = {}
+        self.sums: dict[Column, float] = {}
 
     def add(self, name: str, term: Term, increment: Increment = Increment.NONE) -> None:
         self._add(_column(f"{name}.count", term, "us", increment), 1)
@@ -102,7 +103,7 @@ class _Counts:
         self._add(_column(f"{name}.runs", term, "us/run"), runs)
 
     def _add(self, column: Column, value: float) -> None:
-        self.found[column] = self.found.get(column, 0.0) + value
+        self.sums[column] = self.sums.get(column, 0.0) + value
 
 
 @lru_cache(maxsize=4096)

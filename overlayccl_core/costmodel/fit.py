@@ -90,8 +90,8 @@ class _System:
         self, observations: Sequence[Observation], increments: Sequence[Increment], ridge: float
     ) -> None:
         wanted = (Increment.NONE, *increments)
-        found = {c for o in observations for c in o.features if c.increment in wanted}
-        self.columns: list[Column] = sorted(found)
+        columns = {c for o in observations for c in o.features if c.increment in wanted}
+        self.columns: list[Column] = sorted(columns)
         index = {column: j for j, column in enumerate(self.columns)}
         x = np.zeros((len(observations), len(self.columns)))
         for i, o in enumerate(observations):
@@ -180,11 +180,11 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
     factors = rng.choice(residuals / np.median(residuals), (settings.bootstraps, len(rows)))
     low, high = np.quantile([system.solve(rows, f) / system.scale for f in factors], INTERVAL, axis=0)
     told = system.told_apart()
-    found = []
+    coefficients = []
     for j, column in enumerate(system.columns):
         status = Status.UNIDENTIFIED if not told[j] else Status.FITTED if values[j] > 0 else Status.ZERO
         known = status is not Status.UNIDENTIFIED
-        found.append(
+        coefficients.append(
             Coefficient(
                 column=column,
                 value=float(values[j]) if known else None,
@@ -194,7 +194,7 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
                 programs=int(system.uses[j]),
             )
         )
-    return tuple(found)
+    return tuple(coefficients)
 
 
 def errors_without_terms(
@@ -204,10 +204,10 @@ def errors_without_terms(
 
     Without amortization, collectives that start while others are outstanding cost what they cost alone.
     """
-    found: dict[Term | None, float] = {None: _error(observations, settings)}
+    errors: dict[Term | None, float] = {None: _error(observations, settings)}
     for term in {c.term for o in observations for c in o.features}:
-        found[term] = _error([_without(o, term) for o in observations], settings)
-    return found
+        errors[term] = _error([_without(o, term) for o in observations], settings)
+    return errors
 
 
 def _error(observations: Sequence[Observation], settings: FitSettings) -> float:

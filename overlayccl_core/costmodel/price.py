@@ -29,14 +29,14 @@ def price(program: Program, theta: Theta) -> Price:
     return price_features(features(program), theta)
 
 
-def price_features(found: Features, theta: Theta) -> Price:
+def price_features(counted: Features, theta: Theta) -> Price:
     """The price of counted features."""
     values = theta.values
     terms = {column.term: 0.0 for column in values}
-    for column, amount in found.items():
+    for column, amount in counted.items():
         if column in values:
             terms[column.term] += amount * values[column]
-    if missing := theta.missing(found):
+    if missing := theta.missing(counted):
         return Price(us=None, low_us=None, high_us=None, terms=terms, missing=missing)
     us = sum(terms.values())
     return Price(us=us, low_us=us * theta.residual_low, high_us=us * theta.residual_high, terms=terms)

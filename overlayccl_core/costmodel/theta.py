@@ -56,10 +56,10 @@ class Theta:
         """The coefficients that have a value."""
         return {c.column: c.value for c in self.coefficients if c.value is not None}
 
-    def missing(self, found: Features) -> tuple[str, ...]:
+    def missing(self, counted: Features) -> tuple[str, ...]:
         """Columns that a Program needs and that have no value here (optional ones are never needed)."""
         known = self.values
-        return tuple(sorted(c.name for c in found if c not in known and c.increment is Increment.NONE))
+        return tuple(sorted(c.name for c in counted if c not in known and c.increment is Increment.NONE))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Rows of the table `theta`."""

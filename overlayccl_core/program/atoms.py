@@ -80,8 +80,8 @@ class Intervals:
 
     def index(self, positions: Ints) -> Ints:
         """The atoms that begin at these positions."""
-        found: NDArray[np.int64] = np.searchsorted(self.positions, positions)
-        return found
+        atoms: NDArray[np.int64] = np.searchsorted(self.positions, positions)
+        return atoms
 
     def start(self, atom: int) -> int:
         """The first element of an atom."""
@@ -127,11 +127,11 @@ def _view_relations(x: Node) -> list[Relation]:
     which = np.searchsorted(ends, s, "right")
     order = np.argsort(which, kind="stable")
     bounds = np.searchsorted(which[order], np.arange(len(x.operands) + 1))
-    found = []
+    relations = []
     for i, y in enumerate(x.operands):
         pick = order[bounds[i] : bounds[i + 1]]
-        found.append((y, d[pick], s[pick] - (ends[i] - y.size), n[pick]))
-    return found
+        relations.append((y, d[pick], s[pick] - (ends[i] - y.size), n[pick]))
+    return relations
 
 
 # ------------------------------------------------------------------------------------------------ blocks

@@ -70,8 +70,8 @@ def reads(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[Int
     """
     if x in program.outputs.values() or not users[x] or any(u.kind is not Kind.VIEW for u in users[x]):
         return None
-    found = [_read_by(u, x, program.problem.ranks) for u in users[x]]
-    rank, start, length = (np.concatenate(column) for column in zip(*found, strict=True))
+    read = [_read_by(u, x, program.problem.ranks) for u in users[x]]
+    rank, start, length = (np.concatenate(column) for column in zip(*read, strict=True))
     return union_of_intervals(rank, start, length, x.size)
 
 

@@ -33,8 +33,8 @@ class Groups:
 
     def member(self, place: int) -> Ints:
         """int[N]: for each rank, the member of its group at `place`."""
-        found: Ints = self.array[self.group, place]
-        return found
+        members: Ints = self.array[self.group, place]
+        return members
 
     @property
     def is_world(self) -> bool:

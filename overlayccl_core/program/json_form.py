@@ -74,9 +74,9 @@ def from_json(data: Any) -> Program:
         program = _rebuild(data)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
         raise InvalidProgram(f"Program JSON does not make a Program: {error}: {_MEND}") from error
-    for name, found in (("digest", program.digest), ("value_digest", program.value_digest)):
-        if found != data[name]:
-            raise InvalidProgram(f"Program JSON: {name} is {data[name]}, its content gives {found}: {_MEND}")
+    for name, digest in (("digest", program.digest), ("value_digest", program.value_digest)):
+        if digest != data[name]:
+            raise InvalidProgram(f"Program JSON: {name} is {data[name]}, its content gives {digest}: {_MEND}")
     return program
 
 
@@ -210,10 +210,10 @@ def _map_from_json(fields: dict[str, Any]) -> Map:
 
 
 def _integers(values: list[Any]) -> Ints:
-    found = np.asarray(values)
-    if found.ndim != 1 or found.dtype.kind != "i":
+    integers = np.asarray(values)
+    if integers.ndim != 1 or integers.dtype.kind != "i":
         raise ValueError("keys and sources must be integers")
-    return found.astype(np.int64)
+    return integers.astype(np.int64)
 
 
 def _fitting(m: Map, operands: list[Node], problem: Problem) -> Map:

@@ -88,7 +88,6 @@ class Placement(StrEnum):
     """How the values of a port on the ranks make up one logical value."""
 
     VARYING = "varying"
-    SHARD = "shard"
     PARTIAL = "partial"
     REPLICATE = "replicate"
 

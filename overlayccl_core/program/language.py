@@ -278,11 +278,11 @@ def _merge_front(stacked: Value, dim: int) -> Value:
 def _per_rank(value: PerRank, what: str) -> Ints:
     if type(value) is int:
         return np.array([value], np.int64)
-    found = np.atleast_1d(_integers(value, what))
-    if found.ndim != 1:
+    rows = np.atleast_1d(_integers(value, what))
+    if rows.ndim != 1:
         raise Rejected(f"{what}: one int, or one per rank")
-    _check_rows(len(found), what)
-    return found
+    _check_rows(len(rows), what)
+    return rows
 
 
 def _check_rows(rows: int, what: str, *, whole: bool = False) -> None:
@@ -293,12 +293,12 @@ def _check_rows(rows: int, what: str, *, whole: bool = False) -> None:
 
 def _integers(value: object, what: str) -> Ints:
     try:
-        found = np.asarray(value)
+        integers = np.asarray(value)
     except ValueError:
-        found = np.empty(0)
-    if found.dtype.kind not in "iub" or found.size == 0:
+        integers = np.empty(0)
+    if integers.dtype.kind not in "iub" or integers.size == 0:
         raise Rejected(f"{what}: must be integers in a list or a list of equally long lists")
-    return found.astype(np.int64)
+    return integers.astype(np.int64)
 
 
 def _extremes(table: Ints) -> str:

@@ -71,25 +71,25 @@ def _functions(tree: ast.Module) -> tuple[str, ...]:
 
 
 def _listed(call: ast.Call) -> Library:
-    found: dict[str, Any] = {}
+    roles: dict[str, Any] = {}
     for keyword in call.keywords:
         try:
-            found[str(keyword.arg)] = ast.literal_eval(keyword.value)
+            roles[str(keyword.arg)] = ast.literal_eval(keyword.value)
         except ValueError:
             raise Rejected(f"LIBRARY: {keyword.arg} must be written out, not computed").at(
                 keyword.lineno
             ) from None
     wanted, optional = {"developer", "hand_bundled", "others"}, {"single_graph"}
-    if call.args or set(found) - optional != wanted:
+    if call.args or set(roles) - optional != wanted:
         raise Rejected(
             f"LIBRARY takes exactly {', '.join(sorted(wanted))}, and single_graph where there is one"
-            f" (got {', '.join(found)})"
+            f" (got {', '.join(roles)})"
         ).at(call.lineno)
-    others = found["others"]
+    others = roles["others"]
     if not isinstance(others, tuple) or not all(isinstance(n, str) for n in others):
         raise Rejected("LIBRARY: others must be a tuple of names").at(call.lineno)
-    if not all(isinstance(name, str) for role, name in found.items() if role != "others"):
+    if not all(isinstance(name, str) for role, name in roles.items() if role != "others"):
         raise Rejected("LIBRARY: developer, hand_bundled and single_graph must each be a name").at(
             call.lineno
         )
-    return Library(**found)
+    return Library(**roles)

@@ -29,8 +29,8 @@ def compose(outer: Map, inner: Map) -> Map:
     run, nth = ragged(count)
     piece = first[run] + nth  # inner run of each piece
     start = np.maximum(inner.keys[piece], begin[run])
-    found = inner.sources[piece]
-    moved = np.where(live[run] & (found >= 0), found + start - inner.keys[piece], ZERO)
+    source = inner.sources[piece]
+    moved = np.where(live[run] & (source >= 0), source + start - inner.keys[piece], ZERO)
     placed = np.where(live[run], keys[run] + start - begin[run], keys[run])
     return Map(rows, outer.size, placed, moved)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.arithmetics import Arithmetic, Array
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
@@ -68,8 +69,7 @@ def guard(elements: int) -> None:
     """Raise TooLarge if so many words would be allocated for one value."""
     if elements * WORD_BYTES > MAX_HELD_BYTES:
         raise TooLarge(
-            f"a value of {elements * WORD_BYTES / 2**20:.0f} MiB on all ranks"
-            f" (limit {MAX_HELD_BYTES / 2**20:.0f} MiB)"
+            f"a value of {elements * WORD_BYTES / MIB:.0f} MiB on all ranks (limit {MAX_HELD_BYTES / MIB:.0f} MiB)"
         )
 
 
@@ -98,7 +98,7 @@ def _apply(
         case Kind.COLLECTIVE_PERMUTE:
             return _permute(x, operands[0])
         case _:
-            return _grouped(x, operands[0], arithmetic, ranks)
+            return _grouped(x, operands[0], arithmetic)
 
 
 def _view(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> Held:
@@ -147,7 +147,7 @@ def _permute(x: Node, a: Held) -> Held:
     return Held(np.concatenate([a.data, zero]), np.where(source < 0, len(a.data), a.row[source]))
 
 
-def _grouped(x: Node, a: Held, arithmetic: Arithmetic, ranks: int) -> Held:
+def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
     """Groups whose members hold the same values are evaluated once."""
     groups = x.groups
     g = groups.size

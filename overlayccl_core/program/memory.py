@@ -64,9 +64,9 @@ def _aliased(step: Step) -> int:
 
 def _released(program: Program) -> dict[object, int]:
     """output port -> index of the event after which its last segment has run."""
-    found: dict[object, int] = {}
+    released: dict[object, int] = {}
     for index, event in walk(program):
         if isinstance(event, Run):
             for port in event.segment.needs:
-                found[port] = index
-    return found
+                released[port] = index
+    return released

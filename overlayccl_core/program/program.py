@@ -102,11 +102,11 @@ class Program:
 
     def users(self) -> dict[Node, list[Node]]:
         """node -> the nodes that read it."""
-        found: dict[Node, list[Node]] = {x: [] for x in self.nodes}
+        users: dict[Node, list[Node]] = {x: [] for x in self.nodes}
         for x in self.nodes:
             for y in dict.fromkeys(x.operands):
-                found[y].append(x)
-        return found
+                users[y].append(x)
+        return users
 
 
 def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
@@ -122,9 +122,9 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
                     raise Rejected(f"{port_text(port)} is read twice: keep the value of the first read")
                 read.add(port)
             case Issue(node):
-                _check_read(problem, node, read, known)
+                _check_read(node, read, known)
             case Write(port, node):
-                _check_read(problem, node, read, known)
+                _check_read(node, read, known)
                 _check_written(problem, port, node, outputs)
                 outputs[port] = node
     missing = [port_text(p) for p in problem.outputs if p not in outputs]
@@ -135,7 +135,7 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
     return {port: outputs[port] for port in problem.outputs}
 
 
-def _check_read(problem: Problem, node: Node, read: set[Port], known: set[Node]) -> None:
+def _check_read(node: Node, read: set[Port], known: set[Node]) -> None:
     """Everything below `node` that is an input must have been read."""
     for x in topological([node], known):
         if not x.operands and x.kind is Kind.INPUT and x.port not in read:

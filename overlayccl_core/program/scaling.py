@@ -44,18 +44,18 @@ def _born_scaled(program: Program) -> dict[Node, Fraction]:
         return {}
     users = program.users()
     written = {e.node for e in program.events if isinstance(e, Write)}
-    found: dict[Node, Fraction] = {}
+    ratios: dict[Node, Fraction] = {}
     for scale in scales:
         y = scale.operands[0]
         while y.kind is Kind.VIEW and len(y.operands) == 1:
             y = y.operands[0]
-        parts = _scaled_parts(y, users, written) if y.kind in _BORN and y not in found else None
+        parts = _scaled_parts(y, users, written) if y.kind in _BORN and y not in ratios else None
         if parts and len({part.ratio for part in parts}) == 1 and sum(p.size for p in parts) >= y.size:
-            found[y] = scale.ratio
-    for y, ratio in list(found.items()):
+            ratios[y] = scale.ratio
+    for y, ratio in list(ratios.items()):
         if y.kind is Kind.ALL_GATHER and users[y.operands[0]] == [y] and y.operands[0].kind in _BORN:
-            found[y.operands[0]] = ratio
-    return found
+            ratios[y.operands[0]] = ratio
+    return ratios
 
 
 def _scaled_parts(y: Node, users: dict[Node, list[Node]], written: set[Node]) -> list[Node] | None:

@@ -63,30 +63,30 @@ def _in_order_of_need(problem: Problem, outputs: Outputs) -> list[Port]:
 
 def _givers(problem: Problem, outputs: Outputs) -> dict[Node, tuple[Port, ...]]:
     """node -> the segments that give its inputs, in order of first use; shared by nodes of one operand."""
-    found: dict[Node, tuple[Port, ...]] = {}
+    givers: dict[Node, tuple[Port, ...]] = {}
     for x in topological(outputs.values()):
         if x.kind is Kind.INPUT:
             giver = problem.giver(x.port)
-            found[x] = () if giver is None else (giver.name,)
+            givers[x] = () if giver is None else (giver.name,)
         elif len(x.operands) == 1:
-            found[x] = found[x.operands[0]]
+            givers[x] = givers[x.operands[0]]
         else:
-            found[x] = tuple(dict.fromkeys(name for y in x.operands for name in found[y]))
-    return found
+            givers[x] = tuple(dict.fromkeys(name for y in x.operands for name in givers[y]))
+    return givers
 
 
 def _needed(givers: Iterable[Segment], segments: dict[Port, Segment]) -> list[Port]:
     """Outputs that must be written before all these segments have run."""
-    found: dict[Port, None] = {}
+    needed: dict[Port, None] = {}
     seen: set[Port] = set()
     todo = list(givers)
     while todo:
         s = todo.pop()
         if s.name not in seen:
             seen.add(s.name)
-            found.update(dict.fromkeys(s.needs))
+            needed.update(dict.fromkeys(s.needs))
             todo.extend(segments[name] for name in s.after)
-    return list(found)
+    return list(needed)
 
 
 def _late(x: Node) -> bool:

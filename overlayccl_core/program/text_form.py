@@ -123,14 +123,14 @@ def _piece(p: Piece, operands: list[str], sizes: list[int]) -> str:
 
 
 def _radix(plan: ViewPlan, whole: str) -> str:
-    found = f"reshape({whole}, {plan.shape})"
+    text = f"reshape({whole}, {plan.shape})"
     for axis, (first, extent) in enumerate(zip(plan.starts, plan.extents, strict=True)):
         if extent != plan.shape[axis]:
             start = (
                 str(first[0]) if len(set(first)) == 1 else f"{{{_some([str(s) for s in first], MOST_RANKS)}}}"
             )
-            found = f"slice_axis({found}, {axis}, {start}, {extent})"
-    return found if plan.order == tuple(range(len(plan.order))) else f"permute_dims({found}, {plan.order})"
+            text = f"slice_axis({text}, {axis}, {start}, {extent})"
+    return text if plan.order == tuple(range(len(plan.order))) else f"permute_dims({text}, {plan.order})"
 
 
 def _rows(runs: tuple[tuple[int, int], ...]) -> str:

@@ -165,14 +165,14 @@ def _reversed_sources(sources: tuple[int, ...]) -> list[int]:
 
 def _view_step(x: Node, c: Node) -> list[tuple[Node, Node]]:
     """An element that was read k times gets the sum of k layers."""
-    found = []
+    cotangents = []
     base = 0
     for y in x.operands:
         layers = _inverse(x.map, base, y.size)
         if layers:
-            found.append((y, make_sum(make_view([c], maps.side_by_side(layers)), len(layers))))
+            cotangents.append((y, make_sum(make_view([c], maps.side_by_side(layers)), len(layers))))
         base += y.size
-    return found
+    return cotangents
 
 
 _inverses: dict[tuple[bytes, int, int], list[Map]] = {}

@@ -69,11 +69,11 @@ class ViewPlan:
 
 def view_plan(node: Node) -> ViewPlan:
     """The plan of a view node."""
-    found: ViewPlan | None = node.facts.get("view_plan")
-    if found is None:
+    plan: ViewPlan | None = node.facts.get("view_plan")
+    if plan is None:
         key = _Key(node.map, tuple(x.size for x in node.operands))
-        found = node.facts["view_plan"] = _plan(key)
-    return found
+        plan = node.facts["view_plan"] = _plan(key)
+    return plan
 
 
 class _Key:
@@ -121,7 +121,7 @@ def _pieces(m: Map, sizes: tuple[int, ...]) -> tuple[tuple[Piece, ...], ...]:
     if m.runs > limit * m.rows:
         return ()
     ends = np.cumsum(sizes)
-    found = []
+    rows = []
     for rank in range(m.rows):
         _, source, length = m.row(rank)
         row = [
@@ -129,22 +129,22 @@ def _pieces(m: Map, sizes: tuple[int, ...]) -> tuple[tuple[Piece, ...], ...]:
         ]
         if len(row) > limit:
             return ()
-        found.append(tuple(row))
-    return tuple(found)
+        rows.append(tuple(row))
+    return tuple(rows)
 
 
 def _cut(source: int, length: int, ends: Ints, sizes: tuple[int, ...]) -> list[Piece]:
     """One run cut where it passes from one operand into the next."""
     if source < 0:
         return [Piece(-1, 0, length)]
-    found = []
+    pieces = []
     operand = int(np.searchsorted(ends, source, "right"))
     while length:
         start = source - (int(ends[operand]) - sizes[operand])
         n = min(length, sizes[operand] - start)
-        found.append(Piece(operand, start, n))
+        pieces.append(Piece(operand, start, n))
         source, length, operand = source + n, length - n, operand + 1
-    return found
+    return pieces
 
 
 def _rows(m: Map, total: int, joins: bool) -> ViewPlan:
@@ -162,19 +162,19 @@ def _rows(m: Map, total: int, joins: bool) -> ViewPlan:
 
 def _radix(m: Map, total: int, joins: bool) -> ViewPlan | None:
     """Nested arithmetic progressions: the same extents and strides on every rank, a start of its own."""
-    found: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+    progressions: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
     for rank in range(m.rows):
         one = _progressions(m, rank)
-        if one is None or (found and one[1:] != found[0][1:]):
+        if one is None or (progressions and one[1:] != progressions[0][1:]):
             return None
-        found.append(one)
-    _, extents, strides = found[0]
+        progressions.append(one)
+    _, extents, strides = progressions[0]
     by_stride = sorted(range(len(strides)), key=lambda i: -strides[i])
     sizes = [total] + [strides[i] for i in by_stride]
     if sizes[-1] != 1 or any(big % small for big, small in pairwise(sizes)):
         return None
     shape = tuple(big // small for big, small in pairwise(sizes))
-    starts = tuple(tuple(f[0] % big // small for f in found) for big, small in pairwise(sizes))
+    starts = tuple(tuple(f[0] % big // small for f in progressions) for big, small in pairwise(sizes))
     narrowed = tuple(extents[i] for i in by_stride)
     if any(max(first) + n > size for first, n, size in zip(starts, narrowed, shape, strict=True)):
         return None

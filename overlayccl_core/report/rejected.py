@@ -24,7 +24,8 @@ OUTCOMES = {
     "illegal": "waits for itself or breaks a rule",
     "infeasible": "priced, never to be chosen",
 }
-ENDS = {  # those that a guard cut stand first
+ENDS = {  # those that did not end by themselves stand first
+    "proposer_failed": "its proposer failed",
     "programs": "cut by the guard `programs`",
     "rounds": "cut by the guard `rounds`",
     "seconds": "cut by the guard `seconds`",
@@ -162,8 +163,11 @@ def _ends_text(ends: pl.DataFrame) -> Text:
         said += f", {counts['no_exchange']} had nothing to exchange"
     if counts["no_base"]:
         said += f", {counts['no_base']} had no right strategy to begin with"
+    if counts["proposer_failed"]:
+        said += f", {counts['proposer_failed']} ended when the proposer failed"
     if not cut:
-        return Text(text=f"{said}; no guard cut one short.", tone="warning" if counts["no_base"] else "good")
+        warns = counts["no_base"] or counts["proposer_failed"]
+        return Text(text=f"{said}; no guard cut one short.", tone="warning" if warns else "good")
     guards = ", ".join(f"{n} by `{why}`" for why, n in cut.items())
     return Text(
         text=f"{said}, {count(number, 'was', 'were')} cut short ({guards}): with a higher guard in config/searches "

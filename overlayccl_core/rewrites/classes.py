@@ -16,11 +16,11 @@ from overlayccl_core.program.program import Program
 
 def site_classes(program: Program, kinds: Collection[Kind]) -> dict[str, list[Node]]:
     """class -> its collectives in the order in which they are issued; kinds that are not asked for are left out."""
-    found: dict[str, list[Node]] = {}
+    classes: dict[str, list[Node]] = {}
     for x in program.collectives:
         if x.kind in kinds:
-            found.setdefault(class_of(program.problem.case, x), []).append(x)
-    return found
+            classes.setdefault(class_of(program.problem.case, x), []).append(x)
+    return classes
 
 
 def class_of(case: Case, x: Node) -> str:
@@ -33,8 +33,8 @@ def group_name(case: Case, groups: Groups) -> str:
     """world, node, across or other. With one tier (or one rank a node) there is world only."""
     if groups.is_world:
         return "world"
-    if found := tiers(case):
-        node, across = found
+    if both := tiers(case):
+        node, across = both
         return "node" if groups is node else "across" if groups is across else "other"
     return "other"
 

@@ -38,8 +38,8 @@ class Demand:
     @property
     def own(self) -> Mask:
         """bool[pieces]: a rank reads its own block."""
-        found: Mask = self.sender == self.rank
-        return found
+        own: Mask = self.sender == self.rank
+        return own
 
     def where(self, mask: Mask) -> "Demand":
         """The pieces for which `mask` holds."""
@@ -59,12 +59,12 @@ class Demand:
 
 def of_gather(program: Program, x: Node, users: Users) -> Demand | None:
     """The demand on an all_gather; None where every rank reads, or may read, all. users: program.users()."""
-    found = reads(program, x, users)
-    if found is None or int(found[2].sum()) == program.problem.ranks * x.size:
+    stretches = reads(program, x, users)
+    if stretches is None or int(stretches[2].sum()) == program.problem.ranks * x.size:
         return None
     block = x.operands[0].size
-    piece, start, length = map_algebra.cut_at_multiples(found[1], found[2], block)
-    rank, place = found[0][piece], start // block
+    piece, start, length = map_algebra.cut_at_multiples(stretches[1], stretches[2], block)
+    rank, place = stretches[0][piece], start // block
     return Demand(
         rank=rank,
         start=start,

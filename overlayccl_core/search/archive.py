@@ -22,7 +22,14 @@ from overlayccl_core.search.labels import (
     may_overlap,
     without_boundaries,
 )
-from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, Rewrite, Sketch
+from overlayccl_core.search.proposal import (
+    Attempt,
+    Proposal,
+    ProposalOutcome,
+    Rewrite,
+    Sketch,
+    bad_form,
+)
 from overlayccl_core.search.rules import no_such_rule, rationale
 
 LISTED = "listed for this Problem"
@@ -65,6 +72,7 @@ class Archive:
     attempts: list[Attempt] = field(default_factory=list)
     known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
+    _ids: set[int] = field(default_factory=set)  # of `candidates`
 
     def enter(self, bases: Iterable[Base]) -> None:
         """Programs of people, then each under other labels."""
@@ -81,12 +89,23 @@ class Archive:
         return self._judged(base.program, idea)
 
     def take(self, proposal: Proposal) -> Candidate | None:
-        """What a proposal comes to, new or known; None if it comes to nothing."""
+        """What a proposal comes to, new or known; None if it comes to nothing.
+
+        What has not the form of a proposal, or begins elsewhere than at a candidate from here, is rejected.
+        """
+        if wrong := bad_form(proposal) or self._from_elsewhere(proposal):
+            self._reject(proposal, wrong)
+            return None
         match proposal:
             case Sketch():
                 return self.try_sketch(proposal)
             case Rewrite(at=parent, steps=steps, rationale=why):
                 return self.try_step(parent, *steps, why=why)
+
+    def _from_elsewhere(self, proposal: Proposal) -> str:
+        if isinstance(proposal, Sketch) or id(proposal.at) in self._ids:
+            return ""
+        return "`at` must be a candidate of this search: take one of the elites"
 
     def try_sketch(self, sketch: Sketch) -> Candidate | None:
         """What a sketch comes to, new or known; None if it does not trace, can never run, or is not proven.
@@ -189,11 +208,28 @@ class Archive:
         outcome = ProposalOutcome.PROGRAM if candidate.feasible else ProposalOutcome.INFEASIBLE
         self._note(idea, outcome, program, candidate.legal.message)
         self.candidates.append(candidate)
+        self._ids.add(id(candidate))
         self.known[program.value_digest] = self.known[program.value_digest] or candidate
         best = self.elites.get(candidate.family)
         if best is None or candidate.order < best.order:
             self.elites[candidate.family] = candidate
         return candidate
+
+    def _reject(self, proposal: Proposal, wrong: str) -> None:
+        """Note a proposal of which nothing can be kept but that it came."""
+        self.attempts.append(
+            Attempt(
+                parent=None,
+                origin=Origin.RULE if isinstance(proposal, Rewrite) else Origin.SKETCH,
+                steps=(),
+                sketch=None,
+                rationale="",
+                outcome=ProposalOutcome.REJECTED,
+                value_digest=None,
+                message=wrong,
+                stage=self.stage,
+            )
+        )
 
     def _note(self, idea: _Idea, outcome: ProposalOutcome, program: Program | None, message: str) -> None:
         self.attempts.append(

@@ -45,14 +45,17 @@ def without_search(why: Nothing) -> Ending:
 def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, small: Case | None) -> Ending:
     """The ending of a search. named: program -> candidate; small: the Case that was searched in its place."""
     families = len({c.family for c in result.elites})
-    said = f"{len(result.candidates)} Programs of {families} families in {result.rounds} rounds"
+    stop = result.explored.stop
+    said = f"{len(result.candidates)} Programs of {families} families in {result.explored.rounds} rounds"
     if small is not None:
         said += f" at {small.id}, replayed"
-    said += f"; ended: {result.stop.value.replace('_', ' ')}"
-    if result.stop is not Stop.NO_NEW_ELITE:
-        said += f" (cut: raise `{result.stop.value}` in config/searches/{search.name}.yaml)"
+    said += f"; ended: {stop.value.replace('_', ' ')}"
+    if stop is Stop.PROPOSER_FAILED:
+        said += f" ({search.proposer}: {result.explored.failure})"
+    elif stop is not Stop.NO_NEW_ELITE:
+        said += f" (cut: raise `{stop.value}` in config/searches/{search.name}.yaml)"
     return Ending(
-        why=result.stop,
+        why=stop,
         proposals=len(result.attempts),
         programs=len(result.candidates),
         families=families,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover
 from overlayccl_core.search.labels import DROP_BOUNDARY, EARLY_ISSUE, early_issues
 from overlayccl_core.search.proposal import Attempt
-from overlayccl_core.search.proposer import Clock, Proposer, Standing
+from overlayccl_core.search.proposer import Clock, Proposer, ProposerFailed, Standing, proposals_of
 from overlayccl_core.search.proxy import Replayed
 from overlayccl_core.search.rules import structural_steps
 
@@ -23,9 +24,10 @@ MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles wit
 
 
 class Stop(StrEnum):
-    """Why a search ended; all but the first mean that a guard cut it."""
+    """Why a search ended; all but the first two mean that a guard cut it."""
 
     NO_NEW_ELITE = "no_new_elite"  # by itself: nothing was left to propose
+    PROPOSER_FAILED = "proposer_failed"
     ROUNDS = "rounds"
     PROGRAMS = "programs"
     SECONDS = "seconds"
@@ -33,10 +35,11 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """Why a search stopped, and the rounds that it began."""
+    """Why a search stopped, and the rounds that it began. failure: what its proposer raised, if it did."""
 
     stop: Stop
     rounds: int
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +47,14 @@ class SearchResult:
     """What a search ends with.
 
     elites: of every family the cheapest that is not shown wrong (infeasible ones are not proven); best: the
-    cheapest that is proven, None if nothing is. stop, rounds: of the proxy's search where there was one.
+    cheapest that is proven, None if nothing is. explored: of the proxy's search where there was one.
     """
 
     candidates: Sequence[Candidate]
     elites: Sequence[Candidate]
     best: Candidate | None
     attempts: Sequence[Attempt]
-    stop: Stop
-    rounds: int
+    explored: Explored
 
 
 def explore(
@@ -64,27 +66,29 @@ def explore(
     *,
     lossy: bool,
 ) -> Explored:
-    """Fill an archive from some Programs on, until nothing is left to propose or a guard cuts it.
+    """Fill an archive from some Programs on, until nothing is left to propose, a guard cuts it or it fails.
 
     clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
     Programs in fewer bits are looked for.
     """
     archive.enter(bases)
     rounds = 0
-    while True:
-        standing = Standing(archive=archive, search=search, clock=clock, rounds=rounds, lossy=lossy)
-        proposals = proposer.propose(standing)
-        if proposals is None:
-            return Explored(stop=Stop.NO_NEW_ELITE, rounds=rounds)
-        if rounds == search.rounds:
-            return Explored(stop=Stop.ROUNDS, rounds=rounds)
-        rounds += 1
-        for proposal in proposals:
-            archive.take(proposal)
-            if len(archive.candidates) >= search.programs:
-                return Explored(stop=Stop.PROGRAMS, rounds=rounds)
-            if clock() > search.seconds:
-                return Explored(stop=Stop.SECONDS, rounds=rounds)
+    try:
+        while rounds < search.rounds:
+            standing = Standing(archive=archive, search=search, clock=clock, rounds=rounds, lossy=lossy)
+            proposals = proposals_of(proposer, standing)
+            if proposals is None:
+                return Explored(stop=Stop.NO_NEW_ELITE, rounds=rounds)
+            rounds += 1
+            for proposal in proposals:
+                archive.take(proposal)
+                if len(archive.candidates) >= search.programs:
+                    return Explored(stop=Stop.PROGRAMS, rounds=rounds)
+                if clock() > search.seconds:
+                    return Explored(stop=Stop.SECONDS, rounds=rounds)
+    except ProposerFailed as failure:
+        return Explored(stop=Stop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
+    return Explored(stop=Stop.ROUNDS, rounds=rounds)
 
 
 def try_all_labels(archive: Archive, winner: Candidate) -> None:
@@ -107,7 +111,7 @@ class Seeker:
     judge: Judge
     prover: Prover
     search: Search
-    proposer: Callable[[Search], Proposer]
+    proposer: Callable[[Any], Proposer]
     clock: Clock
 
     @property
@@ -133,8 +137,9 @@ class Seeker:
         replayed = Replayed(archive, (a.sketch for a in proxy.attempts if a.sketch is not None))
         for elite in proxy.cheapest():
             replayed.follow(elite.recipe)
-        in_time = self._polish(archive)
-        return self._concluded(archive, explored if in_time else replace(explored, stop=Stop.SECONDS))
+        if not self._polish(archive) and not explored.failure:
+            explored = replace(explored, stop=Stop.SECONDS)
+        return self._concluded(archive, explored)
 
     def _explored(self, archive: Archive, bases: Iterable[Base]) -> Explored:
         proposer = self.proposer(self.search)
@@ -161,8 +166,7 @@ class Seeker:
             elites=elites,
             best=self._winner(archive),
             attempts=archive.attempts,
-            stop=explored.stop,
-            rounds=explored.rounds,
+            explored=explored,
         )
 
     def _winner(self, archive: Archive) -> Candidate | None:

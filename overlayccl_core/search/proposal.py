@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.recipe import Recipe, source_base
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
+
+MAX_NAME_BYTES = 200  # of a function, a rule, a site class or a knob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,10 +18,6 @@ class Rewrite:
     at: Candidate
     steps: tuple[Step, ...]
     rationale: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.steps:
-            raise ValueError(f"a rewrite of {self.at.recipe.dumps()} needs at least one step (got none)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +35,57 @@ class Sketch:
 
 
 Proposal = Rewrite | Sketch
+
+
+def bad_form(proposal: object) -> str:
+    """Why something cannot be tried as a proposal, for who made it; empty where it can.
+
+    Who proposes is not trusted: a type may be wrong, and a text may be one that no table can hold.
+    """
+    match proposal:
+        case Sketch(function=function, source=source, rationale=rationale):
+            return (
+                _bad_text("function", function, MAX_NAME_BYTES)
+                or _bad_text("source", source, MAX_SOURCE_BYTES)
+                or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
+            )
+        case Rewrite(at=at, steps=steps, rationale=rationale):
+            return _bad_parent(at) or _bad_steps(steps) or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
+        case _:
+            return f"a proposal must be a Rewrite or a Sketch (got {_kind(proposal)})"
+
+
+def _bad_parent(at: object) -> str:
+    if isinstance(at, Candidate):
+        return ""
+    return f"`at` must be a candidate (got {_kind(at)}): take one of the elites"
+
+
+def _bad_steps(steps: object) -> str:
+    if not isinstance(steps, tuple) or not steps:
+        return f"`steps` must be a tuple of at least one step (got {'none' if steps == () else _kind(steps)})"
+    for step in steps:
+        if not isinstance(step, tuple) or len(step) != 3:
+            got = f"{len(step)} parts" if isinstance(step, tuple) else _kind(step)
+            return f"a step must be a tuple of rule, class and knob (got {got})"
+        for name, part in zip(("rule", "class", "knob"), step, strict=True):
+            if wrong := _bad_text(name, part, MAX_NAME_BYTES):
+                return wrong
+    return ""
+
+
+def _bad_text(name: str, text: object, most_bytes: int) -> str:
+    if not isinstance(text, str):
+        return f"`{name}` must be a text (got {_kind(text)})"
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        return f"`{name}` must be text that UTF-8 can hold (character {error.start} is half a surrogate pair)"
+    return f"`{name}` must have at most {most_bytes} bytes (got {size})" if size > most_bytes else ""
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 class ProposalOutcome(StrEnum):

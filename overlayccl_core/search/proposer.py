@@ -6,18 +6,19 @@ proposer that yields them sees what became of the last before it makes the next.
 a sketch is traced and proven before it counts, a rule's Program before it is kept.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import PROPOSERS, Search
+from overlayccl_core.program.kinds import LONGEST_MESSAGE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.proposal import Attempt, Proposal
 
-FOLDER = "search/proposers"
 Clock = Callable[[], float]
 
 
@@ -83,15 +84,44 @@ class Proposer(Protocol):
         """The proposals of a round, best made one at a time; None where nothing is left to propose."""
 
 
+class ProposerFailed(Exception):
+    """A proposer raised, or gave nothing to iterate over; the message says what and where, in one line."""
+
+
+def proposals_of(proposer: Proposer, standing: Standing) -> Iterator[Proposal] | None:
+    """The proposals of a round; None where nothing is left. ProposerFailed, at once or while they are taken."""
+    try:
+        proposals = proposer.propose(standing)
+        return None if proposals is None else _taken(iter(proposals))
+    except Exception as error:
+        raise _failed(error) from error
+
+
+def _taken(proposals: Iterator[Proposal]) -> Iterator[Proposal]:
+    try:
+        yield from proposals
+    except Exception as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> ProposerFailed:
+    said = " ".join("".join(traceback.format_exception_only(error)).split())
+    said = said.encode(errors="backslashreplace").decode()[:LONGEST_MESSAGE]
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return ProposerFailed(f"{said} ({last.filename}, line {last.lineno})")
+
+
 class ProposerPlugIn(Protocol):
     """What a file in search/proposers/ defines.
 
     proposer: a new Proposer for a Case and direction. It must be deterministic but for what it asks of others.
+    Search, if there is one: the class of its searches, derived from `configuration.searches.Search`, with fields of
+    its own; `proposer` then gets one of these.
     """
 
-    proposer: Callable[[Search], Proposer]
+    proposer: Callable[[Any], Proposer]
 
 
 def plug_in(name: str) -> ProposerPlugIn:
     """The proposer of that name; ValueError naming those there are."""
-    return cast(ProposerPlugIn, loader.load(FOLDER, name))
+    return cast(ProposerPlugIn, loader.load(PROPOSERS, name))

@@ -15,9 +15,13 @@ SEARCH_ENDS = Table(
         Column(
             name="why",
             dtype=pl.String(),
-            values=("no_new_elite", "rounds", "programs", "seconds", "no_exchange", "no_base"),
-            doc="no_new_elite: by itself; rounds, programs, seconds: that guard cut it; no_exchange: nothing to "
-            "search, the reference sends nothing; no_base: nothing to search from, no strategy is right",
+            values=(
+                *("no_new_elite", "rounds", "programs", "seconds", "proposer_failed"),
+                *("no_exchange", "no_base"),
+            ),
+            doc="no_new_elite: by itself; rounds, programs, seconds: that guard cut it; proposer_failed: what was "
+            "searched until then stands; no_exchange: nothing to search, the reference sends nothing; no_base: "
+            "nothing to search from, no strategy is right",
         ),
         Column(name="proposals", dtype=pl.Int64(), doc="at a smaller Case too; 0: nothing was searched"),
         Column(name="programs", dtype=pl.Int64(), doc="priced at the Case itself"),

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from overlayccl_core.configuration.searches import Search, load
+from overlayccl_core import loader
+from overlayccl_core.configuration.searches import Search, load, schema
 
 FOLDER = Path(__file__).parents[2] / "config/searches"
+PLUGINS = Path(__file__).parents[1] / "plugins"
 
 
 def changed(folder: Path, **fields: object) -> None:
@@ -52,6 +54,67 @@ def test_what_is_wrong_is_named_with_its_file_and_field(
     changed(tmp_path, **fields)
     with pytest.raises(ValueError, match=message):
         load("mine", tmp_path)
+
+
+def test_a_proposer_has_fields_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripted one says how many sketches, and has those of the rules, which it hands over to."""
+    monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
+    changed(tmp_path, proposer="scripted", sketches=2)
+    mine = load("mine", tmp_path)
+    assert (mine.sketches, mine.elites_a_round, mine.seconds) == (2, 20, 600)
+    assert Search.from_json(mine.to_json()) == mine
+    assert mine.changed(seed=5).sketches == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"proposer": "scripted", "sketchs": 2}, "sketchs: there is no such field: did you mean 'sketches'"),
+        (
+            {"proposer": "scripted", "sketches": -1},
+            "sketches: must be greater than or equal to 0 .*: how many are",
+        ),
+        ({"sketches": 2}, "sketches: there is no such field"),
+        ({"proposer": None}, "proposer: must be there: who proposes"),
+        ({"proposer": 3}, r"proposer: must be there \(got 3\): who proposes"),
+    ],
+)
+def test_what_is_no_field_of_its_proposer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], message: str
+) -> None:
+    monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
+    changed(tmp_path, **fields)
+    with pytest.raises(ValueError, match=message):
+        load("mine", tmp_path)
+
+
+def test_a_proposer_without_fields_of_its_own_has_those_of_every_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "search/proposers").mkdir(parents=True)
+    (tmp_path / "search/proposers/bare.py").write_text('"""Says nothing."""\n')
+    monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
+    changed(tmp_path, proposer="bare", elites_a_round=None)
+    bare = load("mine", tmp_path)
+    assert type(bare) is Search
+    assert Search.from_json(bare.to_json()) == bare
+    changed(tmp_path, proposer="bare")
+    with pytest.raises(ValueError, match="elites_a_round: there is no such field"):
+        load("mine", tmp_path)
+
+
+def test_the_schema_has_the_fields_of_every_proposer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert schema()["properties"]["elites_a_round"]["minimum"] == 1
+    monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
+    whole = schema()
+    offline, scripted = (whole["$defs"][of["$ref"].split("/")[-1]] for of in whole["anyOf"])
+    assert [kind["properties"]["proposer"]["const"] for kind in (offline, scripted)] == [
+        "offline",
+        "scripted",
+    ]
+    assert "sketches" in scripted["properties"] and "sketches" not in offline["properties"]
+    assert "name" not in scripted["properties"] and "name" not in scripted["required"]
+    assert scripted["additionalProperties"] is False
 
 
 def test_a_file_that_is_no_yaml_is_named(tmp_path: Path) -> None:

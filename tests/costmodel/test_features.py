@@ -70,10 +70,10 @@ def test_a_pipeline_waits_once_for_each_start_but_one() -> None:
         probe.write(before)
         before = made
     probe.write(before)
-    found = counted(done(probe))
-    assert found["collective_permute.node.alone.count"] == 1
-    assert found["collective_permute.node.together.count"] == 3
-    assert found["wait.count"] == 3
+    amounts = counted(done(probe))
+    assert amounts["collective_permute.node.alone.count"] == 1
+    assert amounts["collective_permute.node.together.count"] == 3
+    assert amounts["wait.count"] == 3
 
 
 def test_increments_count_the_second_and_up_to_the_eighth_of_a_run() -> None:
@@ -81,8 +81,8 @@ def test_increments_count_the_second_and_up_to_the_eighth_of_a_run() -> None:
     made = [probe.issue(Kind.ALL_REDUCE, probe.read(8)) for _ in range(11)]
     for x in made:
         probe.write(x)
-    found = {c.increment: v for c, v in features(done(probe)).items() if c.increment is not Increment.NONE}
-    assert found == {Increment.SECOND: 1, Increment.TO_EIGHTH: 7}
+    amounts = {c.increment: v for c, v in features(done(probe)).items() if c.increment is not Increment.NONE}
+    assert amounts == {Increment.SECOND: 1, Increment.TO_EIGHTH: 7}
 
 
 def test_collectives_are_told_apart_by_group_size_and_by_whether_they_leave_the_node() -> None:
@@ -92,15 +92,15 @@ def test_collectives_are_told_apart_by_group_size_and_by_whether_they_leave_the_
     probe.write(probe.issue(Kind.ALL_REDUCE, inputs[1], groups_of([(0, 2), (1, 3)], 4)))
     probe.write(probe.issue(Kind.ALL_REDUCE, inputs[2]))
     probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, inputs[3], within_nodes(4, 2)))
-    found = counted(done(probe))
-    assert [found[f"all_reduce.{reach}.alone.count"] for reach in ("node2", "network2", "network4")] == [
+    amounts = counted(done(probe))
+    assert [amounts[f"all_reduce.{reach}.alone.count"] for reach in ("node2", "network2", "network4")] == [
         1,
         1,
         1,
     ]
-    assert found["collective_permute.node.alone.count"] == 1
+    assert amounts["collective_permute.node.alone.count"] == 1
     # two ranks share a card: (1/1 + 3/2) * 32 bytes each
-    assert found["network_card.bytes"] == pytest.approx(2 * (32 + 48))
+    assert amounts["network_card.bytes"] == pytest.approx(2 * (32 + 48))
 
 
 def test_boundaries_count_graphs_that_something_runs_in() -> None:
@@ -108,8 +108,8 @@ def test_boundaries_count_graphs_that_something_runs_in() -> None:
     for _ in range(2):
         probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(8)))
         probe.boundary()
-    found = counted(done(probe))
-    assert (found["graph.first.count"], found["graph.next.count"]) == (1, 1)
+    amounts = counted(done(probe))
+    assert (amounts["graph.first.count"], amounts["graph.next.count"]) == (1, 1)
 
 
 def test_a_boundary_waits_for_what_is_outstanding() -> None:
@@ -119,9 +119,9 @@ def test_a_boundary_waits_for_what_is_outstanding() -> None:
     second = probe.issue(Kind.ALL_REDUCE, probe.read(8))
     probe.write(first)
     probe.write(second)
-    found = counted(done(probe))
-    assert found["all_reduce.node4.alone.count"] == 2
-    assert found["wait.count"] == 2
+    amounts = counted(done(probe))
+    assert amounts["all_reduce.node4.alone.count"] == 2
+    assert amounts["wait.count"] == 2
 
 
 def test_local_work_is_counted_by_operation() -> None:
@@ -214,5 +214,5 @@ def test_features_of_a_large_program_take_milliseconds() -> None:
 def test_only_reductions_in_16_bits_count_as_narrow(kind: Kind, dtype: DType, narrow: float) -> None:
     probe = ProbeBuilder(4, 4)
     probe.write(probe.issue(kind, probe.read(32, dtype)))
-    found = features(probe.finish("one", Role.STRUCTURED).program)
-    assert {c.name: v for c, v in found.items()}.get("narrow_reduction.bytes", 0.0) == narrow
+    amounts = features(probe.finish("one", Role.STRUCTURED).program)
+    assert {c.name: v for c, v in amounts.items()}.get("narrow_reduction.bytes", 0.0) == narrow

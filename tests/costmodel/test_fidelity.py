@@ -11,24 +11,24 @@ def scored(*pairs: tuple[float, list[float]]) -> list[Scored]:
 
 
 def test_a_perfect_prediction_of_steady_times() -> None:
-    found = fidelity(scored((10, [10.0] * 8), (20, [20.0] * 8), (40, [40.0] * 8)))
-    assert (found.n, found.rounds, found.pairs) == (3, 8, 3)
-    assert found.spearman == found.kendall == found.pair_accuracy == found.repeat_spearman == 1
-    assert found.median_rel_error == found.repeat_rel_error == 0
-    assert (found.residual_low, found.residual_high) == (1, 1)
+    figures = fidelity(scored((10, [10.0] * 8), (20, [20.0] * 8), (40, [40.0] * 8)))
+    assert (figures.n, figures.rounds, figures.pairs) == (3, 8, 3)
+    assert figures.spearman == figures.kendall == figures.pair_accuracy == figures.repeat_spearman == 1
+    assert figures.median_rel_error == figures.repeat_rel_error == 0
+    assert (figures.residual_low, figures.residual_high) == (1, 1)
 
 
 def test_errors_are_relative_to_what_was_measured() -> None:
-    found = fidelity(scored((12, [10.0] * 4), (20, [20.0] * 4), (30, [40.0] * 4)))
-    assert found.median_rel_error == pytest.approx(0.2)
-    assert found.residual_low < 1 < found.residual_high
+    figures = fidelity(scored((12, [10.0] * 4), (20, [20.0] * 4), (30, [40.0] * 4)))
+    assert figures.median_rel_error == pytest.approx(0.2)
+    assert figures.residual_low < 1 < figures.residual_high
 
 
 def test_a_swapped_pair_costs_order_and_accuracy() -> None:
-    found = fidelity(scored((10, [10.0] * 4), (40, [20.0] * 4), (20, [40.0] * 4)))
-    assert found.spearman == pytest.approx(0.5)
-    assert found.kendall == pytest.approx(1 / 3)
-    assert found.pair_accuracy == pytest.approx(2 / 3)
+    figures = fidelity(scored((10, [10.0] * 4), (40, [20.0] * 4), (20, [40.0] * 4)))
+    assert figures.spearman == pytest.approx(0.5)
+    assert figures.kendall == pytest.approx(1 / 3)
+    assert figures.pair_accuracy == pytest.approx(2 / 3)
 
 
 def test_only_pairs_further_apart_than_two_standard_errors_count() -> None:
@@ -42,8 +42,8 @@ def test_regret_is_of_the_first_choice_over_the_fastest_and_nothing_without_a_ch
     slow, quick = [12.0] * 4, [10.0] * 4
     two = scored((1, slow), (2, quick))
     assert fidelity(two, first=(slow, quick)).top1_regret == pytest.approx(0.2)
-    found = fidelity(two, first=(quick, quick))
-    assert (found.top1_regret, found.top1_within_noise) == (0, True)
+    figures = fidelity(two, first=(quick, quick))
+    assert (figures.top1_regret, figures.top1_within_noise) == (0, True)
     assert fidelity(two).top1_regret is fidelity(two).top1_within_noise is None
 
 
@@ -51,20 +51,20 @@ def test_regret_is_within_noise_where_the_paired_ratio_holds_1_however_loud_the_
     loud = np.random.default_rng(0).lognormal(2.0, 0.5, 20)  # of both alike, as a busy machine is
     always_slower, at_times = list(1.1 * loud), list(loud[::-1] * 1.02)
     for mine, within in ((always_slower, False), (at_times, True)):
-        regret, found = top1(mine, list(loud))
-        assert regret > 0 and found is within
+        regret, within_noise = top1(mine, list(loud))
+        assert regret > 0 and within_noise is within
 
 
 def test_the_repeat_error_is_of_even_against_odd_rounds() -> None:
     wobbly = [10.0, 12.0] * 6
-    found = fidelity(scored((11, wobbly), (21, [2 * x for x in wobbly]), (41, [4 * x for x in wobbly])))
-    assert found.repeat_rel_error == pytest.approx(2 / 11)
-    assert found.repeat_spearman == 1
+    figures = fidelity(scored((11, wobbly), (21, [2 * x for x in wobbly]), (41, [4 * x for x in wobbly])))
+    assert figures.repeat_rel_error == pytest.approx(2 / 11)
+    assert figures.repeat_spearman == 1
 
 
 def test_what_has_no_meaning_has_no_value() -> None:
-    found = fidelity(scored((10, [10.0] * 2), (20, [20.0] * 2)))
-    assert found.spearman is found.kendall is found.repeat_spearman is None
+    figures = fidelity(scored((10, [10.0] * 2), (20, [20.0] * 2)))
+    assert figures.spearman is figures.kendall is figures.repeat_spearman is None
     with pytest.raises(ValueError, match="at least 2 rounds \\(got 1\\)"):
         fidelity(scored((10, [10.0]), (20, [20.0, 20.0])))
     with pytest.raises(ValueError, match="at least one measured Program"):

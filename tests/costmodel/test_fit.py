@@ -32,35 +32,35 @@ SETTINGS = FitSettings(bootstraps=60)
 def a_theta() -> dict[Column, float]:
     """Costs of the size that CPU ranks have: milliseconds a collective, microseconds a local operation."""
     rng = np.random.default_rng(7)
-    found = {}
+    theta = {}
     for column in sorted({c for f in FEATURES for c in f}):
         if column.increment is not Increment.NONE:
             continue
         if column.unit == "us":
             busy = column.term in (Term.COLLECTIVES, Term.AMORTIZATION)
-            found[column] = rng.uniform(300, 5000) if busy else rng.uniform(3, 40)
+            theta[column] = rng.uniform(300, 5000) if busy else rng.uniform(3, 40)
         else:
-            found[column] = rng.uniform(0.5, 5) * (1e-3 if column.unit == "us/B" else 1e-2)
-    return found
+            theta[column] = rng.uniform(0.5, 5) * (1e-3 if column.unit == "us/B" else 1e-2)
+    return theta
 
 
 TRUE = a_theta()
 
 
-def timed(found: Features, theta: Mapping[Column, float]) -> float:
-    return sum(theta.get(column, 0.0) * amount for column, amount in found.items())
+def timed(counted: Features, theta: Mapping[Column, float]) -> float:
+    return sum(theta.get(column, 0.0) * amount for column, amount in counted.items())
 
 
 def observations(
     theta: Mapping[Column, float], *, noise: float = 0.0, probes: list[Probe] = PROBES, seed: int = 0
 ) -> list[Observation]:
     rng = np.random.default_rng(seed)
-    found = []
+    observed = []
     for probe in probes:
         f = features(probe.program)
         us = timed(f, theta) * float(np.exp(noise * rng.normal()))
-        found.append(Observation(features=f, time_us=us, judges=probe.role is Role.MIXED))
-    return found
+        observed.append(Observation(features=f, time_us=us, judges=probe.role is Role.MIXED))
+    return observed
 
 
 def test_a_known_theta_comes_back() -> None:
@@ -94,19 +94,19 @@ def test_prediction_intervals_cover_four_of_five() -> None:
     rng = np.random.default_rng(3)
     inside = []
     for probe in mixed_probes(FOUR, seed=3, count=150, role=Role.HELD_OUT):
-        found = price(probe.program, theta)
+        priced = price(probe.program, theta)
         measured = timed(features(probe.program), TRUE) * np.exp(0.15 * rng.normal())
-        assert found.low_us is not None and found.high_us is not None
-        inside.append(found.low_us <= measured <= found.high_us)
+        assert priced.low_us is not None and priced.high_us is not None
+        inside.append(priced.low_us <= measured <= priced.high_us)
     assert 0.7 < np.mean(inside) < 0.9
 
 
 def test_a_column_that_costs_nothing_is_zero() -> None:
     column = next(c for c in TRUE if c.name == "graph.next.count")
     theta = fit(observations({**TRUE, column: 0.0}, noise=0.05), SETTINGS).theta
-    found = next(c for c in theta.coefficients if c.column == column)
-    assert found.value is not None and found.value < 5
-    assert found.low == 0
+    coefficient = next(c for c in theta.coefficients if c.column == column)
+    assert coefficient.value is not None and coefficient.value < 5
+    assert coefficient.low == 0
 
 
 def test_columns_that_always_come_together_are_unidentified() -> None:
@@ -127,8 +127,8 @@ def test_columns_that_always_come_together_are_unidentified() -> None:
 def test_a_column_that_no_probe_has_leaves_a_program_without_a_price() -> None:
     theta = fit(observations(TRUE), SETTINGS).theta
     other = Column(name="all_reduce.network224.alone.count", term=Term.COLLECTIVES, unit="us")
-    found = price_features({other: 1.0}, theta)
-    assert (found.us, found.missing) == (None, (other.name,))
+    priced = price_features({other: 1.0}, theta)
+    assert (priced.us, priced.missing) == (None, (other.name,))
 
 
 def test_an_increment_is_kept_only_if_it_helps() -> None:
@@ -141,8 +141,8 @@ def test_an_increment_is_kept_only_if_it_helps() -> None:
 
 def test_the_terms_of_a_price_add_up() -> None:
     theta = fit(observations(TRUE), SETTINGS).theta
-    found = price(PROBES[-1].program, theta)
-    assert found.us == pytest.approx(sum(found.terms.values()))
+    priced = price(PROBES[-1].program, theta)
+    assert priced.us == pytest.approx(sum(priced.terms.values()))
 
 
 def test_theta_survives_its_table() -> None:

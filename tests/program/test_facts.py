@@ -69,9 +69,9 @@ def test_reads_are_the_disjoint_stretches_of_each_rank() -> None:
     )
     program = trace_source(strategy(body, words), "tried", exchange(4, {"x": (4,)}, {"y": (5,)}))
     gathered = program.collectives[0]
-    found = reads(program, gathered, program.users())
-    assert found is not None
-    rank, start, length = found
+    read = reads(program, gathered, program.users())
+    assert read is not None
+    rank, start, length = read
     np.testing.assert_array_equal(np.stack([rank, start, length]), [[0, 1, 2, 3], [0, 4, 8, 12], [4] * 4])
 
 
@@ -80,9 +80,9 @@ def test_reads_of_a_row_common_to_all_ranks_are_spread() -> None:
     program = trace_source(
         strategy(body, "all_gather, slice_axis"), "tried", exchange(4, {"x": (4,)}, {"y": (2,)})
     )
-    found = reads(program, program.collectives[0], program.users())
-    assert found is not None
-    np.testing.assert_array_equal(np.stack(found), [[0, 1, 2, 3], [3] * 4, [2] * 4])
+    read = reads(program, program.collectives[0], program.users())
+    assert read is not None
+    np.testing.assert_array_equal(np.stack(read), [[0, 1, 2, 3], [3] * 4, [2] * 4])
 
 
 def test_an_output_and_a_summed_value_may_be_read_whole() -> None:

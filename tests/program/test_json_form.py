@@ -21,11 +21,11 @@ from tests.seed_cases import SMALL, case
 
 def _is_the_same(program: Program) -> None:
     text = json_form.dumps(program)
-    found = json_form.loads(text)
-    assert found.problem == program.problem
-    assert found.events == program.events  # nodes are interned: equal events hold the same nodes
-    assert (found.digest, found.value_digest) == (program.digest, program.value_digest)
-    assert json_form.dumps(found) == text
+    again = json_form.loads(text)
+    assert again.problem == program.problem
+    assert again.events == program.events  # nodes are interned: equal events hold the same nodes
+    assert (again.digest, again.value_digest) == (program.digest, program.value_digest)
+    assert json_form.dumps(again) == text
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

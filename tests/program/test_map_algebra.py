@@ -47,8 +47,8 @@ def test_take_rows(table: np.ndarray, order: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 4)), min_size=1, max_size=8))
-def test_union_of_intervals(found: list[tuple[int, int, int]]) -> None:
-    pieces = [(r, a, min(n, 10 - a)) for r, a, n in found]
+def test_union_of_intervals(intervals: list[tuple[int, int, int]]) -> None:
+    pieces = [(r, a, min(n, 10 - a)) for r, a, n in intervals]
     covered = np.zeros((3, 11), bool)
     for r, a, n in pieces:
         covered[r, a : a + n] = True

@@ -90,7 +90,7 @@ def test_the_entry_of_a_block_sums_over_ranks() -> None:
 
 
 def test_gathered_shards_become_a_reduce_scatter() -> None:
-    problem = placed(exchange(4, {"x": (2,)}, {"y": (8,)}), ("shard", "shard"), ("replicate", "partial"))
+    problem = placed(exchange(4, {"x": (2,)}, {"y": (8,)}), ("varying", "varying"), ("replicate", "partial"))
     turned = simplify(backward(made('io.write("y", all_gather(io.read("x")))', "all_gather", problem)))
     assert [x.kind for x in turned.collectives] == [Kind.REDUCE_SCATTER]
 

@@ -51,6 +51,13 @@ def test_what_a_guard_cut_is_a_warning_that_names_it_and_stands_first(run: Path)
     assert table.rows[0][2] == "cut by the guard `programs`"
 
 
+def test_a_proposer_that_failed_is_a_warning_and_stands_first(run: Path) -> None:
+    text, table = told(run, "no_new_elite", "proposer_failed")
+    assert "1 ended when the proposer failed" in text.text
+    assert text.tone == "warning"
+    assert table.rows[0][2] == "its proposer failed"
+
+
 def test_a_search_without_a_right_strategy_is_a_warning_too(run: Path) -> None:
     assert told(run, "no_base", "no_new_elite")[0].tone == "warning"
 

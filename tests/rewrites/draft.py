@@ -48,9 +48,9 @@ class Draft:
 
         least: how many members there should be; else, or if `shuffled`, one group of all.
         """
-        found = self._groups()
-        if found.size >= least and not shuffled:
-            return found
+        groups = self._groups()
+        if groups.size >= least and not shuffled:
+            return groups
         order = list(range(self.ranks))
         return groups_of([self.random.sample(order, self.ranks) if shuffled else order], self.ranks)
 

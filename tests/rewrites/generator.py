@@ -85,10 +85,10 @@ class _Model:
         for seed in plan[1:]:
             draft = Draft(Random(seed), self.machine, self.labels, pool, linear=self.linear)
             try:
-                found = draft.random.choices(MOTIFS, WEIGHTS)[0](draft)
+                values = draft.random.choices(MOTIFS, WEIGHTS)[0](draft)
             except Rejected:
                 continue
-            fresh = [x for x in found if x.size <= LARGEST]
+            fresh = [x for x in values if x.size <= LARGEST]
             made += fresh
             pool += fresh
         self.made[line] += made

@@ -34,8 +34,8 @@ class Exact:
     def scale(self, data: Array, x: Node) -> Array:
         """data times the ratio of x."""
         both = np.array([residue(x.ratio), residue(Fraction(abs(x.ratio)))])
-        found: Array = data * both[:, None, None] % PRIME
-        return found
+        scaled: Array = data * both[:, None, None] % PRIME
+        return scaled
 
     def cast(self, data: Array, x: Node) -> Array:
         """Nothing is rounded."""
@@ -45,8 +45,8 @@ class Exact:
         """[planes, rows, terms, size] -> [planes, rows, size]."""
         if is_max(x):
             signed = np.where(terms > PRIME // 2, terms - PRIME, terms)
-            found: Array = signed.max(2) % PRIME
-            return found
+            reduced: Array = signed.max(2) % PRIME
+            return reduced
         return terms.sum(2) % PRIME  # type: ignore[no-any-return]
 
 
@@ -79,11 +79,11 @@ class Rounding:
         if x.is_collective:
             members = np.arange(rows * count).reshape(rows, count)
             return self._of.combine(terms.reshape(rows * count, size), members, x)[None]
-        found = self._of.add_blocks(terms.reshape(rows, count * size), x)[None]
+        reduced = self._of.add_blocks(terms.reshape(rows, count * size), x)[None]
         if count > 2:
-            return found
+            return reduced
         twice = terms[:, :, 0] % MIXED * 2 % PRIME | (terms[:, :, 0] & MIXED)
-        return np.where((terms[:, :, 0] == terms[:, :, 1]) & (found != 0), twice, found)
+        return np.where((terms[:, :, 0] == terms[:, :, 1]) & (reduced != 0), twice, reduced)
 
 
 Arithmetic = Exact | Rounding
@@ -124,10 +124,10 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
         case Kind.COLLECTIVE_PERMUTE:
             source = np.array(x.sources)
             return np.where(source[:, None] >= 0, below[0][:, source], 0)
-    found = np.empty((how.planes, ranks, x.size), np.int64)
+    values = np.empty((how.planes, ranks, x.size), np.int64)
     members = np.array(x.groups.members)
-    found[:, members] = _grouped(x, below[0][:, members], how)
-    return found
+    values[:, members] = _grouped(x, below[0][:, members], how)
+    return values
 
 
 def _grouped(x: Node, gave: Array, how: Arithmetic) -> Array:

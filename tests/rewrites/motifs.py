@@ -129,12 +129,12 @@ def read_by_views(d: Draft, came: Node, table: list[list[int]]) -> list[Node]:
     """Views that read `came` by the table; at times in two parts, or read by something else as well."""
     if d.chance(0.2) and len(table[0]) > 1:
         cut = d.random.randrange(1, len(table[0]))
-        found = [d.view([came], [row[:cut] for row in table]), d.view([came], [row[cut:] for row in table])]
+        views = [d.view([came], [row[:cut] for row in table]), d.view([came], [row[cut:] for row in table])]
     else:
-        found = [d.view([came], table)]
+        views = [d.view([came], table)]
     if d.chance(0.15):
-        found.append(came if d.chance(0.6) else d.dressed(came))
-    return found
+        views.append(came if d.chance(0.6) else d.dressed(came))
+    return views
 
 
 def gathered_little(d: Draft) -> list[Node]:
@@ -239,16 +239,16 @@ def several_alike(d: Draft) -> list[Node]:
     """Collectives of one kind on different values; at times one has other groups, label, dtype or reduction."""
     kind, groups, label = d.random.choice(COLLECTIVES), d.groups(), d.label()
     reduction, partners = d.reduction(0.3), d.partners()
-    found = []
+    alike = []
     for x in d.random.choices(d.pool, k=d.random.randint(2, 5)):
         x = d.view([x], [d.row(x.size, d.random.randint(1, 12), 0.1)]) if d.chance(0.5) else x
         small = x if x.size <= 12 else d.view([x], [list(range(12))])
         small = make_cast(small, d.random.choice(list(type(x.dtype)))) if d.chance(0.1) else small
         if kind is Kind.COLLECTIVE_PERMUTE:
             sources = d.partners() if d.chance(0.1) else partners
-            found.append(make_permute(small, sources, d.label() if d.chance(0.15) else label))
+            alike.append(make_permute(small, sources, d.label() if d.chance(0.15) else label))
             continue
-        found.append(
+        alike.append(
             d.talk(
                 kind,
                 small,
@@ -257,7 +257,7 @@ def several_alike(d: Draft) -> list[Node]:
                 d.reduction() if d.chance(0.15) else reduction,
             )
         )
-    return found
+    return alike
 
 
 MOTIFS: tuple[Motif, ...] = (

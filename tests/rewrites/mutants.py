@@ -314,7 +314,7 @@ TIERS = (
     *_mutants(
         "two_tiers",
         ("over the world", "rewrite", " if x.groups.is_world)", ")"),
-        ("there are nodes", "rewrite", "if found is None", "if False"),
+        ("there are nodes", "rewrite", "if both is None", "if False"),
         ("a gather across first", "rewrite", "operand, across), node)", "operand, node), across)"),
         (
             "an exchange inside first",

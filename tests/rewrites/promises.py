@@ -32,8 +32,8 @@ class Applied:
     def standing(self) -> list[Node]:
         """The collectives of what is in the place of the sites, without what is rebuilt on top of them."""
         replacements = rules_.rule(self.rule).rewrite(self.program, self.sites, self.knob)
-        found = substitute({(str(i),): x for i, x in enumerate(replacements)}, replacements)
-        return [x for x in topological(found.values()) if x.is_collective]
+        outputs = substitute({(str(i),): x for i, x in enumerate(replacements)}, replacements)
+        return [x for x in topological(outputs.values()) if x.is_collective]
 
     @property
     def made(self) -> list[Node]:
@@ -166,10 +166,10 @@ def narrow_on_the_wire(a: Applied) -> str:
 
 def over_tiers(a: Applied) -> str:
     """What replaces the world's collectives runs in nodes and across them."""
-    found = tiers(a.program.problem.case)
+    both = tiers(a.program.problem.case)
     kept = [x for x in a.gone if not x.groups.is_world]
-    if found is None or kept:
-        return f"there are the tiers {found}; {kept} were not of the world"
+    if both is None or kept:
+        return f"there are the tiers {both}; {kept} were not of the world"
     return ""
 
 

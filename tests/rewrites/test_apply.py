@@ -33,9 +33,9 @@ def refusal(program: Program, step: Step) -> str:
 
 
 def test_the_result_is_scheduled_and_legal() -> None:
-    found = apply(developer(), ("drop_boundary", SUM, ""))
-    assert found.digest == schedule(found.problem, found.outputs).digest
-    assert legality.check(found).passed
+    new = apply(developer(), ("drop_boundary", SUM, ""))
+    assert new.digest == schedule(new.problem, new.outputs).digest
+    assert legality.check(new).passed
 
 
 def test_a_class_that_is_not_there_is_named_with_those_that_are() -> None:

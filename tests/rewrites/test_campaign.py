@@ -55,15 +55,15 @@ def test_the_judge_agrees_with_the_evaluator_of_the_gates_on_mutants() -> None:
 
 def digests(programs: int) -> list[str]:
     """The digest of every step's result, or `-`, at so many Programs."""
-    found = []
+    digests = []
     for seed in range(programs):
         program = random_program(seed)
         for step in steps_at(program):
             try:
-                found.append(apply(program, step).digest)
+                digests.append(apply(program, step).digest)
             except (DoesNotApply, Rejected):
-                found.append("-")
-    return found
+                digests.append("-")
+    return digests
 
 
 def test_results_do_not_depend_on_the_process() -> None:

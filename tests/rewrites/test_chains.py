@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.library import read_library
@@ -12,8 +13,6 @@ from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
 from tests.seed_cases import case
-
-MIB = 2**20
 
 SUM = "all_reduce:world:1"
 ONE_GRAPH = ("drop_boundary", SUM, "")
@@ -125,24 +124,24 @@ def test_the_table_holds_every_strategy_of_the_library(problem: str) -> None:
 def test_a_chain_from_developer_meets_the_strategy(place: str, target: str) -> None:
     at = PLACES[place]
     problem = at.build()
-    found = replay(Recipe(base="developer", steps=CHAINS[at.problem][target]), problem)
-    assert found.value_digest == replay(Recipe(base=target), problem).value_digest
+    replayed = replay(Recipe(base="developer", steps=CHAINS[at.problem][target]), problem)
+    assert replayed.value_digest == replay(Recipe(base=target), problem).value_digest
 
 
 @pytest.mark.parametrize("target", targets(At("uniform_a2a", ranks_per_node=2)))
 def test_the_transpose_of_a_chain_is_the_transpose_of_the_strategy(target: str) -> None:
     problem = At("uniform_a2a", ranks_per_node=2, backward=True).build()
     chain = Recipe(base="developer", steps=UNIFORM_A2A[target])
-    found = replay(Recipe(base=TransposeOf(recipe=chain)), problem)
+    replayed = replay(Recipe(base=TransposeOf(recipe=chain)), problem)
     seed = replay(Recipe(base=TransposeOf(recipe=Recipe(base=target))), problem)
-    assert found.value_digest == seed.value_digest
+    assert replayed.value_digest == seed.value_digest
 
 
 def test_what_autograd_gives_of_the_developer_reaches_the_native_exchange() -> None:
     problem = At("uniform_a2a", backward=True).build()
     mechanical = TransposeOf(recipe=Recipe(base="developer"), simplified=False)
-    found = replay(Recipe(base=mechanical, steps=UNIFORM_A2A["native"]), problem)
-    assert found.value_digest == replay(Recipe(base="native"), problem).value_digest
+    replayed = replay(Recipe(base=mechanical, steps=UNIFORM_A2A["native"]), problem)
+    assert replayed.value_digest == replay(Recipe(base="native"), problem).value_digest
 
 
 def test_caps_of_25_32_and_64_mib_give_different_buckets() -> None:
@@ -173,8 +172,8 @@ def test_ways_back_meet_where_the_chain_came_from(
     place: str, base: str, steps: tuple[Step, ...], target: str
 ) -> None:
     problem = PLACES[place].build()
-    found = replay(Recipe(base=base, steps=steps), problem)
-    assert found.value_digest == replay(Recipe(base=target), problem).value_digest
+    replayed = replay(Recipe(base=base, steps=steps), problem)
+    assert replayed.value_digest == replay(Recipe(base=target), problem).value_digest
 
 
 @pytest.mark.parametrize(

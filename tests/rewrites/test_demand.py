@@ -17,14 +17,14 @@ def gathers(body: str, outputs: dict[str, int]) -> tuple:
 def test_pieces_lie_in_one_block_and_name_its_sender() -> None:
     body = f'io.write("y", slice_axis(all_gather(x, 0, {CROSSED}), 0, [0, 10, 12, 20], 4))'
     program, (x,) = gathers(body, {"y": 4})
-    found = demand.of_gather(program, x, program.users())
-    assert found is not None
-    assert found.rank.tolist() == [0, 1, 1, 2, 3]
-    assert found.place.tolist() == [0, 0, 1, 1, 1]
-    assert found.sender.tolist() == [0, 1, 2, 2, 3]
-    assert found.offset.tolist() == [0, 10, 0, 0, 8]
-    assert found.length.tolist() == [4, 2, 2, 4, 4]
-    assert found.own.tolist() == [True, True, False, True, True]
+    demanded = demand.of_gather(program, x, program.users())
+    assert demanded is not None
+    assert demanded.rank.tolist() == [0, 1, 1, 2, 3]
+    assert demanded.place.tolist() == [0, 0, 1, 1, 1]
+    assert demanded.sender.tolist() == [0, 1, 2, 2, 3]
+    assert demanded.offset.tolist() == [0, 10, 0, 0, 8]
+    assert demanded.length.tolist() == [4, 2, 2, 4, 4]
+    assert demanded.own.tolist() == [True, True, False, True, True]
 
 
 def test_a_gather_that_all_ranks_read_in_full_has_no_demand() -> None:

@@ -23,9 +23,9 @@ def test_a_dropped_side_condition_is_caught(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mutant.plant(monkeypatch)
-    found = caught(mutant.rule)
+    catch = caught(mutant.rule)
     with capsys.disabled():
-        print(f"\n{mutant.name}: {found}")
+        print(f"\n{mutant.name}: {catch}")
 
 
 @pytest.mark.parametrize("name", rule_names())

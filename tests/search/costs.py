@@ -55,9 +55,9 @@ def at_random(seed: int) -> Cost:
     return cost
 
 
-def us_of(found: Features, cost: Cost) -> float:
+def us_of(counted: Features, cost: Cost) -> float:
     """What counted features cost."""
-    return sum(amount * cost(column) for column, amount in found.items())
+    return sum(amount * cost(column) for column, amount in counted.items())
 
 
 def pricing_of(cost: Cost) -> Pricing:
@@ -86,15 +86,15 @@ def theta_of(programs: Iterable[Program], cost: Cost) -> Theta:
 
 def bases_of(problem: Problem, *, only_developer: bool = False) -> list[Base]:
     """The strategies of a Problem's library that have a meaning there."""
-    found = []
+    bases = []
     for seed in seeds_of(problem):
         try:
             program = replay(seed.recipe, problem)
         except NotApplicable:
             continue
         origin = Origin.DEVELOPER if seed.role == "developer" else Origin.SEED
-        found.append(Base(program=program, recipe=seed.recipe, origin=origin))
-    return found[:1] if only_developer else found
+        bases.append(Base(program=program, recipe=seed.recipe, origin=origin))
+    return bases[:1] if only_developer else bases
 
 
 def prover_of(problem: Problem) -> Prover:

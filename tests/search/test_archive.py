@@ -75,14 +75,14 @@ def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
         archive = archive_of(problem, pricing_of(at_random(seed)))
         explore(archive, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
         best = min(us_of(features(c.program), at_random(seed)) for c in archive.candidates)
-        assert best <= min(us_of(found, at_random(seed)) for found in everything) * (1 + 1e-9), seed
+        assert best <= min(us_of(counted, at_random(seed)) for counted in everything) * (1 + 1e-9), seed
 
 
 @pytest.mark.parametrize("name", ["tp_mlp", "uniform_a2a", "grad_ar"])
 def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
     problem = catalog.build(case(name))
     one, two = found_at(problem, plain), found_at(problem, plain)
-    assert one.stop is Stop.NO_NEW_ELITE
+    assert one.explored.stop is Stop.NO_NEW_ELITE
     assert one.attempts == two.attempts
     assert [c.program.digest for c in one.candidates] == [c.program.digest for c in two.candidates]
 
@@ -96,25 +96,25 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
     ],
 )
 def test_a_guard_that_cuts_it_is_named(stop: Stop, search: object, clock: float) -> None:
-    found = found_at(tp_mlp(TINY), plain, search=search, clock=lambda: clock)
-    assert found.stop is stop
-    assert found.best is not None
+    result = found_at(tp_mlp(TINY), plain, search=search, clock=lambda: clock)
+    assert result.explored.stop is stop
+    assert result.best is not None
 
 
 def test_what_is_known_by_its_value_is_counted_as_a_duplicate_and_priced_once() -> None:
-    found = found_at(catalog.build(case("uniform_a2a")), plain, only_developer=False)
-    rules = [c for c in found.candidates if c.origin is Origin.RULE]
+    result = found_at(catalog.build(case("uniform_a2a")), plain, only_developer=False)
+    rules = [c for c in result.candidates if c.origin is Origin.RULE]
     assert len({c.program.value_digest for c in rules}) == len(rules)
     native = catalog.reference_program(catalog.build(case("uniform_a2a"))).value_digest
-    met = [s.outcome for s in found.attempts if s.value_digest == native]
+    met = [s.outcome for s in result.attempts if s.value_digest == native]
     assert met.count(ProposalOutcome.PROGRAM) == 1
     assert ProposalOutcome.DUPLICATE in met
 
 
 def test_every_program_tells_where_it_comes_from() -> None:
-    found = found_at(tp_mlp(TINY), plain)
-    known = {c.program.value_digest for c in found.candidates}
-    for candidate in found.candidates:
+    result = found_at(tp_mlp(TINY), plain)
+    known = {c.program.value_digest for c in result.candidates}
+    for candidate in result.candidates:
         assert (candidate.parent is None) == (candidate.origin is not Origin.RULE)
         assert candidate.parent is None or candidate.parent in known
         assert bool(candidate.recipe.steps) == (candidate.origin is Origin.RULE)
@@ -130,9 +130,9 @@ def test_strategies_in_fewer_bits_are_listed_and_never_the_best() -> None:
     def half(column: object) -> float:
         return 0.0 if "cast" in str(column) or "narrow" in str(column) else plain(column)  # type: ignore[arg-type]
 
-    found = found_at(tp_mlp(), half, only_developer=False)
-    assert any(c.lossy for c in found.elites)
-    assert found.best is not None and not found.best.lossy
+    result = found_at(tp_mlp(), half, only_developer=False)
+    assert any(c.lossy for c in result.elites)
+    assert result.best is not None and not result.best.lossy
 
 
 def able(*kinds: Kind) -> Capabilities:
@@ -143,13 +143,13 @@ def able(*kinds: Kind) -> Capabilities:
 
 def test_what_the_library_cannot_do_is_expanded_and_never_chosen() -> None:
     only = able(Kind.ALL_GATHER)  # developer's own all_reduce is not there
-    found = found_at(tp_mlp(), favouring("all_to_all"), capabilities=only)
-    assert found.best is not None
-    assert {x.kind for x in found.best.program.collectives} == {Kind.ALL_GATHER}
-    cheaper = [c for c in found.candidates if c.order < found.best.order]
+    result = found_at(tp_mlp(), favouring("all_to_all"), capabilities=only)
+    assert result.best is not None
+    assert {x.kind for x in result.best.program.collectives} == {Kind.ALL_GATHER}
+    cheaper = [c for c in result.candidates if c.order < result.best.order]
     assert cheaper and not any(c.feasible for c in cheaper)
     assert any(
-        s.outcome is ProposalOutcome.INFEASIBLE and "not supported" in s.message for s in found.attempts
+        s.outcome is ProposalOutcome.INFEASIBLE and "not supported" in s.message for s in result.attempts
     )
 
 
@@ -177,8 +177,8 @@ def test_the_winner_is_priced_under_other_labels_too() -> None:
 
 
 def test_a_family_keeps_its_cheapest_and_it_is_proven() -> None:
-    found = found_at(tp_mlp(TINY), plain)
-    assert len({c.family for c in found.elites}) == len(found.elites)
-    for elite in found.elites:
-        same = [c for c in found.candidates if c.family == elite.family]
+    result = found_at(tp_mlp(TINY), plain)
+    assert len({c.family for c in result.elites}) == len(result.elites)
+    for elite in result.elites:
+        same = [c for c in result.candidates if c.family == elite.family]
         assert elite.order == min(c.order for c in same)

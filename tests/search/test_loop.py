@@ -24,20 +24,20 @@ def wrong() -> Base:
 def test_a_wrong_program_is_no_elite_and_its_family_keeps_the_next() -> None:
     free_scales = pricing_of(lambda column: 0.0 if "scale" in column.name else plain(column))
     seeker = seeker_of(TINY, free_scales)
-    found = seeker.directly([wrong(), *bases_of(TINY)[:1]])
+    result = seeker.directly([wrong(), *bases_of(TINY)[:1]])
     digest = wrong().program.digest
     assert not seeker.prover.verdicts[digest].passed
-    assert digest not in {c.program.digest for c in found.elites}
-    assert "all_reduce:world4:1" in {c.family for c in found.elites}
-    assert found.best is not None and found.best in found.elites
+    assert digest not in {c.program.digest for c in result.elites}
+    assert "all_reduce:world4:1" in {c.family for c in result.elites}
+    assert result.best is not None and result.best in result.elites
 
 
 def test_every_elite_that_can_run_is_proven_and_so_are_some_others_at_random() -> None:
     def proven_of(seed: int) -> set[str]:
         seeker = seeker_of(TINY, pricing_of(plain), search=OFFLINE.changed(seed=seed))
-        found = seeker.directly(bases_of(TINY)[:1])
+        result = seeker.directly(bases_of(TINY)[:1])
         proven = {d for d, verdict in seeker.prover.verdicts.items() if verdict.passed}
-        elites = {c.program.digest for c in found.elites if c.feasible}
+        elites = {c.program.digest for c in result.elites if c.feasible}
         assert elites <= proven
         assert len(proven - elites) >= OFFLINE.random >= 4
         return proven - elites
@@ -47,8 +47,8 @@ def test_every_elite_that_can_run_is_proven_and_so_are_some_others_at_random() -
 
 def test_labels_need_no_proof_of_their_own() -> None:
     seeker = seeker_of(TINY, pricing_of(plain))
-    found = seeker.directly(bases_of(TINY))
-    by_recipe = {c.recipe: c for c in found.candidates}
+    result = seeker.directly(bases_of(TINY))
+    by_recipe = {c.recipe: c for c in result.candidates}
     single = by_recipe[Recipe(base="single_graph")]
     assert seeker.prover.proven(single)
     assert (

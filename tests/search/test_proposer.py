@@ -129,11 +129,6 @@ def test_a_rule_that_there_is_not_is_told_and_ends_nothing() -> None:
     assert archive.attempts[-1].rationale == "a guess"
 
 
-def test_a_rewrite_has_steps() -> None:
-    with pytest.raises(ValueError, match="at least one step"):
-        Rewrite(at=entered().candidates[0], steps=())
-
-
 class Script:
     """A proposer that says one list of proposals a round, and notes how the search stood."""
 
@@ -167,7 +162,7 @@ def test_a_proposer_hears_what_became_of_a_proposal_before_it_makes_the_next() -
         *(ProposalOutcome.NOT_PROVEN, ProposalOutcome.PROGRAM),
         ProposalOutcome.DUPLICATE,
     ]
-    assert (result.stop, result.rounds) == (Stop.NO_NEW_ELITE, 2)
+    assert (result.explored.stop, result.explored.rounds) == (Stop.NO_NEW_ELITE, 2)
 
 
 def test_a_proposer_sees_elites_prices_and_what_is_left() -> None:
@@ -199,7 +194,7 @@ def test_a_proposer_sees_elites_prices_and_what_is_left() -> None:
 )
 def test_a_guard_cuts_any_proposer(search: Search, stop: Stop) -> None:
     result = run(Script([sketch("backwards")], [sketch("summed")]), search)
-    assert (result.stop, result.rounds) == (stop, 1)
+    assert (result.explored.stop, result.explored.rounds) == (stop, 1)
 
 
 def test_an_unknown_proposer_is_told_which_there_are() -> None:

@@ -103,10 +103,12 @@ def test_sketches_become_rows_and_those_that_are_right_candidates_that_rules_pol
     assert run.sketches.filter(pl.col("rationale") == "one call for both")["step"].to_list() == [
         json.dumps(MERGE)
     ]
-    found = run.from_sources()
-    assert {row["origin"] for row in found} == {"sketch", "rule"}
-    assert all(row["candidate"].startswith("found-") for row in found)
-    assert any(len(row["recipe"].steps) > 1 for row in found)  # the rules went on where the script ended
+    from_sources = run.from_sources()
+    assert {row["origin"] for row in from_sources} == {"sketch", "rule"}
+    assert all(row["candidate"].startswith("found-") for row in from_sources)
+    assert any(
+        len(row["recipe"].steps) > 1 for row in from_sources
+    )  # the rules went on where the script ended
 
 
 @pytest.mark.parametrize(
@@ -124,12 +126,19 @@ def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
     assert len(run.sketched("proxy")) == (5 if nodes == 1 else 0)
     assert ("by_parity", "program") in run.sketched("full")
     source_of = sources(run.sketches["source"].drop_nulls())
-    found = run.from_sources()
-    assert found
-    for row in found:
+    from_sources = run.from_sources()
+    assert from_sources
+    for row in from_sources:
         assert replay(row["recipe"], run.problem, source_of).digest == row["program"]
-    proven = [row for row in found if row["program_json"]]
+    proven = [row for row in from_sources if row["program_json"]]
     assert proven and {row["equivalence"] for row in proven} == {"pass"}
+
+
+def test_a_proposer_gets_the_fields_of_its_own(
+    tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = searched(tmp_path, tp_flow, monkeypatch, FOUR, sketches=1)
+    assert run.sketched("full") == [("by_parity", "program")]
 
 
 def test_the_proposer_of_a_search_is_in_its_code_and_no_other_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,30 @@ def test_a_wrong_file_is_one_message(
     assert "\n" not in str(error.value)
 
 
+def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_where_it_was_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load(Path("config/config.yaml").read_text())
+    whole = prepare(config, ())
+    assert (whole.settings.models, whole.left_out) == (("nano", "nano-dp"), "")
+    part = prepare(config | {"problems": "tp_mlp"}, ("problems",))
+    assert part.settings.models == ("nano",)
+    assert part.left_out.endswith("does not name what they need: nano-dp (needs grad_ar)")
+    named = config | {"problems": "tp_mlp", "models": "nano,nano-dp"}
+    with pytest.raises(
+        ValueError, match="models: nano-dp has grad_ar at its sites, which is not among `problems`"
+    ):
+        prepare(named, ("problems", "models"))
+
+
+@pytest.mark.parametrize(("problems", "times"), [("tp_mlp", 1), ("tp_mlp,uniform_a2a,grad_ar", 0)])
+def test_a_run_says_once_which_models_it_leaves_out(root: Path, problems: str, times: int) -> None:
+    done = snakemake(root, "--profile", "local", "all", "-n", "--config", f"problems={problems}")
+    assert done.returncode == 0
+    assert (done.stdout + done.stderr).count("nano-dp (needs grad_ar)") == times
+
+
 def test_a_library_that_is_not_installed_is_named_before_any_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(backend, "REQUIRES", ("torch", "no_such_library"))

@@ -45,13 +45,13 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
     """The knobs that give different buckets, coarse ones first."""
     levels = independent(program, sites)
     seen: list[list[Bucket]] = [[[x] for level in levels for x in level]]  # all alone: nothing to do
-    found = []
+    different = []
     for knob in (ALL, *SHARES, *CAPS):
         buckets = [bucket for level in levels for bucket in in_buckets(level, knob)]
         if buckets not in seen:
             seen.append(buckets)
-            found.append(knob)
-    return tuple(found)
+            different.append(knob)
+    return tuple(different)
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
@@ -92,12 +92,12 @@ def cap_bytes(knob: str, total: int) -> Fraction:
     """The largest bucket that a knob allows, of `total` bytes that can be joined. DoesNotApply: no such knob."""
     if knob == ALL:
         return Fraction(total)
-    found = _KNOB.fullmatch(knob)
-    if not found:
+    match = _KNOB.fullmatch(knob)
+    if not match:
         raise DoesNotApply(f"a bucket is {ALL}, a share as 1/4, or a cap as 25MiB (got {knob!r})")
-    if parts := found["parts"]:
+    if parts := match["parts"]:
         return Fraction(total, int(parts))
-    return Fraction(int(found["mib"]) * MIB)
+    return Fraction(int(match["mib"]) * MIB)
 
 
 def _joined(bucket: Bucket) -> dict[Node, Replacement]:
@@ -112,12 +112,12 @@ def _joined(bucket: Bucket) -> dict[Node, Replacement]:
         return made[0]
 
     rows = blocks_out(first)
-    found, start = {}, 0
+    replacements, start = {}, 0
     for x in bucket:
         width = x.size // rows
-        found[x] = _columns(whole, rows, start, width)
+        replacements[x] = _columns(whole, rows, start, width)
         start += width
-    return found
+    return replacements
 
 
 def _columns(

@@ -56,8 +56,8 @@ def pack_plan(x: Node) -> PackPlan | None:
     if most >= width:
         return None
     pack = maps.from_pieces(rows, blocks * most, cells * most + slot, start, distinct)
-    found = np.searchsorted(cells * (span + 1) + start, cell * (span + 1) + source, "right") - 1
-    place = slot[found] + source - start[found]
+    holder = np.searchsorted(cells * (span + 1) + start, cell * (span + 1) + source, "right") - 1
+    place = slot[holder] + source - start[holder]
     unpack = maps.from_pieces(rows * blocks, width, cell * width + at, place, length)
     return PackPlan(pack=pack, back=_of_members(x, unpack, rows, most))
 

@@ -49,5 +49,5 @@ def receiver_place(groups: Groups, distance: int) -> maps.Ints:
 
 def sender(groups: Groups, distance: int) -> maps.Ints:
     """int[N]: the member `distance` places back, from which each rank receives."""
-    found: maps.Ints = groups.array[groups.group, (groups.place - distance) % groups.size]
-    return found
+    senders: maps.Ints = groups.array[groups.group, (groups.place - distance) % groups.size]
+    return senders

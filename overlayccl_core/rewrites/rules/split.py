@@ -29,6 +29,7 @@ NUMERICS = RuleNumerics.SAME
 
 PARTS = ("2", "4", "8")
 CAPS = ("25MiB",)
+MOST_PARTS = 1024  # of one value: a knob may come from anybody, and each part is a collective
 _KNOB = re.compile(r"(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 
@@ -40,16 +41,18 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Cut every site that is long enough."""
     parts = {x: n for x in sites if (n := _parts(x, knob)) > 1}
+    if (most := max(parts.values(), default=0)) > MOST_PARTS:
+        raise DoesNotApply(f"a value is cut into at most {MOST_PARTS} parts (got {most})")
     return each(parts, lambda x, operand: _in_parts(x, operand, parts[x]))
 
 
 def _parts(x: Node, knob: str) -> int:
     """Into how many parts to cut; 1: not at all."""
-    found = _KNOB.fullmatch(knob)
-    if not found:
+    match = _KNOB.fullmatch(knob)
+    if not match:
         raise DoesNotApply(f"parts are a number as 4 or a cap as 25MiB (got {knob!r})")
     (operand,) = x.operands
-    wanted = int(found["parts"] or -(-operand.bytes // (int(found["mib"] or 1) * MIB)))
+    wanted = int(match["parts"] or -(-operand.bytes // (int(match["mib"] or 1) * MIB)))
     return wanted if wanted <= operand.size // blocks_in(x) else 1
 
 

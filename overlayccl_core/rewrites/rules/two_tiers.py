@@ -45,14 +45,14 @@ def _forms(x: Node) -> tuple[str, ...]:
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replacements of the sites over all ranks."""
-    found = tiers(program.problem.case)
-    if found is None:
+    both = tiers(program.problem.case)
+    if both is None:
         raise DoesNotApply("the Case has one tier")
     if knob not in (forms := _forms(sites[0])):
         raise DoesNotApply(
             f"no form {knob!r} of {sites[0].kind.value}: choose among {', '.join(map(repr, forms))}"
         )
-    node, across = found
+    node, across = both
 
     def tiered(x: Node, operand: Node) -> Node:
         match x.kind:

@@ -117,7 +117,7 @@ def _rows(file: Path, wanted: str, accepted: str) -> list[Row]:
     if not file.is_file():
         raise ValueError(f"{file}: there is no such file; {accepted}")
     try:
-        rows = _READERS.get(file.suffix.lower(), _from_text)(file, wanted)
+        rows = _read(file, wanted)
     except (UnicodeDecodeError, json.JSONDecodeError, pl.exceptions.PolarsError, csv.Error) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{file}: not readable ({reason}); {accepted}") from None
@@ -130,6 +130,18 @@ def _rows(file: Path, wanted: str, accepted: str) -> list[Row]:
 
 class _NotRows(Exception):
     """The content has another form."""
+
+
+def _read(file: Path, wanted: str) -> list[Row]:
+    match file.suffix.lower():
+        case ".json":
+            return _from_json(file, wanted)
+        case ".csv":
+            return _from_csv(file)
+        case ".parquet":
+            return pl.read_parquet(file).to_dicts()
+        case _:
+            return _from_text(file, wanted)
 
 
 def _from_json(file: Path, wanted: str) -> list[Row]:
@@ -146,7 +158,7 @@ def _from_json(file: Path, wanted: str) -> list[Row]:
     raise _NotRows("is neither a mapping of names nor a list of rows")
 
 
-def _from_csv(file: Path, wanted: str) -> list[Row]:
+def _from_csv(file: Path) -> list[Row]:
     reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline=""), skipinitialspace=True)
     columns = [c.strip() for c in reader.fieldnames or ()]
     if not {"tensor", "name"} & set(columns):
@@ -162,10 +174,6 @@ def _from_csv(file: Path, wanted: str) -> list[Row]:
     return rows
 
 
-def _from_parquet(file: Path, wanted: str) -> list[Row]:
-    return pl.read_parquet(file).to_dicts()
-
-
 def _from_text(file: Path, wanted: str) -> list[Row]:
     rows = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -175,9 +183,6 @@ def _from_text(file: Path, wanted: str) -> list[Row]:
         if name:
             rows.append({"tensor": name, wanted: value.strip()})
     return rows
-
-
-_READERS = {".json": _from_json, ".csv": _from_csv, ".parquet": _from_parquet}
 
 
 def _names(file: Path, rows: Sequence[Row], accepted: str) -> list[str]:

@@ -12,11 +12,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search.buckets.costs import BucketCosts, Floats
 from overlayccl_core.search.buckets.gradients import Gradient
 
-MIB = 2**20
 # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES and DistributedDataParallel's bucket_cap_mb (torch 2.13).
 DDP_FIRST_BYTES, DDP_CAP_BYTES = MIB, 25 * MIB
 CAPS = 60  # equal caps that are tried, log-spaced between the smallest tensor and all of them

@@ -6,12 +6,22 @@ A proposer of other ideas may hold one and hand on what it says: the rules then 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from overlayccl_core.configuration.searches import Search
+from pydantic import Field
+
+from overlayccl_core.configuration import searches
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.labels import has_labels
 from overlayccl_core.search.proposal import Rewrite
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.rules import structural_steps
+
+
+class Search(searches.Search):
+    """A search by the rules."""
+
+    elites_a_round: int = Field(
+        ge=1, description="how many new elites are expanded before prices are looked at again"
+    )
 
 
 @dataclass(slots=True)

@@ -24,9 +24,9 @@ def test_of_a_world(operand: str, payload: int | None) -> None:
     if payload is None:
         assert "side conditions" in refusal(RULE, program)
         return
-    found = rewritten(RULE, program)
-    assert kinds(found)[-1] is Kind.ALL_GATHER
-    assert payloads(found)[-1] == payload
+    new = rewritten(RULE, program)
+    assert kinds(new)[-1] is Kind.ALL_GATHER
+    assert payloads(new)[-1] == payload
 
 
 def test_members_of_different_groups_may_meet() -> None:
@@ -37,8 +37,8 @@ def test_members_of_different_groups_may_meet() -> None:
 
 
 def test_one_rank_that_has_all_sends_its_value_as_it_stands() -> None:
-    found = rewritten(RULE, traced('io.write("y", all_reduce(select(x, [False, False, True, False])))', 12))
-    assert found.collectives[0].operands[0].kind is Kind.INPUT
+    new = rewritten(RULE, traced('io.write("y", all_reduce(select(x, [False, False, True, False])))', 12))
+    assert new.collectives[0].operands[0].kind is Kind.INPUT
 
 
 def test_a_slot_of_nobody_stays_zero_and_unequal_shares_are_padded() -> None:
@@ -71,6 +71,6 @@ def test_a_sum_of_views_may_be_live_anywhere() -> None:
 
 def test_through_casts_in_16_bits_and_with_labels() -> None:
     body = f'boundary()\nio.write("y", cast(all_reduce(cast({SHARES}, "bfloat16")), "float32"))'
-    found = rewritten(RULE, traced(body, 12))
-    assert [x.label.graph for x in found.collectives] == ["g1"]
-    assert found.collectives[0].dtype is DType.BFLOAT16
+    new = rewritten(RULE, traced(body, 12))
+    assert [x.label.graph for x in new.collectives] == ["g1"]
+    assert new.collectives[0].dtype is DType.BFLOAT16

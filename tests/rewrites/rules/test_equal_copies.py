@@ -36,9 +36,9 @@ def test_a_sum_within_pairs_is_a_copy_within_pairs_only() -> None:
 
 def test_the_maximum_of_copies_is_the_copy_itself() -> None:
     program = traced('io.write("y", all_reduce(e, "max"))', 12, linear=False)
-    found = rewritten(RULE, program)
-    assert found.collectives == []
-    assert found.outputs[("y",)].kind is Kind.INPUT
+    new = rewritten(RULE, program)
+    assert new.collectives == []
+    assert new.outputs[("y",)].kind is Kind.INPUT
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ def test_collectives_that_differ_in_their_graph_become_one() -> None:
     body = 'io.write("a", all_reduce(x))\nboundary()\nio.write("b", scale(all_reduce(x), 3))'
     program = traced(body, {"a": 12, "b": 12})
     assert len(program.collectives) == 2
-    found = rewritten("drop_boundary", program)
-    assert payloads(found) == [12]
-    assert not any(isinstance(e, Boundary) for e in found.events)
+    new = rewritten("drop_boundary", program)
+    assert payloads(new) == [12]
+    assert not any(isinstance(e, Boundary) for e in new.events)
 
 
 def test_only_the_class_leaves_its_graph_and_other_labels_stay() -> None:
     body = 'boundary()\nio.write("a", all_reduce(x))\nio.write("b", all_gather(e))'
     program = rewritten("early_issue", traced(body, {"a": 12, "b": 48}), "", SUM)
-    found = rewritten("drop_boundary", program, "", SUM)
-    labels = {x.kind.value: x.label for x in found.collectives}
+    new = rewritten("drop_boundary", program, "", SUM)
+    labels = {x.kind.value: x.label for x in new.collectives}
     assert labels["all_reduce"].graph == "" and labels["all_reduce"].issue is IssueOrder.EARLY
     assert labels["all_gather"].graph == "g1"
 

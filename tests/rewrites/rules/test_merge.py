@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.verdict import Outcome
@@ -78,7 +79,7 @@ def _inputs(x: Node) -> list[Any]:
 
 
 def test_a_cap_in_mib_counts_bytes_of_operands() -> None:
-    mib = 2**20 // 4
+    mib = MIB // 4
     program = gradients(20 * mib, 5 * mib, 1, 24 * mib, 40 * mib)
     assert payloads(apply(program, (RULE, SUM, "25MiB"))) == [25 * mib, 24 * mib + 1, 40 * mib]
 
@@ -140,9 +141,9 @@ PROBLEMS: dict[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_is_merged_is_legal_and_proven(name: str) -> None:
     program = developer(name.split()[0], PROBLEMS[name])
-    found = apply(program, (RULE, SUM, "all"))
-    assert legality.check(found).outcome is Outcome.PASS
-    assert prove(found, catalog.reference_program(program.problem)).outcome is Outcome.PASS
+    new = apply(program, (RULE, SUM, "all"))
+    assert legality.check(new).outcome is Outcome.PASS
+    assert prove(new, catalog.reference_program(program.problem)).outcome is Outcome.PASS
 
 
 def test_a_merge_that_looks_at_the_graph_alone_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:

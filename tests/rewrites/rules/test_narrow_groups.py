@@ -25,9 +25,9 @@ def reading(starts: list[int], length: int = 12, ranks: int = 4, groups: object 
     ],
 )
 def test_the_groups_are_the_components(starts: list[int], length: int, expected: object) -> None:
-    found = rewritten(RULE, reading(starts, length))
-    assert kinds(found) == [Kind.ALL_GATHER]
-    assert found.collectives[0].groups is expected
+    new = rewritten(RULE, reading(starts, length))
+    assert kinds(new) == [Kind.ALL_GATHER]
+    assert new.collectives[0].groups is expected
 
 
 def test_a_chain_of_readers_is_one_component() -> None:

@@ -19,8 +19,8 @@ SUM = "all_reduce:world:1"
 )
 def test_sums_of_reductions_are_reduced_once(expression: str) -> None:
     program = traced(f'io.write("y", {expression})', 12)
-    found = rewritten(RULE, program, "", SUM)
-    assert len(found.collectives) < len(program.collectives)
+    new = rewritten(RULE, program, "", SUM)
+    assert len(new.collectives) < len(program.collectives)
 
 
 def test_blocks_of_one_reduction_are_added_first() -> None:

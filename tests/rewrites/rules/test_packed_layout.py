@@ -55,6 +55,6 @@ def test_where_nothing_is_gained_it_is_refused(expression: str) -> None:
 
 def test_through_a_cast_the_packed_values_are_cast() -> None:
     body = 'boundary()\nio.write("y", cast(all_gather(cast(pad(x, 0, 0, 20), "bfloat16")), "float32"))'
-    found = rewritten(RULE, traced(body, 80))
-    assert payloads(found) == [12]
-    assert (found.collectives[0].dtype, found.collectives[0].label.graph) == (DType.BFLOAT16, "g1")
+    new = rewritten(RULE, traced(body, 80))
+    assert payloads(new) == [12]
+    assert (new.collectives[0].dtype, new.collectives[0].label.graph) == (DType.BFLOAT16, "g1")

@@ -33,10 +33,10 @@ def test_one_for_another(
 
 
 def test_padding_is_the_least_that_divides() -> None:
-    found = rewritten(
+    new = rewritten(
         "reduce_scatter_all_gather", traced('io.write("y", all_reduce(slice_axis(x, 0, 3, 5)))', 5)
     )
-    assert payloads(found) == [8, 2]
+    assert payloads(new) == [8, 2]
 
 
 @pytest.mark.parametrize("rule", ["reduce_scatter_all_gather", "gather_and_sum"])
@@ -66,8 +66,8 @@ def test_ways_back(rule: str, body: str, made: list[Kind], groups: Members) -> N
 def test_a_sum_of_what_was_exchanged_is_scattered_sums(groups: Members) -> None:
     g = len(groups[0])
     body = f'io.write("y", reduce_sum(reshape(all_to_all(x, 0, {groups}), ({g}, -1)), 0))'
-    found = rewritten("reduce_scatter_of_sum", traced(body, 12 // g), "", _class(A2A, groups, 1))
-    assert kinds(found) == [RS]
+    new = rewritten("reduce_scatter_of_sum", traced(body, 12 // g), "", _class(A2A, groups, 1))
+    assert kinds(new) == [RS]
 
 
 def _class(kind: Kind, groups: Members, depth: int) -> str:
@@ -79,8 +79,8 @@ def test_padding_goes_with_the_parts() -> None:
     padded = "pad(slice_axis(x, 0, 0, 5), 0, 0, 8)"
     body = f'io.write("y", slice_axis(all_gather(reduce_scatter({padded})), 0, 0, 5))'
     whole = traced('io.write("y", all_reduce(slice_axis(x, 0, 0, 5)))', 5)
-    found = rewritten("all_reduce_of_parts", traced(body, 5), "", "all_gather:world:2")
-    assert found.value_digest == whole.value_digest
+    new = rewritten("all_reduce_of_parts", traced(body, 5), "", "all_gather:world:2")
+    assert new.value_digest == whole.value_digest
     scaled = traced(body.replace("x, 0, 0, 5), 0", "scale(x, 1, 3), 0, 0, 5), 0"), 5)
     assert payloads(rewritten("all_reduce_of_parts", scaled, "", "all_gather:world:2")) == [5]
 
@@ -138,5 +138,5 @@ def test_what_something_else_reads_stays_and_the_sum_is_taken_by_the_library() -
         'everybody = all_gather(x)\nio.write("a", everybody)\n'
         'io.write("b", reduce_sum(reshape(everybody, (4, 12)), 0))'
     )
-    found = rewritten("all_reduce_of_gather", traced(body, {"a": 48, "b": 12}))
-    assert sorted(kinds(found)) == [AG, AR]
+    new = rewritten("all_reduce_of_gather", traced(body, {"a": 48, "b": 12}))
+    assert sorted(kinds(new)) == [AG, AR]

@@ -13,10 +13,10 @@ RULE = "ring"
 
 @pytest.mark.parametrize(("expression", "block"), [("all_to_all(x)", 3), ("all_gather(x)", 12)])
 def test_one_permute_for_every_distance(expression: str, block: int) -> None:
-    found = rewritten(RULE, traced(f'io.write("y", {expression})', 4 * block))
-    assert kinds(found) == [Kind.COLLECTIVE_PERMUTE] * 3
-    assert payloads(found) == [block] * 3
-    sources = {x.sources for x in found.collectives}
+    new = rewritten(RULE, traced(f'io.write("y", {expression})', 4 * block))
+    assert kinds(new) == [Kind.COLLECTIVE_PERMUTE] * 3
+    assert payloads(new) == [block] * 3
+    sources = {x.sources for x in new.collectives}
     assert sources == {(3, 0, 1, 2), (2, 3, 0, 1), (1, 2, 3, 0)}
 
 
@@ -25,8 +25,8 @@ def test_one_permute_for_every_distance(expression: str, block: int) -> None:
 def test_blocks_arrive_in_member_order(word: str, groups: tuple[tuple[int, ...], ...]) -> None:
     g = len(groups[0])
     size = 12 * g if word == "all_gather" else 12
-    found = rewritten(RULE, traced(f'io.write("y", {word}(x, 0, {groups}))', size))
-    assert kinds(found) == [Kind.COLLECTIVE_PERMUTE] * (g - 1)
+    new = rewritten(RULE, traced(f'io.write("y", {word}(x, 0, {groups}))', size))
+    assert kinds(new) == [Kind.COLLECTIVE_PERMUTE] * (g - 1)
 
 
 def test_of_what_is_read_in_part_only_those_distances_stay() -> None:
@@ -37,8 +37,8 @@ def test_of_what_is_read_in_part_only_those_distances_stay() -> None:
 def test_a_layout_before_the_exchange_and_its_label() -> None:
     table = "[[0, -1, 5, 5], [1] * 4, [-1] * 4, [3, 2, 1, 0]]"
     body = f'boundary()\nio.write("y", all_to_all(index_select(x, {table})))'
-    found = rewritten(RULE, traced(body, 4))
-    assert [x.label.graph for x in found.collectives] == ["g1"] * 3
+    new = rewritten(RULE, traced(body, 4))
+    assert [x.label.graph for x in new.collectives] == ["g1"] * 3
 
 
 def test_a_group_of_one_is_refused() -> None:
@@ -49,5 +49,5 @@ def test_a_group_of_one_is_refused() -> None:
 @pytest.mark.parametrize("ranks", [2, 5, 224])
 def test_it_makes_the_known_ring(ranks: int) -> None:
     at = catalog.build(case("uniform_a2a", ranks=ranks))
-    found = replay(Recipe(base="native", steps=((RULE, "all_to_all:world:1", ""),)), at)
-    assert found.value_digest == replay(Recipe(base="permute_ring"), at).value_digest
+    new = replay(Recipe(base="native", steps=((RULE, "all_to_all:world:1", ""),)), at)
+    assert new.value_digest == replay(Recipe(base="permute_ring"), at).value_digest

@@ -19,27 +19,27 @@ RULE = "scatter_what_is_read"
     ],
 )
 def test_of_a_world(read: str, size: int, payload: int) -> None:
-    found = rewritten(RULE, traced(f'io.write("y", {read})', size))
-    assert (kinds(found), payloads(found)) == ([Kind.REDUCE_SCATTER], [payload])
+    new = rewritten(RULE, traced(f'io.write("y", {read})', size))
+    assert (kinds(new), payloads(new)) == ([Kind.REDUCE_SCATTER], [payload])
 
 
 def test_in_member_order_the_parts_need_no_packing() -> None:
-    found = rewritten(RULE, traced('io.write("y", slice_axis(all_reduce(x), 0, [0, 3, 6, 9], 3))', 3))
-    assert found.collectives[0].operands[0].kind is Kind.INPUT
-    assert found.outputs[("y",)].kind is Kind.REDUCE_SCATTER
+    new = rewritten(RULE, traced('io.write("y", slice_axis(all_reduce(x), 0, [0, 3, 6, 9], 3))', 3))
+    assert new.collectives[0].operands[0].kind is Kind.INPUT
+    assert new.outputs[("y",)].kind is Kind.REDUCE_SCATTER
 
 
 @pytest.mark.parametrize("groups", [CROSSED, ((3, 0), (2, 1))])
 def test_of_groups_that_read_different_parts(groups: tuple[tuple[int, ...], ...]) -> None:
     body = f'io.write("y", slice_axis(all_reduce(x, "sum", {groups}), 0, [0, 5, 2, 6], 6))'
-    found = rewritten(RULE, traced(body, 6))
-    assert (kinds(found), payloads(found)) == ([Kind.REDUCE_SCATTER], [12])
+    new = rewritten(RULE, traced(body, 6))
+    assert (kinds(new), payloads(new)) == ([Kind.REDUCE_SCATTER], [12])
 
 
 def test_a_maximum_of_negative_values_stays_a_maximum() -> None:
     body = 'io.write("y", slice_axis(all_reduce(x, "max"), 0, [0, 3, 5, 9], 2))'
-    found = rewritten(RULE, traced(body, 2, linear=False))
-    assert found.collectives[0].attr.reduction is Reduction.MAX
+    new = rewritten(RULE, traced(body, 2, linear=False))
+    assert new.collectives[0].attr.reduction is Reduction.MAX
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,18 @@ RULE = "send_what_is_read"
 )
 def test_of_a_world(body: str, payload: int) -> None:
     size = 12 if "reshape" in body else 3
-    found = rewritten(RULE, traced(f'io.write("y", reshape({body}, ({size},)))', size))
-    assert kinds(found) == [Kind.ALL_TO_ALL]
-    assert payloads(found) == [payload]
+    new = rewritten(RULE, traced(f'io.write("y", reshape({body}, ({size},)))', size))
+    assert kinds(new) == [Kind.ALL_TO_ALL]
+    assert payloads(new) == [payload]
 
 
 @pytest.mark.parametrize("groups", [PAIRS, CROSSED, ((3, 0), (2, 1))])
 def test_of_groups_in_any_member_order(groups: tuple[tuple[int, ...], ...]) -> None:
     gathered = f"reshape(all_gather(x, 0, {groups}), (2, 12))"
     body = f'io.write("y", reshape(slice_axis({gathered}, 1, [0, 1, 2, 3], 4), (8,)))'
-    found = rewritten(RULE, traced(body, 8))
-    assert (kinds(found), payloads(found)) == ([Kind.ALL_TO_ALL], [8])
-    assert found.collectives[0].groups.members == groups
+    new = rewritten(RULE, traced(body, 8))
+    assert (kinds(new), payloads(new)) == ([Kind.ALL_TO_ALL], [8])
+    assert new.collectives[0].groups.members == groups
 
 
 def test_what_several_views_read_is_sent_once() -> None:
@@ -47,8 +47,8 @@ def test_what_several_views_read_is_sent_once() -> None:
 def test_a_large_own_block_stays_at_home() -> None:
     own = "slice_axis(g, 0, [0, 12, 24, 36], 12)"
     halo = "slice_axis(g, 0, [12, 24, 36, 0], 1)"
-    found = rewritten(RULE, traced(f'g = all_gather(x)\nio.write("y", concat([{own}, {halo}]))', 13))
-    assert (kinds(found), payloads(found)) == ([Kind.ALL_TO_ALL], [4])
+    new = rewritten(RULE, traced(f'g = all_gather(x)\nio.write("y", concat([{own}, {halo}]))', 13))
+    assert (kinds(new), payloads(new)) == ([Kind.ALL_TO_ALL], [4])
 
 
 def test_where_everybody_reads_its_own_only_nothing_is_sent() -> None:
@@ -76,5 +76,5 @@ def test_an_output_that_is_read_in_part_too_is_refused() -> None:
 def test_labels_stay_and_equal_gathers_of_two_graphs_are_two() -> None:
     part = "slice_axis(all_gather(x), 0, [12, 24, 36, 0], 2)"
     body = f'io.write("y", {part})\nboundary()\nio.write("z", {part})\nboundary()'
-    found = rewritten(RULE, traced(body, {"y": 2, "z": 2}))
-    assert [x.label.graph for x in found.collectives] == ["", "g1"]
+    new = rewritten(RULE, traced(body, {"y": 2, "z": 2}))
+    assert [x.label.graph for x in new.collectives] == ["", "g1"]

@@ -3,6 +3,7 @@
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import split
@@ -26,13 +27,13 @@ RULE = "split"
     ],
 )
 def test_every_kind_is_cut_and_gives_what_it_gave(call: str, size: int) -> None:
-    found = rewritten(RULE, traced(f'io.write("y", {call})', size), "2")
-    assert len(found.collectives) == 2 and sum(payloads(found)) == 12
+    new = rewritten(RULE, traced(f'io.write("y", {call})', size), "2")
+    assert len(new.collectives) == 2 and sum(payloads(new)) == 12
 
 
 def test_a_maximum_stays_one() -> None:
-    found = rewritten(RULE, traced('io.write("y", all_reduce(x, "max"))', 12, linear=False), "4")
-    assert payloads(found) == [3] * 4
+    new = rewritten(RULE, traced('io.write("y", all_reduce(x, "max"))', 12, linear=False), "4")
+    assert payloads(new) == [3] * 4
 
 
 def test_parts_are_as_equal_as_elements_allow() -> None:
@@ -49,17 +50,24 @@ def test_what_is_shorter_than_its_parts_stays_whole() -> None:
 
 
 def test_a_cap_gives_the_fewest_parts_that_keep_it() -> None:
-    mib = 2**20 // 4
+    mib = MIB // 4
     problem = catalog.build(case("grad_ar", {"sizes": [60 * mib, 25 * mib]}))
     program = replay(Recipe(base="developer"), problem)
     assert split.knobs(program, program.collectives) == ("2", "4", "8", "25MiB")
-    found = apply(program, (RULE, "all_reduce:world:1", "25MiB"))
-    assert payloads(found) == [20 * mib] * 3 + [25 * mib]
+    new = apply(program, (RULE, "all_reduce:world:1", "25MiB"))
+    assert payloads(new) == [20 * mib] * 3 + [25 * mib]
 
 
 @pytest.mark.parametrize("knob", ["", "0", "1/2", "half", "MiB"])
 def test_a_knob_that_is_none_is_refused(knob: str) -> None:
     assert "25MiB" in refusal(RULE, traced('io.write("y", all_reduce(x))', 12), knob)
+
+
+def test_a_million_collectives_for_one_are_refused() -> None:
+    problem = catalog.build(case("grad_ar", {"sizes": [2**20]}))
+    program = replay(Recipe(base="developer"), problem)
+    assert "at most 1024 parts (got 1000000)" in refusal(RULE, program, "1000000")
+    assert len(apply(program, (RULE, "all_reduce:world:1", "1024")).collectives) == 1024
 
 
 @pytest.mark.parametrize("call", ["all_reduce(x)", "all_gather(x)", "reduce_scatter(x)", "all_to_all(x)"])

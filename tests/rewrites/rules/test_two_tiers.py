@@ -28,10 +28,10 @@ def test_of_two_nodes_of_three(
     expression: str, size: int, knob: str, expected: list[Kind], moved: list[int]
 ) -> None:
     program = traced(f'io.write("y", {expression})', size, ranks=6, ranks_per_node=3)
-    found = rewritten(RULE, program, knob)
-    assert (kinds(found), payloads(found)) == (expected, moved)
+    new = rewritten(RULE, program, knob)
+    assert (kinds(new), payloads(new)) == (expected, moved)
     node, across = within_nodes(6, 3), across_nodes(6, 3)
-    groups = [x.groups for x in found.collectives]
+    groups = [x.groups for x in new.collectives]
     assert groups == (
         [across, node] if knob == "" and expected[0] is AG else [node, across, node][: len(groups)]
     )
@@ -50,8 +50,8 @@ def test_blocks_arrive_in_rank_order(expression: str, ranks: int, ranks_per_node
 @pytest.mark.parametrize("knob", ["reduce", "scatter"])
 def test_a_maximum_of_negative_values_stays_a_maximum(knob: str) -> None:
     program = traced('io.write("y", all_reduce(slice_axis(x, 0, 0, 11), "max"))', 11, linear=False)
-    found = rewritten(RULE, program, knob)
-    reductions = [x.attr.reduction for x in found.collectives if x.kind in (AR, RS)]
+    new = rewritten(RULE, program, knob)
+    reductions = [x.attr.reduction for x in new.collectives if x.kind in (AR, RS)]
     assert reductions == [Reduction.MAX, Reduction.MAX]
 
 
@@ -76,8 +76,8 @@ def test_a_form_that_there_is_not_is_refused() -> None:
 
 
 def test_labels_stay() -> None:
-    found = rewritten(RULE, traced('boundary()\nio.write("y", all_reduce(x))', 12), "scatter")
-    assert [x.label.graph for x in found.collectives] == ["g1"] * 3
+    new = rewritten(RULE, traced('boundary()\nio.write("y", all_reduce(x))', 12), "scatter")
+    assert [x.label.graph for x in new.collectives] == ["g1"] * 3
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_it_makes_the_known_strategies(
     problem: str, before: str, after: str, site_class: str, knob: str
 ) -> None:
     at = catalog.build(case(problem, ranks=6, ranks_per_node=3))
-    found = replay(Recipe(base=before, steps=((RULE, site_class, knob),)), at)
-    assert found.value_digest == replay(Recipe(base=after), at).value_digest
+    new = replay(Recipe(base=before, steps=((RULE, site_class, knob),)), at)
+    assert new.value_digest == replay(Recipe(base=after), at).value_digest

@@ -26,11 +26,11 @@ RULE, KNOB = "wire_dtype", "bfloat16"
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT64])
 def test_every_collective_can_be_narrow(expression: str, size: int, dtype: DType) -> None:
     program = traced(f'boundary()\nio.write("y", {expression})', size, dtype=dtype)
-    found = rewritten(RULE, program, KNOB)
-    (x,) = found.collectives
+    new = rewritten(RULE, program, KNOB)
+    (x,) = new.collectives
     assert (x.dtype, x.label.graph) == (DType.BFLOAT16, "g1")
     assert (x.kind, x.attr) == (program.collectives[0].kind, program.collectives[0].attr)
-    assert found.outputs[("y",)].dtype is dtype
+    assert new.outputs[("y",)].dtype is dtype
 
 
 def test_it_is_lossy_and_says_so() -> None:
@@ -65,5 +65,5 @@ def test_a_maximum_stays_a_maximum() -> None:
 def test_it_makes_the_known_strategy() -> None:
     at = catalog.build(case("tp_mlp"))
     steps = ((RULE, "all_reduce:world:1", KNOB),)
-    found = replay(Recipe(base="merged_over_microbatches", steps=steps), at)
-    assert found.value_digest == replay(Recipe(base="bf16_on_the_wire"), at).value_digest
+    new = replay(Recipe(base="merged_over_microbatches", steps=steps), at)
+    assert new.value_digest == replay(Recipe(base="bf16_on_the_wire"), at).value_digest

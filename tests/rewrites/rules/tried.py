@@ -53,15 +53,15 @@ def traced(
 def rewritten(name: str, program: Program, knob: str = "", site_class: str = "") -> Program:
     """The rule applied at the class (the only one if none is given); proven equal where that is possible."""
     site_class = site_class or only_class(name, program)
-    found = apply(program, (name, site_class, knob))
-    assert legality.check(found).passed or not program.problem.linear
+    new = apply(program, (name, site_class, knob))
+    assert legality.check(new).passed or not program.problem.linear
     if program.problem.linear:
-        assert equal_over_elements(found, program)
-        verdict = prove(found, program)
+        assert equal_over_elements(new, program)
+        verdict = prove(new, program)
         assert verdict.passed, verdict.message
     else:
-        assert equal_on_reals(found, program)
-    return found
+        assert equal_on_reals(new, program)
+    return new
 
 
 def refusal(name: str, program: Program, knob: str = "", site_class: str = "") -> str:
@@ -73,8 +73,8 @@ def refusal(name: str, program: Program, knob: str = "", site_class: str = "") -
 
 def only_class(name: str, program: Program) -> str:
     """The class of the kinds that the rule looks at, if there is one only."""
-    (found,) = site_classes(program, rule(name).KINDS)
-    return found
+    (name_of_class,) = site_classes(program, rule(name).KINDS)
+    return name_of_class
 
 
 def kinds(program: Program) -> list[Kind]:

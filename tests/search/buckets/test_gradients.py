@@ -103,8 +103,8 @@ def test_spreading_takes_the_last_first_and_ends_with_the_backward_pass() -> Non
 
 
 def test_gradients_come_in_the_order_of_readiness_and_the_last_first_where_it_is_the_same() -> None:
-    found = in_order_of_readiness({"a": 4, "b": 4, "c": 4}, {"a": 1.0, "b": 0.0, "c": 1.0})
-    assert [g.name for g in found] == ["b", "c", "a"]
+    gradients = in_order_of_readiness({"a": 4, "b": 4, "c": 4}, {"a": 1.0, "b": 0.0, "c": 1.0})
+    assert [g.name for g in gradients] == ["b", "c", "a"]
 
 
 def test_names_that_differ_between_the_files_are_told() -> None:

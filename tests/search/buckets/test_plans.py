@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import empty
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
@@ -20,8 +21,6 @@ from overlayccl_core.search.buckets import plans as buckets
 from overlayccl_core.search.buckets.costs import BucketCosts, Line
 from overlayccl_core.search.buckets.gradients import Gradient
 from overlayccl_core.search.buckets.plans import Bounds, planned
-
-MIB = buckets.MIB
 
 
 def gradients_of(pairs: list[tuple[int, float]]) -> list[Gradient]:
@@ -66,12 +65,12 @@ some_costs = st.builds(
 def test_no_partition_ends_earlier_and_none_as_early_has_fewer_buckets(
     gradients: list[Gradient], costs: BucketCosts
 ) -> None:
-    found = buckets.best(gradients, costs)
-    end = planned("", gradients, found, costs).end_us
+    best = buckets.best(gradients, costs)
+    end = planned("", gradients, best, costs).end_us
     ends = {b: planned("", gradients, b, costs).end_us for b in every_partition(len(gradients))}
     assert end == pytest.approx(min(ends.values()), rel=1e-8)
     fewest = min(len(b) for b, e in ends.items() if e <= min(ends.values()) * (1 + 1e-10))
-    assert len(found) <= fewest
+    assert len(best) <= fewest
 
 
 @settings(max_examples=60, deadline=None)

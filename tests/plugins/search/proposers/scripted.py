@@ -6,11 +6,13 @@ It is for gradients that are averaged; at another Problem nothing of what it ske
 
 from collections.abc import Iterable, Iterator
 
-from overlayccl_core.configuration.searches import Search
+from pydantic import Field
+
 from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.proposers.offline import Offline
+from overlayccl_core.search.proposers.offline import Search as OfflineSearch
 
 WORDS = "all_gather, concat, reduce_sum, reshape, scale, split"
 HEAD = f"from overlayccl_core.program.language import {WORDS}\n"
@@ -47,11 +49,18 @@ FIRST = (
 )
 
 
+class Search(OfflineSearch):
+    """A search by the script, then by the rules."""
+
+    sketches: int = Field(default=len(FIRST), ge=0, description="how many are said in the first round")
+
+
 class Scripted:
     """Sketches in the first round, answers in the second, then the rules."""
 
     def __init__(self, search: Search) -> None:
         self._round = 0
+        self._first = FIRST[: search.sketches]
         self._rules = Offline(search)
 
     def propose(self, standing: Standing) -> Iterable[Proposal] | None:
@@ -59,7 +68,7 @@ class Scripted:
         self._round += 1
         match self._round:
             case 1:
-                return FIRST
+                return self._first
             case 2:
                 return self._answers(standing)
             case _:
@@ -71,7 +80,7 @@ class Scripted:
                 mended = BY_PARITY.replace("-1)], p.world_size)", "-1)], 1)")
                 yield sketched("unscaled", mended, f"mends: {attempt.message}")
             candidate = standing.candidate_of(attempt)
-            if attempt.outcome is ProposalOutcome.PROGRAM and attempt.sketch in FIRST and candidate:
+            if attempt.outcome is ProposalOutcome.PROGRAM and attempt.sketch in self._first and candidate:
                 merge = ("merge", "all_gather:world:1", "all")
                 yield Rewrite(at=candidate, steps=(merge,), rationale="one call for both")
         yield Rewrite(at=standing.elites[0], steps=(("no_such_rule", "all_gather:world:1", ""),))

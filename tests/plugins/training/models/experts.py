@@ -96,8 +96,8 @@ class ExpertsStep:
     @staticmethod
     def _flat(work, gives, values):
         """Values in order; a work gives at most one."""
-        found = work(*values.values())
-        return dict(zip(gives, [found], strict=False))
+        given = work(*values.values())
+        return dict(zip(gives, [given], strict=False))
 
     def _enter(self, m: int) -> Tensor:
         return self._record("enter", m, lambda: self.pieces.enter(self.batches[m]))

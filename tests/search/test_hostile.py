@@ -1,0 +1,166 @@
+"""Whatever a proposer gives, a row says what was wrong and the search goes on; if it raises, what came stays."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.evidence.searched import sketch_rows
+from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
+from overlayccl_core.search.candidate import Candidate, Origin
+from overlayccl_core.search.ending import ending_of
+from overlayccl_core.search.loop import SearchResult, Stop
+from overlayccl_core.search.proposal import ProposalOutcome, Rewrite, Sketch
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.table import write
+from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
+from tests.search.test_proposer import MERGE, PROBLEM, SOURCE
+from tests.seed_cases import case
+
+SURROGATE = "\ud800"
+RIGHT = Sketch(function="backwards", source=SOURCE, rationale="right")
+
+
+def sketch(**fields: Any) -> Sketch:
+    return replace(RIGHT, **fields)
+
+
+def foreign() -> Candidate:
+    """A candidate of a search of another Problem."""
+    other = catalog.build(case("uniform_a2a"))
+    archive = archive_of(other, pricing_of(plain))
+    archive.enter(bases_of(other, only_developer=True))
+    return archive.candidates[0]
+
+
+class Told:
+    """Says what it is made with, in one round; a function is asked with how the search stands."""
+
+    def __init__(self, said: Any) -> None:
+        self.said: Any = said
+        self.asked = 0
+
+    def propose(self, standing: Standing) -> Iterable[Any] | None:
+        self.asked += 1
+        if self.asked > 1:
+            return None
+        return self.said(standing) if callable(self.said) else self.said  # type: ignore[no-any-return]
+
+
+def run(said: Any, search: Search = OFFLINE) -> SearchResult:
+    """A search from developer alone, by rounds of `said` or by a proposer."""
+    proposer = said if hasattr(said, "propose") else Told(said)
+    seeker = seeker_of(PROBLEM, pricing_of(plain), search=search)
+    return replace(seeker, proposer=lambda _: proposer).directly(bases_of(PROBLEM, only_developer=True))
+
+
+def rewrite(at: Any = None, steps: Any = (MERGE,), **fields: Any) -> Any:
+    """A rewrite at the cheapest elite, unless told otherwise."""
+    return lambda standing: Rewrite(at=at or standing.elites[0], steps=steps, **fields)
+
+
+@pytest.mark.parametrize(
+    ("proposal", "message"),
+    [
+        (None, "must be a Rewrite or a Sketch (got NoneType)"),
+        ("merge", "must be a Rewrite or a Sketch (got str)"),
+        ({"function": "f", "source": SOURCE}, "must be a Rewrite or a Sketch (got dict)"),
+        (object(), "must be a Rewrite or a Sketch (got object)"),
+        (sketch(source=f"# {SURROGATE}\n{SOURCE}"), "`source` must be text that UTF-8 can hold (character 2"),
+        (sketch(function=SURROGATE), "`function` must be text that UTF-8 can hold"),
+        (sketch(rationale=SURROGATE), "`rationale` must be text that UTF-8 can hold"),
+        (sketch(source=SOURCE.encode()), "`source` must be a text (got bytes)"),
+        (sketch(source=None), "`source` must be a text (got NoneType)"),
+        (sketch(function=["f"]), "`function` must be a text (got list)"),
+        (sketch(rationale=3), "`rationale` must be a text (got int)"),
+        (sketch(source="#" * (MAX_SOURCE_BYTES + 1)), f"at most {MAX_SOURCE_BYTES} bytes (got"),
+        (sketch(function="f" * 10**6), "`function` must have at most 200 bytes (got 1000000)"),
+        (sketch(source=""), "no strategy 'backwards' in the source: there are none"),
+        (sketch(source=f"{SOURCE}\0"), "null byte"),
+        (sketch(function=""), "no strategy '' in the source"),
+        (sketch(function="back\0wards"), "no strategy 'back"),
+        (sketch(source=f"def backwards(io, p):\n    return {'(' * 5000}"), "does not parse"),
+        (sketch(source="def backwards(io, p):\n    backwards(io, p)\n"), "calls nest deeper than"),
+        (sketch(source="def backwards():\n    pass\n"), "the function takes  (got 2 arguments)"),
+        (rewrite(steps=()), "at least one step (got none)"),
+        (rewrite(steps=None), "at least one step (got NoneType)"),
+        (rewrite(steps=[MERGE]), "at least one step (got list)"),
+        (rewrite(steps=(list(MERGE),)), "a step must be a tuple of rule, class and knob (got list)"),
+        (rewrite(steps=(MERGE[:2],)), "a step must be a tuple of rule, class and knob (got 2 parts)"),
+        (
+            rewrite(steps=(MERGE, (*MERGE, "more"))),
+            "a step must be a tuple of rule, class and knob (got 4 parts)",
+        ),
+        (rewrite(steps=MERGE), "a step must be a tuple of rule, class and knob (got str)"),
+        (rewrite(steps=((*MERGE[:2], None),)), "`knob` must be a text (got NoneType)"),
+        (rewrite(steps=((*MERGE[:2], SURROGATE),)), "`knob` must be text that UTF-8 can hold"),
+        (rewrite(steps=((*MERGE[:2], f"1/{'9' * 5000}"),)), "`knob` must have at most 200 bytes"),
+        (rewrite(steps=(("me\0rge", *MERGE[1:]),)), "there is no 'me"),
+        (rewrite(rationale=None), "`rationale` must be a text (got NoneType)"),
+        (rewrite(at="developer"), "`at` must be a candidate (got str)"),
+        (lambda standing: rewrite(at=foreign())(standing), "`at` must be a candidate of this search"),
+        (lambda standing: replace(rewrite()(standing), at=replace(standing.elites[0])), "of this search"),
+    ],
+)
+def test_a_bad_proposal_is_a_row_and_the_search_goes_on(proposal: Any, message: str, tmp_path: Path) -> None:
+    def said(standing: Standing) -> Iterator[Any]:
+        yield proposal(standing) if callable(proposal) else proposal
+        yield RIGHT
+
+    result = run(said)
+    assert result.explored.stop is Stop.NO_NEW_ELITE
+    refused, right = (
+        a for a in result.attempts if a.rationale == "right" or a.outcome is ProposalOutcome.REJECTED
+    )
+    assert refused.outcome is ProposalOutcome.REJECTED and message in refused.message
+    assert right.outcome is ProposalOutcome.PROGRAM
+    rows = [row | {"case": PROBLEM.case.id, "direction": "forward"} for row in sketch_rows(result.attempts)]
+    assert write(SKETCHES, rows, tmp_path / "sketches.parquet").height == len(rows)
+
+
+def raises(standing: Standing) -> Iterator[Any]:
+    raise RuntimeError(f"no answer\nfrom the model {SURROGATE}")
+
+
+def raises_midway(standing: Standing) -> Iterator[Any]:
+    yield RIGHT
+    raise KeyError("choices")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (raises, "RuntimeError: no answer from the model \\ud800 ("),
+        (raises_midway, "KeyError: 'choices' ("),
+        (5, "TypeError: 'int' object is not iterable ("),
+        (RIGHT, "TypeError: 'Sketch' object is not iterable ("),
+    ],
+)
+def test_a_proposer_that_raises_ends_its_search_with_one_message_and_what_was_searched_is_kept(
+    said: Any, message: str
+) -> None:
+    result = run(said)
+    assert result.explored.stop is Stop.PROPOSER_FAILED
+    assert message in result.explored.failure and ".py, line " in result.explored.failure
+    assert result.best is not None
+    assert any(c.origin is Origin.SKETCH for c in result.candidates) == (said is raises_midway)
+    named = {c.program.digest: "mine" for c in result.candidates}
+    ending = ending_of(result, named, OFFLINE, None)
+    assert f"ended: proposer failed (offline: {result.explored.failure})" in ending.message
+    assert "\n" not in ending.message and ending.message.encode()
+
+
+def test_a_search_whose_rounds_are_used_up_asks_its_proposer_no_more() -> None:
+    class Endless(Told):
+        def propose(self, standing: Standing) -> Iterable[Any]:
+            self.asked += 1
+            return []
+
+    proposer = Endless(None)
+    result = run(proposer, OFFLINE.changed(rounds=3))
+    assert (result.explored.stop, result.explored.rounds, proposer.asked) == (Stop.ROUNDS, 3, 3)

@@ -3,25 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.plan import write_text
+from overlayccl_core.measuring.job_status import JobStatus
 
 FILE = "failed.json"
-
-
-class JobStatus(StrEnum):
-    """What became of a job."""
-
-    TIMED = "timed"
-    CRASHED = "crashed"  # the process of a rank ended while it ran
-    HUNG = "hung"  # ranks took no step
-    RAISED = "raised"
-    WRONG = "wrong"  # it gives other values than its Program
-
-
 STATUS_OF = {
     Failure.CRASHED: JobStatus.CRASHED,
     Failure.HUNG: JobStatus.HUNG,

@@ -10,6 +10,7 @@ from overlayccl_core.evidence.predictions import Place, Prediction, at, first_ch
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
@@ -93,7 +94,7 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
 
 def _verdict(timed: Measurement | None, failed: Mapping[str, str] | None, floor_us: float) -> Verdict:
     if failed is not None:
-        return gate.failed(failed["status"], failed["message"], floor_us)
+        return gate.failed(JobStatus(failed["status"]), failed["message"], floor_us)
     return gate.check(timed.estimate if timed else None, floor_us)
 
 

@@ -29,7 +29,7 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
     """
     random = np.random.default_rng(seed)
     members = problem.case.members()
-    found = {}
+    inputs = {}
     for port, spec in problem.inputs.items():
         rows = 1 if spec.placement is Placement.REPLICATE else problem.ranks
         whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
@@ -37,8 +37,8 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
             drawn = random.standard_normal((rows, spec.size), np.float32)
             drawn = with_invalid(np.broadcast_to(drawn, (problem.ranks, spec.size)), problem, port, np.nan)
             whole[list(group)] = drawn.astype(whole.dtype)
-        found[port] = whole
-    return found
+        inputs[port] = whole
+    return inputs
 
 
 def wrong_values(program: Program, numerics: NumericsClass, inputs: Values, outputs: Values) -> str:
@@ -56,9 +56,9 @@ def wrong_values(program: Program, numerics: NumericsClass, inputs: Values, outp
             got = _written(outputs, port, problem)
             if got is None:
                 return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
-            if found := _wrong_port(problem, port, held, got[rows], allowed):
+            if wrong := _wrong_port(problem, port, held, got[rows], allowed):
                 of = f" of group {number}" if problem.case.groups > 1 else ""
-                return f"{found}{of}"
+                return f"{wrong}{of}"
     return ""
 
 
@@ -73,12 +73,12 @@ def _written(outputs: Values, port: Port, problem: Problem) -> NDArray[Any] | No
 
 def _typed(problem: Problem, inputs: Values) -> dict[Port, NDArray[Any]]:
     """One row where all ranks hold the same, as `evaluate` wants it."""
-    found = {}
+    typed = {}
     for port, x in inputs.items():
         spec = problem.inputs[port]
         rows = x[:1] if spec.placement is Placement.REPLICATE else x
-        found[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
-    return found
+        typed[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
+    return typed
 
 
 def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:

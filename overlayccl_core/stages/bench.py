@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import Failed, JobStatus
+from overlayccl_core.backends.failed import Failed
 from overlayccl_core.backends.measured import Job, TimingSettings, failed_columns
 from overlayccl_core.backends.timing import ValueCheck, time_candidates
 from overlayccl_core.backends.trials import Observed, Trial
@@ -19,6 +19,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass
@@ -57,7 +58,7 @@ def run(
     )
     key_of = {job.key: dict(zip(KEY, key, strict=True)) for key, job in jobs.items()}
     program_of = {job.key: job.program for job in jobs.values()}
-    good = {"status": JobStatus.TIMED.value, "message": ""}
+    good = {"status": JobStatus.TIMED, "message": ""}
     found = [{**key_of[one.key], **one.columns(program_of[one.key]), **good} for one in timed]
     fingerprint = backend.fingerprint(deployment)
     for key, one in failed.items():
@@ -123,4 +124,4 @@ def _key(row: Row) -> tuple[str, ...]:
 
 
 def _failed(one: Failed) -> dict[str, str]:
-    return {"status": one.status.value, "message": one.message}
+    return {"status": one.status, "message": one.message}

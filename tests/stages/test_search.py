@@ -76,14 +76,14 @@ def search_of(
     **fields: int,
 ) -> Searched:
     """A search from the seeds that `keep` lets through. fields: of the Case, others than SMALL has."""
-    found = Searched()
+    run = Searched()
     for problem in catalog.directions(case(name, SMALL[name] | fields)):
         seeds = [row for row in seed_rows(problem, None, None) if keep(row)]
         facts = DeploymentFacts(theta=theta_of(cost), capabilities=None, memory_budget_bytes=None)
-        found.seeds += seeds
-        for table, rows in searched(problem, seeds, search, facts, clock, found.said.append):
-            getattr(found, table).extend(rows)
-    return found
+        run.seeds += seeds
+        for table, rows in searched(problem, seeds, search, facts, clock, run.said.append):
+            getattr(run, table).extend(rows)
+    return run
 
 
 @pytest.fixture(scope="module", params=list(SMALL))
@@ -130,9 +130,9 @@ def test_seeds_keep_their_names_and_finds_have_their_own(run: Searched) -> None:
 
 
 def test_an_identity_is_listed_and_not_searched() -> None:
-    found = search_of("tp_mlp")
-    assert {row["direction"] for row in found.candidates} == {"forward"}
-    ends = {row["direction"]: row for row in found.search_ends}
+    run = search_of("tp_mlp")
+    assert {row["direction"] for row in run.candidates} == {"forward"}
+    ends = {row["direction"]: row for row in run.search_ends}
     assert (ends["forward"]["why"], ends["backward"]["why"]) == ("no_new_elite", "no_exchange")
     assert ends["backward"]["message"].startswith("nothing to search: the identity")
     assert {row["direction"] for row in search_of("uniform_a2a").candidates} == {"forward", "backward"}
@@ -180,18 +180,18 @@ def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
 
 
 def test_without_a_right_strategy_there_is_nothing_to_search_from() -> None:
-    found = search_of("uniform_a2a", keep=lambda row: False)
-    assert [row["why"] for row in found.search_ends] == ["no_base", "no_base"]
-    assert not found.sketches and not found.candidates
-    assert {(row["proposals"], row["programs"], row["families"]) for row in found.search_ends} == {(0, 0, 0)}
-    assert all("no strategy of its library is right" in row["message"] for row in found.search_ends)
+    run = search_of("uniform_a2a", keep=lambda row: False)
+    assert [row["why"] for row in run.search_ends] == ["no_base", "no_base"]
+    assert not run.sketches and not run.candidates
+    assert {(row["proposals"], row["programs"], row["families"]) for row in run.search_ends} == {(0, 0, 0)}
+    assert all("no strategy of its library is right" in row["message"] for row in run.search_ends)
 
 
 def test_a_search_at_a_smaller_case_counts_its_proposals_and_names_it() -> None:
-    found = search_of("tp_mlp", search=OFFLINE.changed(proxy=OFFLINE.proxy.changed(nodes=1)), microbatches=3)
-    end = found.search_ends[0]
-    assert {row["stage"] for row in found.sketches} == {"proxy", "full"}
-    assert (end["why"], end["proposals"]) == ("no_new_elite", len(found.sketches))
+    run = search_of("tp_mlp", search=OFFLINE.changed(proxy=OFFLINE.proxy.changed(nodes=1)), microbatches=3)
+    end = run.search_ends[0]
+    assert {row["stage"] for row in run.sketches} == {"proxy", "full"}
+    assert (end["why"], end["proposals"]) == ("no_new_elite", len(run.sketches))
     assert f" rounds at {case('tp_mlp', SMALL['tp_mlp']).id}, replayed; ended: " in end["message"]
 
 
@@ -211,8 +211,8 @@ def test_an_end_does_not_tell_how_long_the_search_took(tmp_path: Path) -> None:
 def test_from_developer_alone_it_ends_within_two_percent_of_what_all_seeds_lead_to(
     name: str, favoured: str
 ) -> None:
-    def cheapest(found: Searched) -> dict[str, float]:
-        usable = [r for r in found.candidates if r["predicted_us"] and r["numerics"] not in (None, "lossy")]
+    def cheapest(run: Searched) -> dict[str, float]:
+        usable = [r for r in run.candidates if r["predicted_us"] and r["numerics"] not in (None, "lossy")]
         return {
             way: min(r["predicted_us"] for r in usable if r["direction"] == way)
             for way in {r["direction"] for r in usable}

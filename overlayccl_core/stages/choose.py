@@ -208,7 +208,7 @@ def _faster(model: str, trained: Outcomes) -> str:
         for arm, ratio in trained.faster_frameworks
     )
     return (
-        f"; in {model} the framework's own is faster beyond noise, which no module can deploy: "
+        f"; in {model} the framework is faster beyond noise, and no module can deploy its arms: "
         f"this one is {arms}"
     )
 

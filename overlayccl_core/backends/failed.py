@@ -7,26 +7,15 @@ launch failed is tried once more, alone. It is left out when a launch fails at i
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.plan import write_text
+from overlayccl_core.measuring.job_status import JobStatus
 
 FILE = "failed.json"
 Gave = TypeVar("Gave")
-
-
-class JobStatus(StrEnum):
-    """What became of a job."""
-
-    TIMED = "timed"
-    CRASHED = "crashed"  # the process of a rank ended while it ran
-    HUNG = "hung"  # ranks took no step
-    RAISED = "raised"
-    WRONG = "wrong"  # it gives other values than its Program
-
 
 STATUS_OF = {
     Failure.CRASHED: JobStatus.CRASHED,

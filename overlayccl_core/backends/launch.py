@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, auto
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +30,14 @@ POLL_S = 0.1
 REPORT_PATIENCE_S = 3.0
 
 
-class Failure(StrEnum):
+class Failure(Enum):
     """How a launch failed."""
 
-    CRASHED = "crashed"  # the process of a rank ended
-    HUNG = "hung"  # it took no step for too long
-    RAISED = "raised"  # its work raised
-    NOT_JOINED = "not_joined"  # it did not come up in time
-    LAUNCHER = "launcher"  # what started the ranks ended, and they with it
+    CRASHED = auto()  # the process of a rank ended
+    HUNG = auto()  # it took no step for too long
+    RAISED = auto()  # its work raised
+    NOT_JOINED = auto()  # it did not come up in time
+    LAUNCHER = auto()  # what started the ranks ended, and they with it
 
 
 class LaunchError(ValueError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import Failed, FailedJobs, JobStatus, without_failed
+from overlayccl_core.backends.failed import Failed, FailedJobs, without_failed
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
@@ -22,6 +22,7 @@ from overlayccl_core.backends.reporting import Progress, Reporter
 from overlayccl_core.backends.timed_launches import LaunchStore, missing
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
 
 TRIAL_TIMEOUT_S = 30.0  # of one Program that runs once

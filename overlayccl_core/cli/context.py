@@ -43,8 +43,8 @@ class Context:
 
     def capabilities(self) -> Capabilities | None:
         """What the selftest found, None before it ran."""
-        found = self.table(CAPABILITIES, "capabilities")
-        return None if found is None else Capabilities.from_rows(found.iter_rows(named=True))
+        rows = self.table(CAPABILITIES, "capabilities")
+        return None if rows is None else Capabilities.from_rows(rows.iter_rows(named=True))
 
     def theta_tables(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
         """(theta, fidelity), None before the fit."""
@@ -53,14 +53,14 @@ class Context:
 
     def fitted(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """(theta, fidelity). ValueError with the command, before the fit."""
-        found = self.theta_tables()
-        if found is None:
+        tables = self.theta_tables()
+        if tables is None:
             theta = f"results/{self.settings.tree}/theta.parquet"
             raise ValueError(
                 f"nothing was fitted on {self.deployment.name} yet, so nothing has a price. "
                 f"Run: snakemake --profile local {theta}"
             )
-        return found
+        return tables
 
 
 def context(arguments: Namespace) -> Context:

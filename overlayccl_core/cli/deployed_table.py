@@ -21,9 +21,9 @@ CASE_WIDTH, NAME_WIDTH = 28, 22
 LEGEND = (
     "x developer, x best other arm: how many times as fast, with 95% intervals (below 1: slower); in a training "
     "step where a model has the Case (of several the least; a step is of all of its sites together, so their rows "
-    "share one ratio), else in the bench. The best other arm is that which needs no search (single_graph, "
-    "hand_bundled, or the framework's own) and over which least is gained; one that is faster beyond noise stands "
-    "before any that only may be. = ARM: this is that arm's own Program, so what differs between the two is noise."
+    "share one ratio), else in the bench. The best other arm: of those that need no search (single_graph, "
+    "hand_bundled, the framework's own), the one over which least is gained; one that is faster beyond noise comes "
+    "before any that only may be. = ARM: this is that arm's own Program, so the two differ by noise only."
 )
 
 

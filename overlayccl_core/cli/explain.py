@@ -41,12 +41,12 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; ValueError where nothing was chosen yet, and for a Case without a choice."""
     where = context(arguments)
-    found = [one for problem in where.settings.problems for one in _explanations(where, problem)]
-    if not found:
+    explained = [one for problem in where.settings.problems for one in _explanations(where, problem)]
+    if not explained:
         raise ValueError(f"{where.results}: nothing is chosen yet: run snakemake --profile local all")
-    wanted = [one for one in found if _is_wanted(one, arguments.case, arguments.direction)]
+    wanted = [one for one in explained if _is_wanted(one, arguments.case, arguments.direction)]
     if not wanted:
-        known = ", ".join(dict.fromkeys(f"{one.case} {one.direction}" for one in found))
+        known = ", ".join(dict.fromkeys(f"{one.case} {one.direction}" for one in explained))
         asked = " ".join(word for word in (arguments.case, arguments.direction) if word)
         raise ValueError(f"there is no choice for {asked}: choose one of {known}")
     for one in wanted:
@@ -70,11 +70,11 @@ def _explanations(where: Context, problem: str) -> list[Explanation]:
         return []
 
     def needed(table: Table, name: str) -> pl.DataFrame:
-        found = where.table(table, f"{folder}/{name}")
-        if found is None:
+        frame = where.table(table, f"{folder}/{name}")
+        if frame is None:
             path = where.results / folder / f"{name}.parquet"
             raise ValueError(f"{path}: is missing beside the choice: run snakemake --profile local all")
-        return found
+        return frame
 
     searches = sorted((where.results / folder / "search").glob("*/candidates.parquet"))
     frames = [

@@ -15,7 +15,7 @@ from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
-from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
@@ -94,7 +94,7 @@ def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | Non
     listed += [
         (seed["strategy"], seed["role"], loads(seed["program_json"]))
         for seed in seeds
-        if seed["legality"] == seed["equivalence"] == "pass"
+        if seed["legality"] == seed["equivalence"] == Outcome.PASS
     ]
     return [
         Contender(
@@ -109,7 +109,7 @@ def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | Non
 
 
 def measure(
-    found: Sequence[Contender], deployment: Deployment, seconds: float, logs: Path, progress: Progress
+    listed: Sequence[Contender], deployment: Deployment, seconds: float, logs: Path, progress: Progress
 ) -> list[Contender]:
     """The same with new samples, all taken in one launch; equal Programs are timed once.
 
@@ -117,7 +117,7 @@ def measure(
     not repeated.
     """
     backend = backend_of(deployment)
-    programs = {one.program.digest: one for one in reversed(found)}
+    programs = {one.program.digest: one for one in reversed(listed)}
     jobs = [
         Job(key=one.strategy, program=one.program, source=backend.emit(one.program))
         for one in programs.values()
@@ -142,5 +142,5 @@ def measure(
             price=one.price,
             timed=samples.get(one.program.digest),
         )
-        for one in found
+        for one in listed
     ]

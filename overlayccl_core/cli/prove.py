@@ -27,24 +27,24 @@ def run(arguments: argparse.Namespace) -> int:
     for case in cases:
         try:
             with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
-                found = prove(strategy.source, strategy.function, case, can, budget)
+                proof = prove(strategy.source, strategy.function, case, can, budget)
         except NotApplicable as reason:
             console().print(
                 f"{case.id}: not applicable: {reason}", highlight=False, soft_wrap=True, markup=False
             )
             continue
-        passed, failed = passed + found.passed, failed + (not found.passed)
-        console().print(f"{case.id}: {proof_text(found)}", highlight=False, soft_wrap=True, markup=False)
+        passed, failed = passed + proof.passed, failed + (not proof.passed)
+        console().print(f"{case.id}: {proof_text(proof)}", highlight=False, soft_wrap=True, markup=False)
     every = strategy_file.chosen_cases(where, arguments.problem, None)
     if not passed and arguments.case and (others := strategy_file.other_cases_text(every, cases[0])):
         console().print(others, highlight=False, soft_wrap=True, markup=False)
     return 0 if passed and not failed else 1
 
 
-def proof_text(found: Proof) -> str:
+def proof_text(proof: Proof) -> str:
     """One line: proven and how exact, or the gate that rejects it and its counterexample."""
-    verdict = found.deciding
-    if found.passed:
+    verdict = proof.deciding
+    if proof.passed:
         components = f"{verdict['components']} component{'' if verdict['components'] == 1 else 's'}"
         return f"proven, {verdict['numerics']} ({components}, {verdict['method']})"
     return f"{verdict.outcome.value} at {verdict.gate.value} ({verdict.reason.value}): {verdict.message}"

@@ -13,6 +13,8 @@ from rich.table import Table
 from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.tables.summary import Validity
 
 WIDE = 160  # columns where the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
@@ -20,10 +22,10 @@ NAME_WIDTH = 28
 NOTHING = "-"
 LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
 CASES_LEGEND = (
-    "Times are of one pass: all exchanges of the Case once. predicted: with the range of 8 true times of 10 "
-    "(10-90%). measured, x developer: with their 95% intervals; the first is a trimmed mean over rounds, the "
-    "second the ratio of the medians of paired rounds, so not quite the quotient of two times. repeat error: how "
-    "far two measurements of the same thing differ. *: hand_bundled, the obvious change."
+    "Times are of one pass: all exchanges of the Case once. predicted: in brackets the range of 8 true times of "
+    "10 (10-90%). measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, "
+    "so not quite the quotient of two times. Both have their 95% intervals. repeat error: how far two "
+    "measurements of the same thing differ. *: hand_bundled, the obvious change."
 )
 
 
@@ -97,10 +99,10 @@ def disturbed_text(what: str) -> str:
 
 
 FIDELITY_LEGEND = (
-    "error: median of |predicted - measured| / measured; repeat: the same of even against odd rounds. order: rank "
-    "correlation (Spearman). pairs: of those whose times can be told apart, predicted in the right order. regret: "
-    "the model's first choice above the fastest measured, both of what is not lossy; ~: not to be told apart from "
-    "it."
+    "error: median of |predicted - measured| / measured; repeat: the same of even against odd rounds. order: "
+    "rank correlation (Spearman). pairs: the share in the right order, of those whose times can be told apart. "
+    "regret: how far the model's first choice is above the fastest measured, lossy ones left out; ~: the two "
+    "cannot be told apart."
 )
 
 
@@ -121,7 +123,7 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
             table.add_column(header, justify="right")
         table.add_column("the time is", no_wrap=True)
     for row in rows.iter_rows(named=True):
-        invalid = row["validity"] == "invalid"
+        invalid = row["validity"] == Validity.INVALID
         measured = between(row["measured_us"], row["measured_low_us"], row["measured_high_us"])
         more = (
             percent(row["repeat_rel_error"]),
@@ -130,7 +132,7 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
         )
         table.add_row(
             _marked(row["candidate"], row["role"]),
-            row["numerics"] if row["proof"] == "pass" else row["proof"],
+            row["numerics"] if row["proof"] == Outcome.PASS else row["proof"],
             ms(row["predicted_us"])
             if narrow
             else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
@@ -200,9 +202,9 @@ def _correlation(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
-def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
+def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
     """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
-    terms = [t for t in Term if any(one.price and t in one.price.terms for one in found)]
+    terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
     by_price, by_time = plain_table(None), plain_table(None)
     for table in (by_price, by_time):
         table.add_column("strategy", no_wrap=True)
@@ -211,8 +213,8 @@ def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[Re
         by_price.add_column(term.value, justify="right", overflow="fold")
     for header in ("measured ms", "x developer"):
         by_time.add_column(header, justify="right")
-    developer = next((one.timed for one in found if one.role == "developer"), None)
-    for one in found:
+    developer = next((one.timed for one in listed if one.role == "developer"), None)
+    for one in listed:
         price, timed = one.price, one.timed
         ratio = timed.speedup_over(developer) if timed and developer else None
         measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
@@ -223,10 +225,10 @@ def trial_tables(found: Sequence[Contender], floor: Floor | None) -> Iterator[Re
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
         ratio_text = times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING
         by_time.add_row(name, measured, ratio_text, style=style)
-    priced = next((one.price for one in found if one.price and one.price.us), None)
+    priced = next((one.price for one in listed if one.price and one.price.us), None)
     if priced is not None and priced.us and priced.low_us is not None and priced.high_us is not None:
         yield by_price
         low, high = priced.low_us / priced.us, priced.high_us / priced.us
         yield f"predicted: the true time lies between {low:.2f} and {high:.2f} times that in 8 cases of 10."
-    if any(one.timed for one in found) or priced is None:
+    if any(one.timed for one in listed) or priced is None:
         yield by_time

@@ -41,11 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not proof.passed:
         return 1
     theta = theta_of(*where.fitted())
-    found = one_strategy.contenders(name, proof, list(seed.seed_rows(problem, can, budget)), theta)
-    mine, *seeds = found
+    listed = one_strategy.contenders(name, proof, list(seed.seed_rows(problem, can, budget)), theta)
+    mine, *seeds = listed
     console().print(terms_table(None, _compared(mine, seeds)))
     print_text("Predicted by the cost model fitted here. more: than the first. Measure: overlayccl try.")
-    if unpriced := unpriced_text(found):
+    if unpriced := unpriced_text(listed):
         print_text(unpriced)
     return 0
 

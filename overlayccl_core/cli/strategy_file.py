@@ -142,7 +142,7 @@ def chosen_cases(context: Context, problem: str, case: str | None) -> list[Case]
     cases = cases_of(context.settings, context.deployment, problem)
     if case is None:
         return cases
-    found = [c for c in cases if case in (c.id, c.id.partition("/")[2])]
-    if not found:
+    named = [c for c in cases if case in (c.id, c.id.partition("/")[2])]
+    if not named:
         raise ValueError(f"no Case {case!r} of {problem}: choose one of {', '.join(c.id for c in cases)}")
-    return found
+    return named

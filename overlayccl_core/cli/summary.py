@@ -38,10 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"{where.results}: no summary yet: run snakemake --profile local all")
     problems = list(summary["problem"].unique(maintain_order=True))
     choices = {
-        p: found for p in problems if (found := where.table(CHOICE, f"problems/{p}/choice")) is not None
+        p: table for p in problems if (table := where.table(CHOICE, f"problems/{p}/choice")) is not None
     }
     names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
-    fidelity = pl.concat([found for name in names if (found := where.table(FIDELITY, name)) is not None])
+    fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])
     if arguments.all:
         for part in case_parts(summary):
             console().print(part, highlight=False, soft_wrap=isinstance(part, str))

@@ -39,12 +39,12 @@ def _range(low: float | None, high: float | None) -> str:
 
 def _with_differences(cells: Sequence[str], values: Sequence[float | None] | None) -> list[str]:
     """Every cell but the first is followed by what it has more than the first."""
-    found = [cells[0]]
+    row = [cells[0]]
     for number, cell in enumerate(cells[1:], 1):
-        found.append(cell)
+        row.append(cell)
         a, b = (values[0], values[number]) if values is not None else (None, None)
-        found.append("" if a is None or b is None else _signed(b - a))
-    return found
+        row.append("" if a is None or b is None else _signed(b - a))
+    return row
 
 
 def _signed(us: float) -> str:

@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _problem(case: Case, direction: Direction) -> Problem:
     if direction is Direction.FORWARD:
         return catalog.build(case)
-    found = catalog.backward(case)
-    if found is None:
+    backward = catalog.backward(case)
+    if backward is None:
         raise ValueError(f"{case.id} has no backward: nothing has to be exchanged there")
-    return found
+    return backward
 
 
 def _facts(program: Program, where: Context) -> Iterator[tuple[str, str]]:

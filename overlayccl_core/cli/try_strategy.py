@@ -63,18 +63,18 @@ def run(arguments: argparse.Namespace) -> int:
     theta = _theta(where)
     say("proving the seeds of this Case")
     seeds = list(seed.seed_rows(catalog.build(case), can, budget))
-    found = one_strategy.contenders(strategy.function, proof, seeds, theta)
+    listed = one_strategy.contenders(strategy.function, proof, seeds, theta)
     if not arguments.no_measure:
-        found = one_strategy.measure(found, where.deployment, arguments.seconds, where.results / LOGS, say)
-    for part in trial_tables(found, _floor(where)):
+        listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results / LOGS, say)
+    for part in trial_tables(listed, _floor(where)):
         console().print(part, highlight=False)
     print_text(LEGEND)
-    if any(one.timed and one.timed.disturbed for one in found):
+    if any(one.timed and one.timed.disturbed for one in listed):
         print_line(disturbed_text("strategies"))
     if theta is None:
         command = f"snakemake --profile local results/{where.settings.tree}/theta.parquet"
         print_line(f"No prices: nothing was fitted here yet. Run: {command}")
-    elif unpriced := unpriced_text(found):
+    elif unpriced := unpriced_text(listed):
         print_line(unpriced)
     return 0
 
@@ -87,9 +87,9 @@ def _not_proven(where: Context, case: Case) -> int:
     return 1
 
 
-def unpriced_text(found: Sequence[Contender]) -> str | None:
+def unpriced_text(listed: Sequence[Contender]) -> str | None:
     """Why some strategies have no price, in one line; None where all have one."""
-    unpriced = [one for one in found if one.price and one.price.us is None]
+    unpriced = [one for one in listed if one.price and one.price.us is None]
     if not unpriced:
         return None
     names = ", ".join(one.strategy for one in unpriced)

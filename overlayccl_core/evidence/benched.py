@@ -10,6 +10,7 @@ from overlayccl_core.evidence.predictions import Place, Prediction, at, first_ch
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
@@ -95,7 +96,7 @@ def _verdict(timed: Measurement | None, row: Mapping[str, str] | None, floor_us:
     """row: of the table bench, one of the candidate's; its message is that of all."""
     status, message = (row["status"], row["message"]) if row else ("", "")
     if status in gate.FAILED:
-        return gate.failed(status, message, floor_us)
+        return gate.failed(JobStatus(status), message, floor_us)
     return gate.check(timed.estimate if timed else None, floor_us, unchecked=message)
 
 

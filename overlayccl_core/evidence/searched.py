@@ -18,6 +18,7 @@ from overlayccl_core.search.ending import Ending
 from overlayccl_core.search.judge import INFEASIBLE
 from overlayccl_core.search.loop import SearchResult
 from overlayccl_core.search.proposal import Attempt
+from overlayccl_core.tables.seeds import SeedStatus
 
 Row = dict[str, Any]
 NEW = "found-"  # begins the names of Programs that are no seed's
@@ -28,7 +29,7 @@ def begins(seed: Row) -> bool:
     """Whether a search may begin with a seed: it is right, or would be where it can run."""
     if seed["equivalence"] is not None:
         return bool(seed["equivalence"] == Outcome.PASS)
-    return seed["status"] == "program" and seed["reason"] in INFEASIBLE
+    return seed["status"] == SeedStatus.PROGRAM and seed["reason"] in INFEASIBLE
 
 
 def base_of(seed: Row) -> Base:
@@ -58,7 +59,7 @@ def names(candidates: Iterable[Candidate], seeds: Iterable[Row]) -> dict[str, st
     by_program: dict[str, str] = {}
     by_value: dict[str, str] = {}
     for row in seeds:
-        if row["status"] == "program":
+        if row["status"] == SeedStatus.PROGRAM:
             by_program.setdefault(row["program"], row["strategy"])
             by_value.setdefault(row["value_digest"], row["strategy"])
     named: dict[str, str] = {}

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.evidence.predictions import Place
-from overlayccl_core.gates.verdict import Gate, Verdict
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 
 Row = dict[str, Any]
 
@@ -39,7 +39,7 @@ def before_choice(seeds: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.D
 
 
 def _stopped(one: Row) -> bool:
-    return one["legality"] != "pass" or one["equivalence"] in ("fail", "unproven")
+    return one["legality"] != Outcome.PASS or one["equivalence"] in (Outcome.FAIL, Outcome.UNPROVEN)
 
 
 def _both(key: tuple[str, str, str], one: Row) -> list[Row]:
@@ -53,11 +53,11 @@ def _both(key: tuple[str, str, str], one: Row) -> list[Row]:
 
 
 def _verdict(gate: Gate, outcome: str, one: Row, evidence: dict[str, Any]) -> Row:
-    passed = outcome == "pass"
+    passed = outcome == Outcome.PASS
     return {
         "gate": gate.value,
         "outcome": outcome,
-        "reason": "ok" if passed else one["reason"],
+        "reason": Reason.OK.value if passed else one["reason"],
         "message": "" if passed else one["message"],
         "evidence": json.dumps({k: v for k, v in evidence.items() if v is not None}),
     }

@@ -10,18 +10,19 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.statistics import Estimate
 
-# What becomes of a candidate on real ranks (column `status` of the table bench) -> why it is out.
+# How a job failed on real ranks -> why it is out.
 FAILED = {
-    "crashed": Reason.CRASHED,
-    "hung": Reason.HUNG,
-    "raised": Reason.RAISED,
-    "wrong": Reason.WRONG_VALUE,
+    JobStatus.CRASHED: Reason.CRASHED,
+    JobStatus.HUNG: Reason.HUNG,
+    JobStatus.RAISED: Reason.RAISED,
+    JobStatus.WRONG: Reason.WRONG_VALUE,
 }
 
 
-def failed(status: str, message: str, floor_us: float) -> Verdict:
+def failed(status: JobStatus, message: str, floor_us: float) -> Verdict:
     """Fail: a candidate that has no time because it failed on the ranks."""
     return Verdict(
         gate=Gate.BENCH,
@@ -52,7 +53,7 @@ def check(
             message="there are no samples of it: run the bench again, with more seconds if it was cut off",
             evidence=evidence(floor_us=floor_us),
         )
-    measured: dict[str, EvidenceValue] = {
+    figures: dict[str, EvidenceValue] = {
         "floor_us": floor_us,
         "measured_us": estimate.value,
         "rounds": estimate.rounds,
@@ -66,6 +67,6 @@ def check(
                 f"{estimate.value:.0f} us is below the physical floor of {floor_us:.0f} us: it cannot have moved "
                 "its bytes, look at what the module does"
             ),
-            evidence=evidence(**measured),
+            evidence=evidence(**figures),
         )
-    return Verdict(gate=Gate.BENCH, outcome=Outcome.PASS, message=unchecked, evidence=evidence(**measured))
+    return Verdict(gate=Gate.BENCH, outcome=Outcome.PASS, message=unchecked, evidence=evidence(**figures))

@@ -78,13 +78,13 @@ def _why(one: Contender, stopped: Sequence[str]) -> str:
         return f"nothing beats the baseline, so the developer's own way is deployed{before}"
     if one.training:
         models = ", ".join(model for model, _ in one.training)
-        found = f"passes the training gate in {models}"
+        passed = f"passes the training gate in {models}"
     else:
         place = "the fastest" if one.arm == ArmName.FINALIST_1 else "faster than the developer"
-        found = f"{place} in the bench; training: not applicable, no model has this Case"
+        passed = f"{place} in the bench; training: not applicable, no model has this Case"
     if one.arm not in FINALISTS:
-        return f"{one.arm}, a baseline, is deployed: {found}{before}"
-    return f"{found}{before}"
+        return f"{one.arm}, a baseline, is deployed: {passed}{before}"
+    return f"{passed}{before}"
 
 
 def _verdict(outcome: Outcome, reason: Reason, message: str, one: Contender) -> Verdict:

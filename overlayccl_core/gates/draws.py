@@ -19,7 +19,7 @@ def drawn_inputs(
 ) -> dict[Port, Array]:
     """port -> [K, size], K = 1 where all ranks hold the same and N elsewhere."""
     guard(sum((1 if x.attr.equal else problem.ranks) * x.size for x in nodes.values()))
-    found: dict[Port, Array] = {}
+    inputs: dict[Port, Array] = {}
     shared: dict[tuple[int, int], Array] = {}
     for port, x in sorted(nodes.items(), key=lambda item: repr(item[0])):
         shape = (1 if x.attr.equal else problem.ranks, x.size)
@@ -30,8 +30,8 @@ def drawn_inputs(
             data = np.repeat(data[:1], len(data), 0)
         if Check.INVALID_INPUTS not in checks:
             data = with_invalid(data, problem, port, 0)
-        found[port] = data
-    return found
+        inputs[port] = data
+    return inputs
 
 
 def with_invalid(data: Array, problem: Problem, port: Port, value: float) -> Array:
@@ -55,5 +55,5 @@ def compared_ranks(problem: Problem, port: Port, *rows: NDArray[np.int64]) -> ND
     valid = problem.outputs[port].valid_ranks
     ranks = np.arange(problem.ranks) if valid is None else np.array(valid)
     _, first = np.unique(np.stack([row[ranks] for row in rows]), axis=1, return_index=True)
-    found: NDArray[np.int64] = ranks[np.sort(first)]
-    return found
+    compared: NDArray[np.int64] = ranks[np.sort(first)]
+    return compared

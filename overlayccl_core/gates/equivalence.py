@@ -182,8 +182,8 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
         got, used = evaluate(pair.outputs, inputs, Modular(), problem.ranks)
         want, _ = evaluate(pair.wanted, inputs, Modular(), problem.ranks)
         proof.peak_bytes = max(proof.peak_bytes, used)
-        if found := _first_difference(proof, pair, got, want):
-            raise _Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *found))
+        if difference := _first_difference(proof, pair, got, want):
+            raise _Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *difference))
     _check_gain(proof, pair)
     if Check.NUMERICS in proof.checks:
         measured = measure(pair, proof.program, proof.checks)

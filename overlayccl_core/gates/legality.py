@@ -53,11 +53,11 @@ def not_linear(program: Program) -> str:
 
 def _unsupported(program: Program, capabilities: Capabilities) -> str:
     for x in program.collectives:
-        found = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
-        if not found.supported:
+        support = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
+        if not support.supported:
             return (
                 f"{operation_name(x)} of {payload_bytes(x)} bytes {x.dtype.value} in groups of"
-                f" {group_size(x)} is not supported here ({found.evidence}): use another collective"
+                f" {group_size(x)} is not supported here ({support.evidence}): use another collective"
             )
     return ""
 
@@ -81,11 +81,11 @@ def _within_memory(program: Program, budget: int | None, checks: frozenset[Check
 
 
 def _fails(reason: Reason, message: str, peak: int | None = None) -> Verdict:
-    found = evidence() if peak is None else evidence(peak_bytes=peak)
+    figures = evidence() if peak is None else evidence(peak_bytes=peak)
     return Verdict(
         gate=Gate.LEGALITY,
         outcome=Outcome.FAIL,
         reason=reason,
         message=message,
-        evidence=found,
+        evidence=figures,
     )

@@ -54,11 +54,11 @@ class Numerics:
             NumericsClass.REORDERED: REORDERED_TOLERANCE,
             NumericsClass.LOSSY: max(lossy_bound, self.reference_error),
         }[self.kind]
-        found = self.off_reference if self.same_operations else self.error
-        if found <= bound:
+        off = self.off_reference if self.same_operations else self.error
+        if off <= bound:
             return ""
         return (
-            f"in its own dtypes it is off by {found:.2g} of the result's size (a Program of class"
+            f"in its own dtypes it is off by {off:.2g} of the result's size (a Program of class"
             f" {self.kind.value} may be off by {bound:.2g}): sum and scale in a wider dtype"
         )
 
@@ -154,5 +154,5 @@ def _error(problem: Problem, got: dict[Port, Held], truth: dict[Port, Held]) -> 
 
 
 def _rms(data: Array) -> float:
-    found = float(np.sqrt(np.mean(np.square(data))))
-    return found if np.isfinite(found) else np.inf
+    rms = float(np.sqrt(np.mean(np.square(data))))
+    return rms if np.isfinite(rms) else np.inf

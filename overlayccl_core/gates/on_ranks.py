@@ -30,7 +30,7 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
     """
     random = np.random.default_rng(seed)
     members = problem.case.members()
-    found = {}
+    inputs = {}
     for port, spec in problem.inputs.items():
         rows = 1 if spec.placement is Placement.REPLICATE else problem.ranks
         whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
@@ -38,8 +38,8 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
             drawn = random.standard_normal((rows, spec.size), np.float32)
             drawn = with_invalid(np.broadcast_to(drawn, (problem.ranks, spec.size)), problem, port, np.nan)
             whole[list(group)] = drawn.astype(whole.dtype)
-        found[port] = whole
-    return found
+        inputs[port] = whole
+    return inputs
 
 
 def meaning(program: Program, inputs: Values) -> Meaning:

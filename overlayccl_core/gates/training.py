@@ -78,7 +78,7 @@ def passes(verdicts: Sequence[Verdict]) -> bool:
 def best_other(arm: ArmEvidence, others: Sequence[ArmEvidence]) -> tuple[str, Ratio] | None:
     """(name, its step over this arm's) of the other arm that is first by `gained`; None if none was timed."""
     timed = [(one.arm, ratio) for one in others if (ratio := arm.speedup_over(one))]
-    return min(timed, key=lambda found: gained(found[1]), default=None)
+    return min(timed, key=lambda rival: gained(rival[1]), default=None)
 
 
 def gained(ratio: Ratio) -> tuple[bool, float]:
@@ -95,7 +95,7 @@ def faster_frameworks(beside: Iterable[tuple[str, Ratio | None]]) -> tuple[tuple
     Those come first over which least is gained.
     """
     faster = ((name, r) for name, r in beside if r is not None and is_framework(name) and not r.not_slower)
-    return tuple(sorted(faster, key=lambda found: gained(found[1])))
+    return tuple(sorted(faster, key=lambda one: gained(one[1])))
 
 
 def band(developer: Mapping[int, Losses]) -> float | None:
@@ -124,13 +124,13 @@ def _gradients(trained: Trained) -> Verdict:
     bound = LOSSY_TOLERANCE if trained.numerics is NumericsClass.LOSSY else REORDERED_TOLERANCE
     if error is None:
         return _unproven("its gradients were not compared with the unsharded model's: train it again")
-    found = {"gradient_rel_error": error, "bound": bound}
+    figures = {"gradient_rel_error": error, "bound": bound}
     if not error <= bound:  # also where it is not a number
         message = (
             f"a gradient is {error:.2g} (relative) away from the unsharded model's, {bound:.0e} is allowed"
         )
-        return _fails(Reason.WRONG_GRADIENT, message, **found)
-    return _passes(f"all gradients within {error:.1e} of the unsharded model's", **found)
+        return _fails(Reason.WRONG_GRADIENT, message, **figures)
+    return _passes(f"all gradients within {error:.1e} of the unsharded model's", **figures)
 
 
 def _losses(trained: Trained) -> Verdict:
@@ -140,37 +140,37 @@ def _losses(trained: Trained) -> Verdict:
     if not pairs:
         return _unproven("there are no losses of it beside the developer's: train it again")
     early = float(np.max([_early(mine, theirs) for mine, theirs in pairs]))
-    found: dict[str, EvidenceValue] = {"early_rel_difference": early, "runs": len(pairs)}
+    figures: dict[str, EvidenceValue] = {"early_rel_difference": early, "runs": len(pairs)}
     if trained.explained:
-        found["explained"] = trained.explained
+        figures["explained"] = trained.explained
     exact = trained.numerics is NumericsClass.EXACT
     if exact and not trained.explained:
         last = float(np.max([np.abs(np.subtract(mine, theirs)).max() for mine, theirs in pairs]))
         return _within(
-            last, 0.0, "its losses differ by {0:.2g} from the developer's, and nothing explains it", found
+            last, 0.0, "its losses differ by {0:.2g} from the developer's, and nothing explains it", figures
         )
     if trained.numerics is not NumericsClass.LOSSY and not early <= EARLY_BOUND:
         message = f"by step {EARLY_STEP} its loss is {early:.2g} (relative) away from the developer's"
-        return _fails(Reason.OTHER_LOSSES, f"{message}, {EARLY_BOUND:.0e} is allowed", **found)
+        return _fails(Reason.OTHER_LOSSES, f"{message}, {EARLY_BOUND:.0e} is allowed", **figures)
     width = band(trained.developer.losses) if long else None
     if width is None:
-        return _without_band(trained, found, long=bool(long))
+        return _without_band(trained, figures, long=bool(long))
     final = float(np.max([abs(mine[-1] - theirs[-1]) for mine, theirs in pairs]))
     allowed = width if trained.numerics is NumericsClass.LOSSY else width / 2
     message = (
         f"its final loss is {{0:.2g}} away from the developer's, the spread over seeds allows {allowed:.2g}"
     )
-    return _within(final, allowed, message, {**found, "band": width, "final_difference": final})
+    return _within(final, allowed, message, {**figures, "band": width, "final_difference": final})
 
 
-def _without_band(trained: Trained, found: dict[str, EvidenceValue], *, long: bool) -> Verdict:
+def _without_band(trained: Trained, figures: dict[str, EvidenceValue], *, long: bool) -> Verdict:
     """The early part alone, or, for a lossy arm, no question that could be answered."""
     why = "with one seed there is no band" if long else "long runs were not compared here"
     if trained.numerics is NumericsClass.LOSSY:
         message = f"only the spread of losses over seeds could decide about a lossy arm, and {why}"
-        return _verdict(Outcome.UNPROVEN, Reason.NOT_MEASURED, message, **found)
+        return _verdict(Outcome.UNPROVEN, Reason.NOT_MEASURED, message, **figures)
     return _passes(
-        f"losses as the developer's by step {EARLY_STEP}; the final loss: not applicable, {why}", **found
+        f"losses as the developer's by step {EARLY_STEP}; the final loss: not applicable, {why}", **figures
     )
 
 
@@ -178,11 +178,11 @@ def _faster(trained: Trained) -> Verdict:
     ratio = trained.arm.speedup_over(trained.developer)
     if ratio is None:
         return _unproven("it was not timed beside the developer's arm: train it again")
-    found = _ratio(ratio)
+    figures = _ratio(ratio)
     if not ratio.beyond_noise:
         message = f"{_times(ratio)} the developer's speed: not faster beyond noise"
-        return _fails(Reason.NOT_FASTER, message, **found)
-    return _passes(f"{_times(ratio)} as fast as the developer's step", **found)
+        return _fails(Reason.NOT_FASTER, message, **figures)
+    return _passes(f"{_times(ratio)} as fast as the developer's step", **figures)
 
 
 def _not_slower(trained: Trained) -> Verdict:
@@ -191,10 +191,10 @@ def _not_slower(trained: Trained) -> Verdict:
         message = "no other arm was timed beside it"
         return _verdict(Outcome.NOT_APPLICABLE, Reason.NOT_MEASURED, message)
     name, ratio = best
-    found = {**_ratio(ratio), "best_other": name}
+    figures = {**_ratio(ratio), "best_other": name}
     if not ratio.not_slower:
-        return _fails(Reason.SLOWER, f"{_times(ratio)} the speed of {name}: slower beyond noise", **found)
-    return _passes(f"{_times(ratio)} as fast as {name}, the best other arm", **found)
+        return _fails(Reason.SLOWER, f"{_times(ratio)} the speed of {name}: slower beyond noise", **figures)
+    return _passes(f"{_times(ratio)} as fast as {name}, the best other arm", **figures)
 
 
 _CHECKS: Mapping[Check, Callable[[Trained], Verdict]] = {
@@ -218,24 +218,24 @@ def _early(mine: Losses, theirs: Losses) -> float:
     return float(np.max(np.abs(a - b) / np.abs(b)))
 
 
-def _within(value: float, allowed: float, message: str, found: dict[str, EvidenceValue]) -> Verdict:
+def _within(value: float, allowed: float, message: str, figures: dict[str, EvidenceValue]) -> Verdict:
     if not value <= allowed:
-        return _fails(Reason.OTHER_LOSSES, message.format(value), **found)
-    return _passes("trains as the developer's arm does", **found)
+        return _fails(Reason.OTHER_LOSSES, message.format(value), **figures)
+    return _passes("trains as the developer's arm does", **figures)
 
 
-def _verdict(outcome: Outcome, reason: Reason, message: str, **found: EvidenceValue) -> Verdict:
+def _verdict(outcome: Outcome, reason: Reason, message: str, **figures: EvidenceValue) -> Verdict:
     return Verdict(
-        gate=Gate.TRAINING, outcome=outcome, reason=reason, message=message, evidence=evidence(**found)
+        gate=Gate.TRAINING, outcome=outcome, reason=reason, message=message, evidence=evidence(**figures)
     )
 
 
-def _passes(message: str, **found: EvidenceValue) -> Verdict:
-    return _verdict(Outcome.PASS, Reason.OK, message, **found)
+def _passes(message: str, **figures: EvidenceValue) -> Verdict:
+    return _verdict(Outcome.PASS, Reason.OK, message, **figures)
 
 
-def _fails(reason: Reason, message: str, **found: EvidenceValue) -> Verdict:
-    return _verdict(Outcome.FAIL, reason, message, **found)
+def _fails(reason: Reason, message: str, **figures: EvidenceValue) -> Verdict:
+    return _verdict(Outcome.FAIL, reason, message, **figures)
 
 
 def _unproven(message: str) -> Verdict:
@@ -250,5 +250,5 @@ def _times(ratio: Ratio) -> str:
     return f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f}) times"
 
 
-def _counts(found: frozenset[tuple[int, str]]) -> str:
-    return ", ".join(f"{count} of digest {digest[:8]}" for count, digest in sorted(found))
+def _counts(matmuls: frozenset[tuple[int, str]]) -> str:
+    return ", ".join(f"{count} of digest {digest[:8]}" for count, digest in sorted(matmuls))

@@ -89,8 +89,8 @@ class Run:
     @property
     def rivals(self) -> tuple[Arm, ...]:
         """The arms of the comparison, the developer's first, then the slower before the faster."""
-        found = [arm for arm in self.arms.values() if arm.rival and arm.us is not None]
-        return tuple(sorted(found, key=lambda arm: (arm.name != ArmName.DEVELOPER, -_value(arm.us))))
+        timed = [arm for arm in self.arms.values() if arm.rival and arm.us is not None]
+        return tuple(sorted(timed, key=lambda arm: (arm.name != ArmName.DEVELOPER, -_value(arm.us))))
 
     @property
     def best_other(self) -> Arm | None:
@@ -99,11 +99,11 @@ class Run:
         In the order of the training gate; the fastest one where nothing was chosen.
         """
         mine = {self.chosen, self.twin_of(self.chosen)}
-        found = [a for a in self.rivals if a.name not in mine and a.name not in FINALISTS]
+        others = [a for a in self.rivals if a.name not in mine and a.name not in FINALISTS]
         chosen = self.arms.get(self.chosen) if self.chosen else None
         if chosen is None:
-            return min(found, key=lambda arm: _value(arm.us), default=None)
-        beside = [(gained(ratio), arm) for arm in found if (ratio := chosen.speedup_over(arm))]
+            return min(others, key=lambda arm: _value(arm.us), default=None)
+        beside = [(gained(ratio), arm) for arm in others if (ratio := chosen.speedup_over(arm))]
         return min(beside, key=lambda one: one[0], default=(None, None))[1]
 
     def faster_frameworks(self, name: str) -> tuple[tuple[str, Ratio], ...]:
@@ -127,14 +127,14 @@ def runs_of(
 
     choice: rows of all Problems; stamps: of the same model.
     """
-    found = []
+    runs = []
     for microbatches in sorted(steps["microbatches"].unique()):
         rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != Purpose.LOSS))
         if rows.is_empty():
             continue
         timed = rows.filter(pl.col("purpose") == Purpose.TIMED)
         once = timed.unique(["seed", "launch"])
-        found.append(
+        runs.append(
             Run(
                 model=rows["model"][0],
                 microbatches=microbatches,
@@ -147,11 +147,11 @@ def runs_of(
                 disturbed=int(timed.filter("disturbed").unique(["seed", "launch"]).height),
             )
         )
-    return found
+    return runs
 
 
 def over_launches(launches: Launches) -> Ratio | None:
-    """Median over launches of the median step in us, with the interval of DESIGN's paired ratio."""
+    """Median over launches of the median step in us, with its interval over launches and steps."""
     sides: list[tuple[Sequence[float], Sequence[float]]] = [
         (us, [1.0] * len(us)) for us in launches.values() if us
     ]
@@ -172,8 +172,8 @@ def arm_meaning(name: str) -> str:
         ArmName.SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
         ArmName.HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
         ArmName.BIG_BATCH: "all microbatches computed as one batch: other matrix products, so no rival",
-        ArmName.FINALIST_1: "the quickest of the bench, of all candidates that were measured and proven",
-        ArmName.FINALIST_2: "the second of the bench",
+        ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
+        ArmName.FINALIST_2: "the second fastest in the bench",
     }
     if is_framework(name):
         return "torch's own data parallelism with this bucket size"

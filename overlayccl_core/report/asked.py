@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.configuration.settings import BenchSection, ProbeSection, TrainSection
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
@@ -35,7 +36,7 @@ def of_probes(probes: pl.DataFrame, asked: ProbeSection) -> list[TooFew]:
 
 def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[TooFew]:
     """Of what was timed of a Problem's shortlist."""
-    bench = bench.filter(pl.col("status") == "timed")
+    bench = bench.filter(pl.col("status") == JobStatus.TIMED)
     return _too_few(f"bench of {problem}", bench, asked.minimum_rounds, "bench.seconds")
 
 
@@ -47,12 +48,12 @@ def _too_few(of: str, timed: pl.DataFrame, floor: int, setting: str) -> list[Too
     return [TooFew(of=of, rounds=rounds, floor=floor, setting=setting)] if rounds < floor else []
 
 
-def too_few_rounds(found: Sequence[TooFew]) -> str:
+def too_few_rounds(short: Sequence[TooFew]) -> str:
     """A sentence on measurements with fewer rounds than their floor; empty: there are none."""
-    if not found:
+    if not short:
         return ""
-    told = ", ".join(f"{one.of} {one.rounds} of {one.floor}" for one in found)
-    settings = " and ".join(dict.fromkeys(one.setting for one in found))
+    told = ", ".join(f"{one.of} {one.rounds} of {one.floor}" for one in short)
+    settings = " and ".join(dict.fromkeys(one.setting for one in short))
     return (
         f"Fewer rounds than there should be: {told}. Give more {settings} before you rely on these figures."
     )
@@ -63,7 +64,7 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection) -> str:
 
     steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.
     """
-    timed = steps.filter((pl.col("purpose") == Purpose.TIMED) & (pl.col("status") == "trained"))
+    timed = steps.filter((pl.col("purpose") == Purpose.TIMED) & (pl.col("status") == JobStatus.TRAINED))
     by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().min())["steps_us"].to_list()
     short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
     if not short:
@@ -99,7 +100,7 @@ def shortfalls(tree: Tree) -> list[str]:
             unknown += [] if asked else [f"the training of {model}"]
     if unknown:
         said.append(
-            f"Whether {', '.join(unknown)} got as many rounds and steps as they should is not known: no sidecar "
-            "of theirs tells their settings."
+            f"It is not known whether {', '.join(unknown)} got as many rounds and steps as they should: no sidecar "
+            "tells their settings."
         )
     return [one for one in said if one]

@@ -61,11 +61,11 @@ class Cards:
 
 
 INTERVALS = (
-    "Intervals. Of a measured time and of a ratio (such as times as fast as developer): 95%, from launches and "
-    "rounds drawn again. Of a price: from the 10% to the 90% point of how far the model was off on Programs it "
-    "had not seen, so 8 true times of 10 lie in it. The time of a pass is a trimmed mean over rounds, that of a "
-    "step a median; a ratio is that of the medians of paired rounds or steps, so it is not quite the quotient of "
-    "the two times. Repeat error: how far two measurements of the same thing differ, in the median."
+    "Intervals. Those of measured times and of ratios (such as times as fast as developer) are 95%, from launches "
+    "and rounds drawn again. That of a price goes from the 10% to the 90% point of the model's errors on Programs "
+    "that it had not seen, so 8 true times of 10 lie in it. The time of a pass is a trimmed mean over rounds, that "
+    "of a step a median. A ratio is that of the medians of paired rounds or steps, so it is not quite the quotient "
+    "of the two times. Repeat error: how far two measurements of the same thing differ, in the median."
 )
 """What the brackets behind figures mean."""
 

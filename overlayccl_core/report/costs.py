@@ -22,10 +22,11 @@ INKS = {
     "network": Ink.ORANGE,
 }
 READING = (
-    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. launch: of the module and its "
-    "graphs; collectives: library calls issued alone, with their bytes and waits; amortization: library calls "
-    "issued while others are in flight; copies: local packing and unpacking; network: bytes through a node's "
-    "network card, where there are several nodes. Diamond: the measured time of a pass."
+    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. launch: the start of the "
+    "module and of its graphs; collectives: library calls issued alone, with their bytes and waits; "
+    "amortization: library calls issued while others are in flight; copies: local packing and unpacking; "
+    "network: bytes through a node's network card, where there are several nodes. Diamond: the measured time of "
+    "a pass."
 )
 
 
@@ -36,21 +37,21 @@ def blocks(tree: Tree) -> list[Block]:
     if choice is None or seeds is None or prices is None or bench is None:
         return [missing("Nothing was chosen in this run, so there is no price to take apart.", "")]
     choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
-    found = [
+    explained = [
         e for e in explanations(choice, seeds, prices, tree.of_searches(CANDIDATES), bench) if e.chosen.terms
     ]
-    if not found:
+    if not explained:
         return [missing("Nothing that was chosen has a price.", "")]
-    return [Text(text=READING), *(_figure(e) for e in found[:FIGURES]), _table(found)]
+    return [Text(text=READING), *(_figure(e) for e in explained[:FIGURES]), _table(explained)]
 
 
-def _compared(found: Explanation) -> list[tuple[Part, Priced]]:
+def _compared(explanation: Explanation) -> list[tuple[Part, Priced]]:
     """Developer's Program is often dearer by far: it stands in the table alone."""
-    return [(part, one) for part, one in found.parts if part is not Part.DEVELOPER and one.terms]
+    return [(part, one) for part, one in explanation.parts if part is not Part.DEVELOPER and one.terms]
 
 
-def _figure(found: Explanation) -> Figure:
-    compared = _compared(found)
+def _figure(explanation: Explanation) -> Figure:
+    compared = _compared(explanation)
     rows = [
         {"part": part.value, "term": term, "n": n, "ms": us / 1e3, "text": f"{part.value}, {term}: {ms(us)}"}
         for part, one in compared
@@ -89,17 +90,17 @@ def _figure(found: Explanation) -> Figure:
         )
         return alt.layer(bars, marks).properties(height=alt.Step(30))
 
-    second = f"; runner-up {found.runner_up.name}" if found.runner_up is not None else ""
+    second = f"; runner-up {explanation.runner_up.name}" if explanation.runner_up is not None else ""
     return figure(
-        f"{found.case}, {found.direction}: chosen {found.chosen.name}{second}",
-        found.reason,
+        f"{explanation.case}, {explanation.direction}: chosen {explanation.chosen.name}{second}",
+        explanation.reason,
         build,
         {"rows": rows, "measured": measured},
     )
 
 
-def _table(found: list[Explanation]) -> Table:
-    terms = term_names(one for e in found for _, one in e.parts)
+def _table(explained: list[Explanation]) -> Table:
+    terms = term_names(one for e in explained for _, one in e.parts)
     rows = [
         (
             f"{e.case}, {e.direction}",
@@ -108,7 +109,7 @@ def _table(found: list[Explanation]) -> Table:
             *(ms(one.terms[term]) if term in one.terms else NOTHING for term in terms),
             ms(one.measured_us),
         )
-        for e in found
+        for e in explained
         for part, one in e.parts
     ]
     return Table(

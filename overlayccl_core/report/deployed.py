@@ -8,6 +8,7 @@ import polars as pl
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
@@ -28,21 +29,17 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import STAMPS, STEPS
 
 OVERSUBSCRIBED = (
-    "There were more ranks than cores here: ranks waited for the operating system's scheduler far more than "
-    "for any "
-    "wire, and a small collective cost milliseconds that it would not cost on a cluster. Read these figures "
-    "as a test "
-    "that the pipeline finds and proves what its probes promise, not as what a cluster will gain."
+    "There were more ranks than cores here. Ranks waited for the operating system's scheduler far more than for "
+    "any wire, and a small collective cost milliseconds that it would not cost on a cluster. Read these figures "
+    "as a test that the pipeline finds and proves what its probes promise, not as what a cluster will gain."
 )
 SHORT = (
-    "More ranks than cores: these times hold the operating system's scheduler. They show that the method "
-    "works here, "
-    "not what a cluster will gain."
+    "More ranks than cores: these times contain the operating system's scheduler. They show that the method works "
+    "here, not what a cluster will gain."
 )
 OWN_CORES = "Every rank had a core of its own."
 NOT_EMULATED = (
-    "Nothing here is emulated: every time is of real processes that ran the library's real collectives, and "
-    "every "
+    "Nothing here is emulated: every time is of real processes that ran the library's real collectives, and every "
     "trained step computed real gradients."
 )
 
@@ -59,12 +56,12 @@ def notes(tree: Tree) -> tuple[Text, ...]:
 
 def conditions(tree: Tree) -> list[Block]:
     """Host, oversubscription, disturbed launches, repeat errors, what got less than was asked for."""
-    found: list[Block] = [
+    parts: list[Block] = [
         Text(text=f"{_ranks(tree)} {NOT_EMULATED}", tone="warning" if _over(tree) else "plain")
     ]
     rows = _measured(tree)
     if rows:
-        found.append(
+        parts.append(
             Table(
                 title="What was measured, and how well it repeats",
                 headers=(
@@ -79,14 +76,14 @@ def conditions(tree: Tree) -> list[Block]:
                 numeric=frozenset(range(1, 6)),
             )
         )
-    found += [Text(text=said, tone="warning") for said in shortfalls(tree)]
+    parts += [Text(text=said, tone="warning") for said in shortfalls(tree)]
     fingerprints = _fingerprints(tree)
     if fingerprints:
-        found.append(Text(text="Measured on: " + "; ".join(fingerprints)))
+        parts.append(Text(text="Measured on: " + "; ".join(fingerprints)))
     versions = tree.versions("probes")
     if versions:
-        found.append(Text(text=f"Made with: {versions}"))
-    return found
+        parts.append(Text(text=f"Made with: {versions}"))
+    return parts
 
 
 def _choices(tree: Tree) -> list[Block]:
@@ -128,12 +125,12 @@ def _choices(tree: Tree) -> list[Block]:
 
 
 READING = (
-    "One pass (all exchanges of the Case once) and training step: how many times as fast as developer's, with the "
-    "95% interval, in the bench and in training. A step is of all of a model's sites together, so their rows share "
-    "one ratio. A Case without a training step was chosen by the rounds of the bench that its figure is from, "
-    "which flatters it a little. Price: what the model says of forward and backward together. Numerics: exact "
-    "passes inputs on or makes the same sums in the same primitive (the library may still add in another order in "
-    "a larger buffer, so last digits can differ); reordered makes the sums in another order; lossy rounds to fewer "
+    "One pass (all exchanges of the Case once, in the bench) and training step: how many times as fast as "
+    "developer's, with the 95% interval. A model's step contains all of its sites, so their rows share one "
+    "ratio. A Case without a training step was chosen by the same rounds that its figure is from, which "
+    "flatters it a little. Price: what the model says of forward and backward together. Numerics: exact passes "
+    "inputs on or makes the same sums in the same primitive (last digits can still differ, as the library may "
+    "add in another order in a larger buffer); reordered makes the sums in another order; lossy rounds to fewer "
     "bits."
 )
 
@@ -212,11 +209,11 @@ def _frames(tree: Tree) -> dict[str, pl.DataFrame]:
 
 def _ran(frame: pl.DataFrame) -> pl.DataFrame:
     """Without what failed on the ranks, which has no figures."""
-    return frame.filter(pl.col("status").is_in(["timed", "trained"])) if "status" in frame.columns else frame
+    return frame.filter(pl.col("status").is_in(MEASURED)) if "status" in frame.columns else frame
 
 
 def _measured(tree: Tree) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+    rows: list[tuple[str, ...]] = []
     for name, frame in _frames(tree).items():
         training = "steps_us" in frame.columns
         keys = ["model"] if training else []
@@ -227,7 +224,7 @@ def _measured(tree: Tree) -> list[tuple[str, ...]]:
         column = "steps_us" if training else "samples_us"
         lengths = timed[column].list.len().to_list()
         error = statistics.repeat_error(s for s in timed[column].to_list() if len(s) > 1)
-        found.append(
+        rows.append(
             (
                 name,
                 str(alone.height),
@@ -237,7 +234,7 @@ def _measured(tree: Tree) -> list[tuple[str, ...]]:
                 percent(_between_launches(timed, column)),
             )
         )
-    return found
+    return rows
 
 
 def _between_launches(timed: pl.DataFrame, column: str) -> float | None:
@@ -263,5 +260,5 @@ def _ranks(tree: Tree) -> str:
 
 
 def _fingerprints(tree: Tree) -> list[str]:
-    found = {f for frame in _frames(tree).values() for f in frame["fingerprint"].unique()}
-    return sorted(found)
+    fingerprints = {f for frame in _frames(tree).values() for f in frame["fingerprint"].unique()}
+    return sorted(fingerprints)

@@ -48,53 +48,51 @@ def changes(run: Run) -> list[Change]:
         trained = [name for name in on_the_way if name in run.arms and run.arms[name].us is not None]
         path = [(STEPS_BY_HAND[name], run.arms[name]) for name in trained]
         path.append((STEPS_BY_HAND.get(itself, PRIMITIVE), chosen))
-    found = [Change(label=ArmName.DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
+    listed = [Change(label=ArmName.DEVELOPER, from_us=0, to_us=developer.us.value, ratio=None, whole=True)]
     before = developer
     for label, arm in path:
         assert before.us is not None and arm.us is not None  # held above
-        found.append(
+        listed.append(
             Change(label=label, from_us=before.us.value, to_us=arm.us.value, ratio=arm.speedup_over(before))
         )
         before = arm
-    found.append(Change(label="chosen", from_us=0, to_us=chosen.us.value, ratio=None, whole=True))
-    return found
+    listed.append(Change(label="chosen", from_us=0, to_us=chosen.us.value, ratio=None, whole=True))
+    return listed
 
 
 def blocks(tree: Tree) -> list[Block]:
     """A waterfall for each run."""
     if not tree.runs:
         return [missing("No model was trained in this run, so there is no gain to take apart.", "")]
-    found: list[Block] = [Text(text=READING)]
+    parts: list[Block] = [Text(text=READING)]
     for run in tree.runs:
         steps = changes(run)
         if len(steps) > 2:
-            found.append(_figure(run, steps))
+            parts.append(_figure(run, steps))
             if run.twin_of(run.chosen):
-                found.append(Text(text=f'{run.name}: no step "{PRIMITIVE}": {twin_words(run)}.'))
+                parts.append(Text(text=f'{run.name}: no step "{PRIMITIVE}": {twin_words(run)}.'))
         elif steps:
-            found.append(
+            parts.append(
                 Text(
                     text=f"{run.name}: developer's own calls are deployed; there is no gain.", tone="warning"
                 )
             )
         else:
-            found.append(
+            parts.append(
                 missing(
                     f"{run.name}:", "developer or the chosen arm was not timed, so there is no waterfall."
                 )
             )
-    return found
+    return parts
 
 
 QUIET = "developer's own local work (its step with work on its own rank in place of every call; one launch)"
 READING = (
-    "Each bar starts where the one before ended. Schedule: the same library calls without boundaries "
-    "between them, in "
-    "the order that lets independent ones overlap (arm single graph). Merging: calls that can be one become "
-    "one, by "
-    "hand (arm hand bundled). Primitive: what the search put in place of the collectives themselves (the "
-    "chosen arm). "
-    "The ratio at a bar is old over new, paired within launches, with its 95% interval."
+    "Each bar starts where the one before ended. Schedule: the same library calls without boundaries between "
+    "them, in the order that lets independent ones overlap (arm single graph). Merging calls: calls that can be "
+    "one become one, by hand (arm hand bundled). Another primitive: what the search put in place of the "
+    "collectives themselves (the chosen arm). The ratio at a bar is the step before over the step after, paired "
+    "within launches, with its 95% interval."
 )
 
 

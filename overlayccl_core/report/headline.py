@@ -44,20 +44,21 @@ def blocks(tree: Tree) -> list[Block]:
     """Cards of a run's models, then each model's arms as a figure and a table."""
     if not tree.runs:
         return [missing("No model was trained in this run, so there are no step times.", TRAIN)]
-    found: list[Block] = [Text(text=READING), Text(text=INTERVALS), _meanings(tree)]
+    parts: list[Block] = [Text(text=READING), Text(text=INTERVALS), _meanings(tree)]
     for run in tree.runs:
-        found += [_verdict(run), _figure(run), _table(run)]
-    return found
+        parts += [_verdict(run), _figure(run), _table(run)]
+    return parts
 
 
 READING = (
-    "A step is a whole training step (forward, backward, optimizer) on the slowest rank. Every arm computes "
-    "each microbatch with the same matrix products; only when and how the collective library is called "
-    "differs. Ratios are of steps taken in turn within one launch of the ranks; the figure is the median over "
-    "launches. A ratio of 2 means twice as fast, below 1 means slower. A call is one call of the collective "
-    "library; a pass is all exchanges of a Case once, which is many calls. Own local work is the step of that "
-    "arm with work on its own rank in place of every call: copies for its calls are in it, so another arm's "
-    "may be less. It was timed in one launch, so it has no interval."
+    "A step is a whole training step (forward, backward, optimizer) on the slowest rank. An arm is one way of "
+    "communicating in it. All arms compute each microbatch with the same matrix products; they differ only in "
+    "when and how they call the collective library. A ratio compares steps that were taken in turn within one "
+    "launch of the ranks; the figure is the median over launches. 2 means twice as fast, below 1 means slower. "
+    "A call is one call of the collective library; a pass is all exchanges of a Case once, which may be many "
+    "calls. Own local work is an arm's step with work on its own rank in place of every call. It contains the "
+    "copies that the arm makes for its calls, so another arm's may be less. It was timed in one launch, so it "
+    "has no interval."
 )
 
 
@@ -68,7 +69,7 @@ def _card(run: Run) -> Card:
         return Card(
             title=run.name,
             figure=NOTHING,
-            unit="deployed differently at its Cases" if run.deployed else "nothing was chosen yet",
+            unit="its Cases deploy different arms" if run.deployed else "nothing was chosen yet",
             lines=(f"{count(len(run.arms), 'arm')} timed in {launches}",),
             tone="plain",
         )
@@ -127,9 +128,7 @@ def twin_words(run: Run) -> str:
     if run.chosen is None or twin is None:
         return ""
     ratio = run.arms[run.chosen].speedup_over(run.arms[twin])
-    said = (
-        f"{arm_label(run.chosen)} is {arm_label(twin)}'s own Program: what differs between the two is noise"
-    )
+    said = f"{arm_label(run.chosen)} runs the same Programs as {arm_label(twin)}: they differ by noise only"
     return said if ratio is None else f"{said}, {times(ratio)}"
 
 
@@ -148,7 +147,7 @@ def _verdict(run: Run) -> Text:
     head = f"{run.name}: "
     if chosen is None and run.deployed:
         arms = " and ".join(map(arm_label, run.deployed))
-        said = f"its Cases deploy different arms ({arms}), so none of the trained arms is what is deployed."
+        said = f"its Cases deploy different arms ({arms}), so no trained arm is what is deployed."
         return Text(text=head + said, tone="warning")
     if chosen is None:
         return Text(text=f"{head}nothing was chosen for it.", tone="missing")
@@ -168,15 +167,15 @@ def _verdict(run: Run) -> Text:
 def _quicker_finalist(run: Run, chosen: Arm) -> str:
     """That the step would have liked another finalist better: the choice is the first that passes every gate."""
     others = [a for a in run.rivals if a.name in FINALISTS and a is not chosen and a.us is not None]
-    found = [(ratio, arm) for arm in others if (ratio := chosen.speedup_over(arm)) and ratio.value < 1]
-    if not found:
+    quicker = [(ratio, arm) for arm in others if (ratio := chosen.speedup_over(arm)) and ratio.value < 1]
+    if not quicker:
         return ""
-    ratio, arm = min(found, key=lambda one: one[0].value)
+    ratio, arm = min(quicker, key=lambda one: one[0].value)
     better, mine = arm_label(arm.name), arm_label(chosen.name)
     return (
-        f"Of the steps {better}'s had the better median: {mine} is {times(ratio)} as fast, "
-        f"{standing(chosen, arm, ratio)}. What is deployed is the first, in the bench's order, that passes "
-        "every gate"
+        f"{better} had the shorter median step: {mine} is {times(ratio)} as fast, "
+        f"{standing(chosen, arm, ratio)}. The first finalist in the bench's order that passes every gate is "
+        "deployed"
     )
 
 
@@ -187,8 +186,8 @@ def _quicker_batch(run: Run, chosen: Arm) -> str:
     if ratio is None or ratio.value <= 1:
         return ""
     return (
-        f"Big batch, which is no rival as it computes all microbatches as one, is {times(ratio)} as fast as what "
-        "is deployed"
+        f"Big batch is {times(ratio)} as fast as what is deployed, but no rival: "
+        "it computes all microbatches as one"
     )
 
 

@@ -46,10 +46,10 @@ class Point:
 
 def blocks(tree: Tree) -> list[Block]:
     """The scatter plot, the figures beside the repeat error, and the regret of every choice."""
-    found = points(tree)
+    compared = points(tree)
     parts: list[Block] = []
-    if found:
-        parts += [_reading(found), _figure(tree, found)]
+    if compared:
+        parts += [_reading(compared), _figure(tree, compared)]
     else:
         parts.append(
             missing(
@@ -85,8 +85,8 @@ def _heldout(tree: Tree) -> Iterator[Point]:
     for row in rows.unique("program", keep="first", maintain_order=True).iter_rows(named=True):
         us = price(loads(row["program_json"]), model).us
         if us and row["program"] in measured:
-            found = measured[row["program"]]
-            yield Point(name=row["probe"], group=HELD_OUT, predicted_us=us, measured=found)
+            timed = measured[row["program"]]
+            yield Point(name=row["probe"], group=HELD_OUT, predicted_us=us, measured=timed)
 
 
 def _benched(tree: Tree) -> Iterator[Point]:
@@ -104,36 +104,35 @@ def _benched(tree: Tree) -> Iterator[Point]:
     for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
         measured = measurements(rows.iter_rows(named=True))
         names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
-        for program, found in measured.items():
+        for program, timed in measured.items():
             us = predicted.get((case, direction, program))
             if us:
                 name = f"{names[program]}, {case}, {direction}"
                 group = str(case).partition("/")[0]
-                yield Point(name=name, group=group, predicted_us=us, measured=found)
+                yield Point(name=name, group=group, predicted_us=us, measured=timed)
 
 
-def _reading(found: Iterable[Point]) -> Text:
-    ratios = np.array([p.predicted_us / p.measured_us for p in found])
+def _reading(compared: Iterable[Point]) -> Text:
+    ratios = np.array([p.predicted_us / p.measured_us for p in compared])
     return Text(
         text=(
             f"{count(len(ratios), 'Program')} with a price and a measurement. Half of the prices are within "
-            f"{percent(float(np.median(np.abs(ratios - 1))))} of the measured time. The same Programs "
-            "measured twice "
-            f"(even against odd rounds) differ by {percent(_repeat(found))} in the median, and no model can "
-            "be asked to be closer than that. Times are those of one pass, all "
-            "exchanges of a Program once, on the slowest rank."
+            f"{percent(float(np.median(np.abs(ratios - 1))))} of the measured time. Two measurements of the "
+            f"same Programs (even against odd rounds) differ by {percent(_repeat(compared))} in the median; no "
+            "model can be asked to be closer than that. Times are of one pass (all exchanges of a Program "
+            "once) on the slowest rank."
         )
     )
 
 
-def _repeat(found: Iterable[Point]) -> float:
-    return statistics.repeat_error(p.measured.samples_us for p in found)
+def _repeat(compared: Iterable[Point]) -> float:
+    return statistics.repeat_error(p.measured.samples_us for p in compared)
 
 
-def _figure(tree: Tree, found: list[Point]) -> Figure:
-    groups = sorted({p.group for p in found} - {HELD_OUT})
+def _figure(tree: Tree, compared: list[Point]) -> Figure:
+    groups = sorted({p.group for p in compared} - {HELD_OUT})
     known = [HELD_OUT, *groups]
-    repeat = _repeat(found)
+    repeat = _repeat(compared)
     rows = [
         {
             "predicted": p.predicted_us / 1e3,
@@ -141,9 +140,9 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
             "set": p.group,
             "text": f"{p.name}: predicted {ms(p.predicted_us)}, measured {ms(p.measured_us)}",
         }
-        for p in found
+        for p in compared
     ]
-    every = [us / 1e3 for p in found for us in (p.predicted_us, p.measured_us)]
+    every = [us / 1e3 for p in compared for us in (p.predicted_us, p.measured_us)]
     ends = [min(every) / 1.2, max(every) * 1.2]
     band = [{"x": at, "low": at * (1 - repeat), "high": at * (1 + repeat), "same": at} for at in ends]
 
@@ -203,20 +202,18 @@ def _figure(tree: Tree, found: list[Point]) -> Figure:
 def _worst(rows: pl.DataFrame) -> Text:
     heldout, cases = rows.filter(pl.col("case").is_null()), rows.filter(pl.col("case").is_not_null())
     said = [
-        f"On {row['n']} {HELD_OUT}: median error {percent(row['median_rel_error'])} beside a repeat error of "
-        f"{percent(row['repeat_rel_error'])}; rank correlation {_correlation(row['spearman'])} beside "
-        f"{_correlation(row['repeat_spearman'])} of a repeat; of {row['pairs']} pairs that differ by more "
-        "than two "
-        f"standard errors {percent(row['pair_accuracy'])} are in the right order."
+        f"On {row['n']} {HELD_OUT} the median error is {percent(row['median_rel_error'])} (repeat error "
+        f"{percent(row['repeat_rel_error'])}), the rank correlation {_correlation(row['spearman'])} (of a repeat "
+        f"{_correlation(row['repeat_spearman'])}). Of {row['pairs']} pairs whose times differ by more than two "
+        f"standard errors, {percent(row['pair_accuracy'])} are in the right order."
         for row in heldout.iter_rows(named=True)
     ]
     if not cases.is_empty():
         cases = cases.filter(pl.col("top1_regret").is_not_null())
         within = cases.filter((pl.col("top1_regret") <= 0.05) | pl.col("top1_within_noise")).height
         said.append(
-            f"In {within} of {count(cases.height, 'Case and direction', 'Cases and directions')} the "
-            "model's first choice is at most 5% above the fastest measured, or within noise of it (both of what is "
-            "not lossy)."
+            f"In {within} of {count(cases.height, 'Case and direction', 'Cases and directions')} the model's first "
+            "choice is at most 5% above the fastest measured, or within noise of it (lossy Programs left out)."
         )
     return Text(text=" ".join(said))
 
@@ -261,10 +258,10 @@ def _regret(tree: Tree) -> list[Block]:
     if rows.is_empty():
         return []
     text = (
-        "Regret is how much slower something is than the fastest measured candidate of the same Case that "
-        f"is not lossy. Of what the model alone would have picked: at most {_most(rows['model_regret'])}. Of what "
-        f"is deployed: at most {_most(rows['regret'])}; it was picked by these very rounds, so where it is the "
-        "bench's fastest that is 0 by construction and tells nothing about another run."
+        "Regret is how much slower a candidate is than the fastest measured one of the same Case, lossy ones "
+        f"left out: at most {_most(rows['model_regret'])} for what the model alone would have picked, at most "
+        f"{_most(rows['regret'])} for what is deployed. The latter was picked by these very rounds: where it is "
+        "the bench's fastest, its regret is 0 by construction and tells nothing about another run."
     )
     return [Text(text=text)]
 

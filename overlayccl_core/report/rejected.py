@@ -7,22 +7,24 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
 from overlayccl_core.report.charts import Figure, Ink, figure, named
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.choice import VERDICTS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 from overlayccl_core.tables.sketches import SKETCHES
 
 OUTCOMES = {
-    "program": "a new Program",
-    "duplicate": "known already",
-    "does_not_apply": "does not apply",
-    "rejected": "not a Program",
-    "not_proven": "not shown to be right",
-    "illegal": "waits for itself or breaks a rule",
-    "infeasible": "priced, never to be chosen",
+    ProposalOutcome.PROGRAM: "a new Program",
+    ProposalOutcome.DUPLICATE: "known already",
+    ProposalOutcome.DOES_NOT_APPLY: "does not apply",
+    ProposalOutcome.REJECTED: "not a Program",
+    ProposalOutcome.NOT_PROVEN: "not shown to be right",
+    ProposalOutcome.ILLEGAL: "waits for itself or breaks a rule",
+    ProposalOutcome.INFEASIBLE: "priced, never to be chosen",
 }
 ENDS = {  # those that did not end by themselves stand first
     "proposer_failed": "its proposer failed",
@@ -51,7 +53,7 @@ def _searches(tree: Tree) -> list[Block]:
                 "No search has run in this tree.", "Everything below is about the strategies of the library."
             )
         ]
-    made = sketches.filter(pl.col("outcome") == "program").height
+    made = sketches.filter(pl.col("outcome") == ProposalOutcome.PROGRAM).height
     cases = sketches.select("case", "direction").unique().height
     text = (
         f"The searches made {count(sketches.height, 'proposal')} for "
@@ -180,17 +182,15 @@ def _verdicts(tree: Tree) -> list[Block]:
     verdicts = tree.of_problems(VERDICTS)
     if verdicts is None:
         return [missing("No gate has said anything yet: nothing was chosen in this run.", "")]
-    failed = verdicts.filter(pl.col("outcome").is_in(["fail", "unproven"]))
-    passed = verdicts.filter(pl.col("outcome") == "pass").height
+    failed = verdicts.filter(pl.col("outcome").is_in((Outcome.FAIL, Outcome.UNPROVEN)))
+    passed = verdicts.filter(pl.col("outcome") == Outcome.PASS).height
     parts: list[Block] = [
         Text(
             text=(
                 f"Gates gave {count(verdicts.height, 'verdict')}: {passed} passed, {failed.height} did not, "
                 f"{verdicts.height - passed - failed.height} had no question to answer. Gates in order: "
-                "legality, "
-                "equivalence (a proof against the problem's reference), bench (a time that physics allows), "
-                "training "
-                "(same matrix products, gradients, losses, and speed in real steps), choice."
+                "legality, equivalence (a proof against the problem's reference), bench (a time that physics "
+                "allows), training (same matrix products, gradients, losses, and speed in real steps), choice."
             )
         )
     ]
@@ -223,7 +223,9 @@ def _without_program(tree: Tree) -> list[Block]:
     seeds = tree.of_problems(SEEDS)
     if seeds is None:
         return []
-    out = seeds.filter((pl.col("status") != "program") | ~pl.col("equivalence").is_in(["pass"]))
+    out = seeds.filter(
+        (pl.col("status") != SeedStatus.PROGRAM) | (pl.col("equivalence").fill_null("") != Outcome.PASS)
+    )
     if out.is_empty():
         return [Text(text="Every strategy of the library applies at every Case and is proven.", tone="good")]
     grouped = (

@@ -12,35 +12,36 @@ from overlayccl_core.report.payback import MEASURED, Cost, cost_of, deployed_and
 from overlayccl_core.report.tree import Tree
 
 READING = (
-    "Break-even: the training step at which what is deployed has saved the time that finding it took. That is all "
-    "seconds of measuring, proving and searching (compiling is in them), of all Problems and models together, "
-    "divided by the other arm's steady step less the chosen one's. Every model is taken as if it paid alone, and "
-    "what is not faster beyond noise pays nothing back. First step: the one after a start of the ranks, which "
-    "loads and allocates, and compiles where the backend does; the median over launches, as is the steady step."
+    "Break-even: the training step at which what is deployed has saved the time that finding it took. That time "
+    "is all seconds of measuring, proving and searching (compiling is in them), for all Problems and models "
+    "together. A step saves the other arm's steady step less the chosen one's. Every model is taken as if it "
+    "paid alone, and what is not faster beyond noise pays nothing back. First step: the one after a start of "
+    "the ranks, which loads, allocates and, where the backend does, compiles. First and steady step are medians "
+    "over launches."
 )
 NODES = (
-    "A job that measures has all nodes to itself, any other needs a part of one. Seconds are of the last run "
-    "of each job: what was measured before an interruption is not in them, nor are summary and report, which only "
-    "show."
+    "A job that measures has all nodes to itself; any other needs a part of one. Seconds are of the last run of "
+    "each job: they do not hold what was measured before an interruption. Summary and report, which only show, "
+    "are left out."
 )
 
 
 def blocks(tree: Tree) -> list[Block]:
     """Break-even by model, node-seconds by job, and a figure of all jobs."""
     cost = cost_of(tree)
-    found: list[Block] = []
+    parts: list[Block] = []
     if rows := [
         _row(run, chosen, developer, cost) for run, chosen, developer in deployed_and_developer(tree)
     ]:
-        found += [Text(text=READING), _paid_back(rows)]
+        parts += [Text(text=READING), _paid_back(rows)]
     else:
-        found.append(missing("No trained arm is deployed in this run: nothing that could pay it back.", ""))
+        parts.append(missing("No trained arm is deployed in this run, so nothing pays it back.", ""))
     if cost is None:
-        return [*found, missing("No job of this run has left its duration.", "")]
+        return [*parts, missing("No job of this run has left its duration.", "")]
     if cost.unknown:
         said = f"No break-even is told: {', '.join(cost.unknown)} left no duration."
-        found.append(Text(text=said, tone="warning"))
-    return [*found, _node_seconds(cost), Text(text=NODES), _jobs(tree)]
+        parts.append(Text(text=said, tone="warning"))
+    return [*parts, _node_seconds(cost), Text(text=NODES), _jobs(tree)]
 
 
 def _row(run: Run, chosen: Arm, developer: Arm, cost: Cost | None) -> tuple[str, ...]:
@@ -62,12 +63,12 @@ def _break_even(chosen: Arm, other: Arm, cost: Cost | None) -> str:
     """`1,200 steps, 3 min 10 s`."""
     if chosen.name == ArmName.DEVELOPER and other.name == ArmName.DEVELOPER:
         return "it is developer's"
-    found = payback(chosen, other, cost)
-    if found.saved_us is None:
+    paid = payback(chosen, other, cost)
+    if paid.saved_us is None:
         return "not faster"
-    if found.steps is None or chosen.us is None:
-        return f"{NOTHING}; saves {ms(found.saved_us)} a step"
-    return f"{rounded(found.steps)} steps, {duration(found.steps * chosen.us.value / 1e6)}"
+    if paid.steps is None or chosen.us is None:
+        return f"{NOTHING}; saves {ms(paid.saved_us)} a step"
+    return f"{rounded(paid.steps)} steps, {duration(paid.steps * chosen.us.value / 1e6)}"
 
 
 def _paid_back(rows: list[tuple[str, ...]]) -> Table:

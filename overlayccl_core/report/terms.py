@@ -10,7 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.program.library import Role
 from overlayccl_core.tables.prices import TERMS_US
 
 Row = Mapping[str, Any]
@@ -64,12 +66,12 @@ class Explanation:
     @property
     def parts(self) -> tuple[tuple[Part, Priced], ...]:
         """What there is to compare; the developer's, where it is neither of the others."""
-        found = [(Part.CHOSEN, self.chosen)]
+        compared = [(Part.CHOSEN, self.chosen)]
         if self.runner_up is not None:
-            found.append((Part.RUNNER_UP, self.runner_up))
-        if self.developer is not None and self.developer.program not in {one.program for _, one in found}:
-            found.append((Part.DEVELOPER, self.developer))
-        return tuple(found)
+            compared.append((Part.RUNNER_UP, self.runner_up))
+        if self.developer is not None and self.developer.program not in {one.program for _, one in compared}:
+            compared.append((Part.DEVELOPER, self.developer))
+        return tuple(compared)
 
 
 def explanations(
@@ -84,7 +86,7 @@ def explanations(
     timed = _timed(bench)
     developers = {
         (row["case"], row["direction"]): row["program"]
-        for row in seeds.filter(pl.col("role") == "developer").iter_rows(named=True)
+        for row in seeds.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True)
     }
     return [
         _explanation(row, priced, timed, developers.get((row["case"], row["direction"])))
@@ -104,8 +106,8 @@ def _explanation(
     def one(program: str) -> Priced:
         name, measured = here.get(program, (None, None))
         known = priced.get((*place, program))
-        found = known or _unpriced(name or row["candidate"], program)
-        return found if measured is None else _with_time(found, measured)
+        without_time = known or _unpriced(name or row["candidate"], program)
+        return without_time if measured is None else _with_time(without_time, measured)
 
     chosen = row["program"]
     others = sorted((one(p) for p in here if p != chosen), key=lambda p: p.order)
@@ -124,15 +126,19 @@ def _explanation(
 
 def _priced(prices: pl.DataFrame, candidates: pl.DataFrame | None) -> dict[tuple[str, str, str], Priced]:
     """(case, direction, program) -> its price; what is no candidate for use has none here."""
-    found: dict[tuple[str, str, str], Priced] = {}
+    by_program: dict[tuple[str, str, str], Priced] = {}
     searched = (
-        [] if candidates is None else candidates.filter(pl.col("equivalence") == "pass").iter_rows(named=True)
+        []
+        if candidates is None
+        else candidates.filter(pl.col("equivalence") == Outcome.PASS).iter_rows(named=True)
     )
     for row in searched:
-        found[row["case"], row["direction"], row["program"]] = priced_of(row["candidate"], row)
+        by_program[row["case"], row["direction"], row["program"]] = priced_of(row["candidate"], row)
     for row in prices.filter(pl.col("feasible")).iter_rows(named=True):
-        found.setdefault((row["case"], row["direction"], row["program"]), priced_of(row["strategy"], row))
-    return found
+        by_program.setdefault(
+            (row["case"], row["direction"], row["program"]), priced_of(row["strategy"], row)
+        )
+    return by_program
 
 
 def priced_of(name: str, row: Row) -> Priced:
@@ -154,12 +160,12 @@ def _unpriced(name: str, program: str) -> Priced:
 
 def _timed(bench: pl.DataFrame) -> dict[tuple[str, str], dict[str, tuple[str, Measurement]]]:
     """(case, direction) -> program -> its name there and its samples."""
-    found: dict[tuple[str, str], dict[str, tuple[str, Measurement]]] = {}
+    by_place: dict[tuple[str, str], dict[str, tuple[str, Measurement]]] = {}
     for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
         samples = measurements(rows.iter_rows(named=True))
         names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
-        found[str(case), str(direction)] = {p: (names[p], m) for p, m in samples.items()}
-    return found
+        by_place[str(case), str(direction)] = {p: (names[p], m) for p, m in samples.items()}
+    return by_place
 
 
 def _with_time(one: Priced, measured: Measurement) -> Priced:

@@ -57,13 +57,13 @@ def blocks(tree: Tree) -> list[Block]:
     """Step times of every run, then losses of every model that ran for them."""
     if not tree.runs:
         return [missing("No model was trained in this run: no steps and no losses.", "")]
-    found: list[Block] = [_steps_figure(run) for run in tree.runs]
+    parts: list[Block] = [_steps_figure(run) for run in tree.runs]
     losses = losses_of(tree)
     if not losses:
-        found.append(missing("No arm was trained for its losses in this run.", ""))
+        parts.append(missing("No arm was trained for its losses in this run.", ""))
     for one in losses:
-        found += _loss_blocks(one)
-    return found
+        parts += _loss_blocks(one)
+    return parts
 
 
 def losses_of(tree: Tree) -> list[Losses]:
@@ -74,18 +74,18 @@ def losses_of(tree: Tree) -> list[Losses]:
     rows = steps.filter((pl.col("purpose") == Purpose.LOSS) & (pl.col("losses").list.len() > 0)).sort(
         "launch"
     )
-    found: dict[tuple[str, int], dict[str, dict[int, tuple[float, ...]]]] = {}
+    by_run: dict[tuple[str, int], dict[str, dict[int, tuple[float, ...]]]] = {}
     validation: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
     for row in rows.iter_rows(named=True):
         key = (row["model"], row["microbatches"])
-        arms = found.setdefault(key, {})
+        arms = by_run.setdefault(key, {})
         if row["validation_loss"] is not None:
             others = validation.setdefault(key, {}).setdefault(row["arm"], {})
             others.setdefault(row["seed"], row["validation_loss"])
         arms.setdefault(row["arm"], {}).setdefault(row["seed"], tuple(row["losses"]))
     return [
         Losses(model=key[0], microbatches=key[1], arms=arms, validation=validation.get(key, {}))
-        for key, arms in found.items()
+        for key, arms in by_run.items()
     ]
 
 
@@ -140,43 +140,42 @@ def _steps_figure(run: Run) -> Figure:
 
     return figure(
         f"{run.name}: step times over steps, launch by launch",
-        f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns "
-        "step by step, so "
-        "what disturbs one disturbs all. ms of the slowest rank, optimizer included. Of torch DDP its "
-        "fastest size alone; big batch is not drawn.",
+        f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns step by "
+        "step, so what disturbs one disturbs all. ms of the slowest rank, optimizer included. Only the fastest "
+        "size of torch DDP is drawn, and big batch is not.",
         build,
         {"rows": rows},
     )
 
 
-def _loss_blocks(found: Losses) -> list[Block]:
-    name = f"{found.model}, {count(found.microbatches, 'microbatch', 'microbatches')}"
-    if ArmName.DEVELOPER not in found.arms:
+def _loss_blocks(trained: Losses) -> list[Block]:
+    name = f"{trained.model}, {count(trained.microbatches, 'microbatch', 'microbatches')}"
+    if ArmName.DEVELOPER not in trained.arms:
         return [missing(f"{name}:", "developer's arm has no losses to compare with.")]
-    others = [arm for arm in found.arms if arm != ArmName.DEVELOPER]
-    parts: list[Block] = [_loss_figure(name, found)]
-    apart = [d for arm in others for _, steps in found.differences(arm) for d in steps if d > 0]
+    others = [arm for arm in trained.arms if arm != ArmName.DEVELOPER]
+    parts: list[Block] = [_loss_figure(name, trained)]
+    apart = [d for arm in others for _, steps in trained.differences(arm) for d in steps if d > 0]
     if apart:
-        parts.append(_difference_figure(name, found, others))
+        parts.append(_difference_figure(name, trained, others))
     elif others:
         parts.append(
             Text(text=f"{name}: every arm has exactly developer's losses, step by step.", tone="good")
         )
     if others:
-        parts.append(_loss_table(name, found, others))
+        parts.append(_loss_table(name, trained, others))
     return parts
 
 
-def _loss_figure(name: str, found: Losses) -> Figure:
+def _loss_figure(name: str, trained: Losses) -> Figure:
     rows: list[dict[str, Any]] = [
         {"arm": arm_label(arm), "step": step + 1, "loss": loss, "seed": f"{arm} {seed}"}
-        for arm, seeds in found.arms.items()
+        for arm, seeds in trained.arms.items()
         for seed, losses in seeds.items()
         for step, loss in enumerate(losses)
     ]
 
     def build(width: int) -> Any:
-        color, dash = _colors(list(found.arms))
+        color, dash = _colors(list(trained.arms))
         return (
             alt.Chart(named("rows"))
             .mark_line(strokeWidth=1.6, opacity=0.75)
@@ -190,22 +189,21 @@ def _loss_figure(name: str, found: Losses) -> Figure:
             .properties(height=220)
         )
 
-    seeds = count(len(found.arms[ArmName.DEVELOPER]), "seed")
+    seeds = count(len(trained.arms[ArmName.DEVELOPER]), "seed")
     return figure(
         f"{name}: loss over steps",
-        f"Mean cross entropy of the next byte in natural units, {seeds}, one line an arm and seed. Arms of "
-        "one seed see "
-        "the same parameters and batches, so their lines should lie on each other.",
+        f"Mean cross entropy of the next byte in nats, {seeds}, one line an arm and seed. Arms of one seed see the "
+        "same parameters and batches, so their lines should lie on each other.",
         build,
         {"rows": rows},
     )
 
 
-def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
+def _difference_figure(name: str, trained: Losses, arms: Sequence[str]) -> Figure:
     rows: list[dict[str, Any]] = [
         {"arm": arm_label(arm), "step": step + 1, "difference": d, "seed": f"{arm} {seed}"}
         for arm in arms
-        for seed, steps in found.differences(arm)
+        for seed, steps in trained.differences(arm)
         for step, d in enumerate(steps)
         if d > 0
     ]
@@ -233,27 +231,26 @@ def _difference_figure(name: str, found: Losses, arms: Sequence[str]) -> Figure:
 
     return figure(
         f"{name}: how far an arm's loss is from developer's at the same seed",
-        "Relative, step by step; steps without any difference are not drawn. Float sums in another order "
-        "differ in the "
-        "last digits, and training lets that grow.",
+        "Relative, step by step; steps without any difference are not drawn. Float sums in another order differ in "
+        "the last digits, and training lets that grow.",
         build,
         {"rows": rows},
     )
 
 
-def _validation(found: Losses, arm: str) -> str:
-    base, mine = found.validation.get(ArmName.DEVELOPER, {}), found.validation.get(arm, {})
+def _validation(trained: Losses, arm: str) -> str:
+    base, mine = trained.validation.get(ArmName.DEVELOPER, {}), trained.validation.get(arm, {})
     apart = [mine[seed] - base[seed] for seed in mine if seed in base]
     return f"{float(np.median(apart)):+.1e}" if apart else NOTHING
 
 
-def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
-    band = found.band
+def _loss_table(name: str, trained: Losses, arms: Sequence[str]) -> Table:
+    band = trained.band
     rows = []
     for arm in arms:
-        pairs = found.differences(arm)
+        pairs = trained.differences(arm)
         early = [steps[EARLY_STEP - 1] for _, steps in pairs if len(steps) >= EARLY_STEP]
-        last = [found.arms[arm][seed][-1] - found.arms[ArmName.DEVELOPER][seed][-1] for seed, _ in pairs]
+        last = [trained.arms[arm][seed][-1] - trained.arms[ArmName.DEVELOPER][seed][-1] for seed, _ in pairs]
         rows.append(
             (
                 arm_label(arm),
@@ -262,7 +259,7 @@ def _loss_table(name: str, found: Losses, arms: Sequence[str]) -> Table:
                 f"{max(map(max, (steps for _, steps in pairs if steps)), default=0):.1e}",
                 f"{max(last, key=abs):+.1e}" if last else NOTHING,
                 f"{band:.1e}" if band is not None else "needs 2 seeds",
-                _validation(found, arm),
+                _validation(trained, arm),
             )
         )
     return Table(

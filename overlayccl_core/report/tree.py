@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.rows import TableError
@@ -103,24 +104,24 @@ class Tree:
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Trained models by microbatches."""
-        found: list[Run] = []
+        runs: list[Run] = []
         for model in self.models:
             steps = self.table(STEPS, f"train/{model}/steps")
             if steps is not None:
-                steps = steps.filter(pl.col("status") == "trained")
-                found += runs_of(steps, self.choice, self.table(STAMPS, f"train/{model}/stamps"))
-        return tuple(found)
+                steps = steps.filter(pl.col("status") == JobStatus.TRAINED)
+                runs += runs_of(steps, self.choice, self.table(STAMPS, f"train/{model}/stamps"))
+        return tuple(runs)
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """How long every rule's last job took, as Snakemake measured it, the longest first."""
-        found = []
+        phases = []
         for path in sorted((self.path / "logs").glob("*.tsv")):
             with path.open() as file:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
-                found.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
-        return tuple(sorted(found, key=lambda phase: -phase.seconds))
+                phases.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
+        return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 
     def versions(self, name: str) -> str | None:
         """Host, cores and libraries that a table was made with, from its sidecar; None without one."""
@@ -166,5 +167,5 @@ def _folders(path: Path) -> tuple[str, ...]:
 
 
 def _together(frames: Iterator[pl.DataFrame | None]) -> pl.DataFrame | None:
-    found = [frame for frame in frames if frame is not None]
-    return pl.concat(found) if found else None
+    made = [frame for frame in frames if frame is not None]
+    return pl.concat(made) if made else None

@@ -12,7 +12,6 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import JobStatus
 from overlayccl_core.backends.measured import Job, TimingSettings, failed_columns
 from overlayccl_core.backends.timing import Batch, ValueCheck, time_candidates
 from overlayccl_core.backends.trials import Observed, Trial
@@ -20,6 +19,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.gates.on_ranks import Meaning, Values, inputs_of, meaning, wrong_values
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass
@@ -67,7 +67,7 @@ def run(
         {
             **key_of[one.key],
             **one.columns(program_of[one.key]),
-            "status": JobStatus.TIMED.value,
+            "status": JobStatus.TIMED,
             "message": failed.unchecked.get(one.key, ""),
         }
         for one in timed
@@ -77,7 +77,7 @@ def run(
         {
             **key_of[key],
             **failed_columns(program_of[key], fingerprint),
-            "status": one.status.value,
+            "status": one.status,
             "message": one.message,
         }
         for key, one in failed.items()

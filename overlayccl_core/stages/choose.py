@@ -76,16 +76,16 @@ def run(
     fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench train")
     trial = _Trial(tables, trained)
     verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
-    for place, found in benched(tables.shortlist, tables.bench, floor_of(tables.probes)).items():
-        verdicts += [row(place, one.candidate, one.verdict) for one in found]
-        contenders, trained_verdicts = trial.contenders(place, {one.candidate: one for one in found})
+    for place, shortlisted in benched(tables.shortlist, tables.bench, floor_of(tables.probes)).items():
+        verdicts += [row(place, one.candidate, one.verdict) for one in shortlisted]
+        contenders, trained_verdicts = trial.contenders(place, {one.candidate: one for one in shortlisted})
         decided = choose(contenders)
         verdicts += trained_verdicts
         verdicts += [
             row(place, one.candidate, verdict, arm=one.arm)
             for one, verdict in zip(contenders, decided.verdicts, strict=True)
         ]
-        choices.append(trial.choice_row(place, decided, found))
+        choices.append(trial.choice_row(place, decided, shortlisted))
         progress(f"{' '.join(place)}: {decided.chosen.candidate}: {decided.reason}")
     _add_pairs(choices)
     module, record = module_and_record(
@@ -110,7 +110,9 @@ class _Trial:
         self.judged: dict[tuple[str, str], Outcomes] = {}
         self.programs: dict[str, Program] = {}
 
-    def contenders(self, place: Place, found: Mapping[str, Benched]) -> tuple[list[Contender], list[Row]]:
+    def contenders(
+        self, place: Place, shortlisted: Mapping[str, Benched]
+    ) -> tuple[list[Contender], list[Row]]:
         """(contenders in the order of choice, rows of their training verdicts)."""
         contenders, rows = [], []
         here = self.finalists.get(place, {})
@@ -123,7 +125,7 @@ class _Trial:
             if arm != ArmName.DEVELOPER:
                 rows += [row(place, candidate, v, arm=arm, model=m) for m, vs in training for v in vs]
                 rows += [] if training else [row(place, candidate, _no_model(place), arm=arm)]
-            one = found[candidate]
+            one = shortlisted[candidate]
             contenders.append(
                 Contender(
                     arm=arm, candidate=candidate, bench=one.verdict, training=training, speedup=one.speedup
@@ -149,8 +151,8 @@ class _Trial:
     def ran(self, arm: str) -> Iterable[Ran]:
         """The Programs of an arm at all Cases and directions."""
         for (case, direction), here in self.finalists.items():
-            if (found := at_case(here, arm)) is not None:
-                program, numerics = self.program(found), NumericsClass(found["numerics"])
+            if (finalist := at_case(here, arm)) is not None:
+                program, numerics = self.program(finalist), NumericsClass(finalist["numerics"])
                 yield Ran(case=case, direction=direction, program=program, numerics=numerics)
 
     def program(self, finalist: Row) -> Program:
@@ -159,14 +161,14 @@ class _Trial:
             self.programs[finalist["program"]] = loads(finalist["program_json"])
         return self.programs[finalist["program"]]
 
-    def choice_row(self, place: Place, decided: Choice, found: Sequence[Benched]) -> Row:
+    def choice_row(self, place: Place, decided: Choice, shortlisted: Sequence[Benched]) -> Row:
         """The row of `choice`, without the price of the pair."""
         chosen = decided.chosen
         listed = at(self.shortlist, place).filter(pl.col("candidate") == chosen.candidate).row(0, named=True)
-        one = next(b for b in found if b.candidate == chosen.candidate)
+        one = next(b for b in shortlisted if b.candidate == chosen.candidate)
         price, first = (
             self.predicted.get((*place, listed["program"])),
-            model_choice(place, found, self.predicted),
+            model_choice(place, shortlisted, self.predicted),
         )
         models = self.models(place)
         trained = {model: self.outcomes(model, chosen.arm) for model in models}
@@ -184,8 +186,8 @@ class _Trial:
             **ratio_columns("step_speedup", least.speedup),
             **ratio_columns("step_gain", least.gain),
             "best_other": least.best_other,
-            "regret": regret(one, found),
-            "model_regret": regret(first, found) if first else None,
+            "regret": regret(one, shortlisted),
+            "model_regret": regret(first, shortlisted) if first else None,
             "reason": decided.reason + "".join(_faster(*one) for one in trained.items()),
             "fingerprint": one.timed.fingerprint if one.timed else None,
         }
@@ -197,19 +199,22 @@ def ratio_columns(name: str, ratio: Any) -> Row:
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def _faster(model: str, found: Outcomes) -> str:
+def _faster(model: str, trained: Outcomes) -> str:
     """A clause where arms of the framework's own beat what is deployed beyond noise: no module can be them."""
-    if not found.faster_frameworks:
+    if not trained.faster_frameworks:
         return ""
     arms = ", ".join(
         f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f}) times as fast as {arm}"
-        for arm, ratio in found.faster_frameworks
+        for arm, ratio in trained.faster_frameworks
     )
-    return f"; in {model} the framework is faster beyond noise, and no module of ours can be that: this is {arms}"
+    return (
+        f"; in {model} the framework is faster beyond noise, and no module can deploy its arms: "
+        f"this one is {arms}"
+    )
 
 
-def _speed(found: Outcomes) -> float:
-    return found.speedup.value if found.speedup else 0.0
+def _speed(trained: Outcomes) -> float:
+    return trained.speedup.value if trained.speedup else 0.0
 
 
 def _add_pairs(choices: Sequence[Row]) -> None:

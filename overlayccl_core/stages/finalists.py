@@ -40,14 +40,14 @@ def run(
     fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
     predicted = predictions(prices, candidates)
     rows, judged = [], []
-    for place, found in benched(shortlist, bench, floor_of(probes)).items():
-        best = ranked(found, lossy=place[1] in trained.get(place[0], ()))
-        arms = _arms(found, best)
+    for place, shortlisted in benched(shortlist, bench, floor_of(probes)).items():
+        best = ranked(shortlisted, lossy=place[1] in trained.get(place[0], ()))
+        arms = _arms(shortlisted, best)
         listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
         for arm, one in arms:
             rows.append(_row(place, arm, one, listed[one.candidate]))
-        progress(_said(place, found, best))
-        if figures := _fidelity(place, found, predicted):
+        progress(_said(place, shortlisted, best))
+        if figures := _fidelity(place, shortlisted, predicted):
             progress(f"{' '.join(place)}: {_fidelity_text(figures)}")
             head = {"problem": place[0].partition("/")[0], "case": place[0], "direction": place[1]}
             judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
@@ -56,8 +56,8 @@ def run(
     return {"finalists": rows, "fidelity": judged}
 
 
-def _arms(found: Iterable[Benched], best: Sequence[Benched]) -> list[tuple[str, Benched]]:
-    baselines = [(arm, one) for arm in BASELINES for one in found if arm in one.why and not one.failed]
+def _arms(shortlisted: Iterable[Benched], best: Sequence[Benched]) -> list[tuple[str, Benched]]:
+    baselines = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
     return [*baselines, *zip(FINALISTS, best, strict=False)]
 
 
@@ -73,7 +73,7 @@ def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:
 
 
 def _fidelity(
-    place: Place, found: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
+    place: Place, shortlisted: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
 ) -> Fidelity | None:
     """Over everything that was priced and measured and whose time can be true.
 
@@ -81,7 +81,7 @@ def _fidelity(
     """
     priced = [
         (predicted[key], one)
-        for one in found
+        for one in shortlisted
         if one.timed and one.verdict.passed and (key := (*place, one.program.digest)) in predicted
     ]
     if not priced:
@@ -91,22 +91,22 @@ def _fidelity(
         for prediction, one in priced
         if one.timed
     ]
-    first, best = model_choice(place, found, predicted), ranked(found, lossy=False)
+    first, best = model_choice(place, shortlisted, predicted), ranked(shortlisted, lossy=False)
     if first is None or first.timed is None or best[0].timed is None:
         return fidelity(scored)
     return fidelity(scored, first=(first.timed.samples_us, best[0].timed.samples_us))
 
 
-def _said(place: Place, found: Sequence[Benched], best: Sequence[Benched]) -> str:
-    return f"{' '.join(place)}: {', '.join(_sentences(found, best))}"
+def _said(place: Place, shortlisted: Sequence[Benched], best: Sequence[Benched]) -> str:
+    return f"{' '.join(place)}: {', '.join(_sentences(shortlisted, best))}"
 
 
-def _sentences(found: Sequence[Benched], best: Sequence[Benched]) -> Iterator[str]:
+def _sentences(shortlisted: Sequence[Benched], best: Sequence[Benched]) -> Iterator[str]:
     if not best:
         yield "nothing passes the bench gate, so there is no finalist"
         return
     yield "finalists " + " and ".join(one.candidate for one in best[:2])
-    for one in found:
+    for one in shortlisted:
         if not one.verdict.passed:
             yield f"{one.candidate}: {one.verdict.message}"
         elif one.lossy and one.us < best[0].us:

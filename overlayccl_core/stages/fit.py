@@ -25,8 +25,8 @@ def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], N
     measured = measurements(probes.iter_rows(named=True))
     programs = _programs(probes, measured)
     fitted = [
-        Observation(features=found, time_us=timed.estimate.value, judges=role is Role.MIXED)
-        for role, found, timed in programs
+        Observation(features=counts, time_us=timed.estimate.value, judges=role is Role.MIXED)
+        for role, counts, timed in programs
         if role is not Role.HELD_OUT
     ]
     fit_settings = FitSettings(
@@ -34,7 +34,7 @@ def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], N
     )
     result = fit(fitted, fit_settings, fingerprint=fingerprint)
     _tell(result, fitted, fit_settings, progress)
-    heldout = [(found, timed) for role, found, timed in programs if role is Role.HELD_OUT]
+    heldout = [(counts, timed) for role, counts, timed in programs if role is Role.HELD_OUT]
     judged = _heldout_row(result, heldout, progress)
     return {"theta": result.theta.to_rows(), "fidelity": [{**judged, "fingerprint": fingerprint}]}
 
@@ -51,8 +51,8 @@ def _programs(probes: pl.DataFrame, measured: dict[str, Measurement]) -> list[tu
 
 def _heldout_row(result: Fit, heldout: list[tuple[Any, Measurement]], progress: Callable[[str], None]) -> Row:
     scored = []
-    for found, timed in heldout:
-        us = price_features(found, result.theta).us
+    for counts, timed in heldout:
+        us = price_features(counts, result.theta).us
         if us is not None:
             scored.append(Scored(predicted_us=us, samples_us=timed.samples_us))
     figures = fidelity(scored)

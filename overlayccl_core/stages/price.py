@@ -9,11 +9,12 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns, theta_of
+from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.seeds import SeedStatus
 
 Row = dict[str, Any]
-OK = "ok"
 
 
 def run(
@@ -27,24 +28,24 @@ def run(
     """The rows of `prices`: one for every seed that became a Program."""
     one_fingerprint({"theta": theta, "fidelity": fidelity}, "snakemake --profile local --forcerun fit")
     costs = theta_of(theta, fidelity)
-    found = seeds.filter(pl.col("status") == "program")
-    rows = [_row(seed, costs) for seed in found.iter_rows(named=True)]
+    programs = seeds.filter(pl.col("status") == SeedStatus.PROGRAM)
+    rows = [_row(seed, costs) for seed in programs.iter_rows(named=True)]
     without = sum(row["predicted_us"] is None for row in rows)
     progress(f"{deployment.name}: {len(rows)} prices" + (f", {without} without a value" if without else ""))
     return {"prices": rows}
 
 
 def _row(seed: Row, theta: Theta) -> Row:
-    feasible = seed["legality"] == "pass"
-    found = price(loads(seed["program_json"]), theta)
+    feasible = seed["legality"] == Outcome.PASS
+    priced = price(loads(seed["program_json"]), theta)
     return {
         **{key: seed[key] for key in ("case", "direction", "strategy", "program")},
         "feasible": feasible,
-        "reason": seed["reason"] if not feasible else _why_no_price(found),
-        **price_columns(found if feasible else None),
+        "reason": seed["reason"] if not feasible else _why_no_price(priced),
+        **price_columns(priced if feasible else None),
         "fingerprint": theta.fingerprint,
     }
 
 
-def _why_no_price(found: Price) -> str:
-    return f"the probes here do not tell {', '.join(found.missing)}" if found.missing else OK
+def _why_no_price(priced: Price) -> str:
+    return f"the probes here do not tell {', '.join(priced.missing)}" if priced.missing else Reason.OK

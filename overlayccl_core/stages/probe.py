@@ -88,8 +88,8 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
 def _supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
     """Whether the library can run a probe; says so if not."""
     for x in probe.program.collectives:
-        found = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
-        if not found.supported:
-            progress(f"left out {probe.name}: {operation_name(x)} {found.evidence}")
+        support = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
+        if not support.supported:
+            progress(f"left out {probe.name}: {operation_name(x)} {support.evidence}")
             return False
     return True

@@ -20,6 +20,7 @@ from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
+from overlayccl_core.tables.seeds import SeedStatus
 
 Row = dict[str, Any]
 _PROGRAM_COLUMNS = (
@@ -45,10 +46,10 @@ def run(
     rows: list[Row] = []
     for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
         for problem in catalog.directions(case):
-            found = list(seed_rows(problem, can, deployment.memory_budget_bytes))
-            proven = sum(r["equivalence"] == Outcome.PASS for r in found)
-            progress(f"{case.id} {problem.direction.value}: {proven} of {len(found)} strategies proven")
-            rows += found
+            here = list(seed_rows(problem, can, deployment.memory_budget_bytes))
+            proven = sum(r["equivalence"] == Outcome.PASS for r in here)
+            progress(f"{case.id} {problem.direction.value}: {proven} of {len(here)} strategies proven")
+            rows += here
     return {"seeds": rows}
 
 
@@ -73,10 +74,12 @@ def seed_rows(
             program = replay(seed.recipe, problem)
         except NotApplicable as reason:
             yield head | _without_program(
-                "not_applicable", Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, str(reason)
+                SeedStatus.NOT_APPLICABLE, Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, str(reason)
             )
         except Rejected as error:
-            yield head | _without_program("rejected", Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error))
+            yield head | _without_program(
+                SeedStatus.REJECTED, Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error)
+            )
         else:
             legal = legality.check(program, capabilities, memory_budget_bytes)
             proof = None
@@ -116,7 +119,7 @@ def _equal_library(case: Case) -> Iterator[Seed]:
             yield Seed(name=name, role=Role.OTHER, recipe=Recipe(base=name))
 
 
-def _without_program(status: str, legal: Outcome, reason: Reason, message: str) -> Row:
+def _without_program(status: SeedStatus, legal: Outcome, reason: Reason, message: str) -> Row:
     fields = {"status": status, "legality": legal.value, "reason": reason.value, "message": message}
     return fields | dict.fromkeys(_PROGRAM_COLUMNS)
 
@@ -124,7 +127,7 @@ def _without_program(status: str, legal: Outcome, reason: Reason, message: str) 
 def _with_program(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
     deciding = proof or legal
     return {
-        "status": "program",
+        "status": SeedStatus.PROGRAM,
         "program": program.digest,
         "value_digest": program.value_digest,
         "program_json": dumps(program),

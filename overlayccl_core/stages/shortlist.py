@@ -15,10 +15,12 @@ import polars as pl
 
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
+from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
+from overlayccl_core.tables.shortlist import Why
 
 Row = dict[str, Any]
 Emit = Callable[[Program], str]
@@ -71,7 +73,7 @@ def run(
 
 def _proven(frame: pl.DataFrame) -> list[Row]:
     """Rows that are Programs, legal and proven."""
-    passed = (pl.col("legality") == "pass") & (pl.col("equivalence") == "pass")
+    passed = (pl.col("legality") == Outcome.PASS) & (pl.col("equivalence") == Outcome.PASS)
     return list(frame.filter(passed & pl.col("program_json").is_not_null()).iter_rows(named=True))
 
 
@@ -85,7 +87,7 @@ def _check_developer(place: Place, seeds: pl.DataFrame) -> None:
 
 
 def _entries(
-    place: Place, seeds: Iterable[Row], found: Iterable[Row], predicted: dict[tuple[str, str, str], float]
+    place: Place, seeds: Iterable[Row], finds: Iterable[Row], predicted: dict[tuple[str, str, str], float]
 ) -> list[_Entry]:
     """Every Program once; equal values found by the search are the seed's, whose family they then tell."""
     entries: dict[str, _Entry] = {}
@@ -100,7 +102,7 @@ def _entries(
         entry = _Entry(name=row["strategy"], roles=(role,), row=row | {"origin": origin}, family=None, us=us)
         entries[row["program"]] = entry
         by_value.setdefault(row["value_digest"], []).append(entry)
-    for row in found:
+    for row in finds:
         if known := by_value.get(row["value_digest"]):
             for entry in known:
                 entry.family = entry.family or row["family"]
@@ -116,17 +118,17 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     """Fill in `why` and return those that have one, sorted."""
     seeds = [entry for entry in entries if entry.roles]
     for entry in seeds:
-        entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or ["seed"]
+        entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or [Why.SEED]
     usable = [e for e in entries if e.row["numerics"] != NumericsClass.LOSSY]
     cheapest = sorted(usable, key=lambda e: (e.us, e.name))
     priced = [e for e in cheapest if e.us < inf]
-    found = _Finds(emit, seeds)
-    found.add("best_predicted", priced, 1)
-    found.add("family", _first_of_families(priced), settings.families)
+    finds = _Finds(emit, seeds)
+    finds.add(Why.BEST_PREDICTED, priced, 1)
+    finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
     drawn = sorted((e for e in usable if not e.why), key=lambda e: _draw(settings.seed, place, e))
-    found.add("random", drawn, settings.random)
+    finds.add(Why.RANDOM, drawn, settings.random)
     rest = [e for e in cheapest if not e.why]
-    found.add("next_cheapest", rest, settings.at_least - sum(bool(e.why) for e in entries))
+    finds.add(Why.NEXT_CHEAPEST, rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)
 
 
@@ -142,7 +144,7 @@ class _Finds:
         for entry in seeds:
             self.first.setdefault(self.code(entry), entry)
 
-    def add(self, why: str, entries: Iterable[_Entry], most: int) -> None:
+    def add(self, why: Why, entries: Iterable[_Entry], most: int) -> None:
         """Give the first `most` of `entries` a reason. Seeds count, but their rows tell nothing of prices."""
         for entry in entries:
             if most <= 0:

@@ -12,8 +12,11 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
+from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.seeds import SeedStatus
+from overlayccl_core.tables.summary import Validity
 
 Row = dict[str, Any]
 _MEASURED = (
@@ -53,10 +56,10 @@ def run(
     one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
     floor = floor_of(probes)
     rows = [row for tables in problems.values() for row in _problem_rows(tables, floor)]
-    invalid = [f"{row['case']} {row['candidate']}" for row in rows if row["validity"] == "invalid"]
+    invalid = [f"{row['case']} {row['candidate']}" for row in rows if row["validity"] == Validity.INVALID]
     progress(f"{deployment.name}: {len(rows)} candidates of {len(problems)} problems")
     if invalid:
-        progress(f"below the physical floor, so no result: {', '.join(invalid)}")
+        progress(f"below the physical floor, so not valid: {', '.join(invalid)}")
     if any(row["disturbed"] for row in rows):
         progress("others took CPU time while candidates ran: measure again on a quiet machine")
     return {"summary": rows}
@@ -83,7 +86,7 @@ def _listed(place: Place, tables: ProblemTables) -> list[Row]:
     ]
     known = {row["program"] for row in seeds}
     finds = [
-        {**row, "role": "found", "status": "program", "proof": "pass"}
+        {**row, "role": "found", "status": SeedStatus.PROGRAM, "proof": Outcome.PASS}
         for row in at(tables.shortlist, place).iter_rows(named=True)
         if row["program"] not in known
     ]
@@ -101,7 +104,7 @@ def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | Non
         "predicted_us": price.us if price else None,
         "predicted_low_us": price.low_us if price else None,
         "predicted_high_us": price.high_us if price else None,
-        **(measured_columns(one) if one else dict.fromkeys(_MEASURED) | {"validity": "unmeasured"}),
+        **(measured_columns(one) if one else dict.fromkeys(_MEASURED) | {"validity": Validity.UNMEASURED}),
         "chosen": is_chosen,
         **{key: chosen[key] if is_chosen else None for key in _TRAINED},
         "disturbed": one.timed.disturbed if one and one.timed else None,
@@ -112,7 +115,7 @@ def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | Non
 def measured_columns(one: Benched) -> Row:
     """What the bench says of a Program. An invalid time has no speed-up: it is never a win."""
     if one.timed is None:
-        return dict.fromkeys(_MEASURED) | {"floor_us": one.floor_us, "validity": "unmeasured"}
+        return dict.fromkeys(_MEASURED) | {"floor_us": one.floor_us, "validity": Validity.UNMEASURED}
     estimate, ratio = one.timed.estimate, one.speedup
     low, high = estimate.interval()
     return {
@@ -121,7 +124,7 @@ def measured_columns(one: Benched) -> Row:
         "measured_high_us": high,
         "repeat_rel_error": one.timed.repeat_error,
         "floor_us": one.floor_us,
-        "validity": "valid" if one.verdict.passed else "invalid",
+        "validity": Validity.VALID if one.verdict.passed else Validity.INVALID,
         "speedup": ratio.value if ratio else None,
         "speedup_low": ratio.low if ratio else None,
         "speedup_high": ratio.high if ratio else None,

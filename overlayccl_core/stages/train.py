@@ -59,14 +59,14 @@ def run(
         ),
         launches=settings.train.launches,
     )
-    found = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
-    ran = {(row["microbatches"], row["arm"]) for row in found if row["stamps"]}
+    trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
+    ran = {(row["microbatches"], row["arm"]) for row in trained if row["stamps"]}
     stamps = [
-        {**stamp, "library": deployment.library, **_stamp(found, stamp)}
+        {**stamp, "library": deployment.library, **_stamp(trained, stamp)}
         for stamp in arms.stamps
         if (stamp["microbatches"], stamp["arm"]) in ran
     ]
-    return {"steps": [{k: v for k, v in row.items() if k != "stamps"} for row in found], "stamps": stamps}
+    return {"steps": [{k: v for k, v in row.items() if k != "stamps"} for row in trained], "stamps": stamps}
 
 
 def partial_rule(model: str) -> str:
@@ -98,15 +98,15 @@ class _Arms:
         here = {site.name: self._finalists_at(site, cases[site.name]) for site in sites}
         compared = microbatches == self.model.loss_microbatches
         for name in OF_A_CASE:
-            found = {site: at_case(arms, name) for site, arms in here.items()}
-            if all(found.values()):
+            at_sites = {site: at_case(arms, name) for site, arms in here.items()}
+            if all(at_sites.values()):
                 purposes = [Purpose.TIMED, Purpose.QUIET]
                 purposes += [Purpose.LOSS] if compared and name in COMPARED_BY_LOSS else []
                 modules = tuple(
                     self._site(
                         name, microbatches, site, cases[site], loads(row["program_json"]), row["candidate"]
                     )
-                    for site, row in found.items()
+                    for site, row in at_sites.items()
                     if row is not None
                 )
                 self._arm(name, microbatches, sites=modules, purposes=tuple(purposes))
@@ -121,13 +121,13 @@ class _Arms:
 
     def _finalists_at(self, site: Site, case: Case) -> Mapping[str, Row]:
         """Arm -> its finalist at a site; ValueError if not even the developer's is there."""
-        found = self.finalists.get((case.id, site.direction), {})
-        if ArmName.DEVELOPER not in found:
+        finalists = self.finalists.get((case.id, site.direction), {})
+        if ArmName.DEVELOPER not in finalists:
             raise ValueError(
                 f"model {self.model.name}, site {site.name}: table finalists has no developer's Program of "
                 f"{case.id} {site.direction}: run the rule `finalists` again with this model configured"
             )
-        return found
+        return finalists
 
     def _merged_batch(self, microbatches: int, developers: Mapping[tuple[str, Direction], str]) -> None:
         """The microbatches as one batch through the developer's strategy: another computation, shown beside.
@@ -168,5 +168,5 @@ class _Arms:
 
 def _stamp(rows: Iterable[Row], where: Row) -> Row:
     """What the module at a site says of itself: its Program, the library that it found, its calls in a step."""
-    found = (r for r in rows if (r["microbatches"], r["arm"]) == (where["microbatches"], where["arm"]))
-    return dict(next(found)["stamps"][where["site"]])
+    ran = (r for r in rows if (r["microbatches"], r["arm"]) == (where["microbatches"], where["arm"]))
+    return dict(next(ran)["stamps"][where["site"]])

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from overlayccl_core.measuring.job_status import OF_A_CANDIDATE
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
@@ -15,7 +16,7 @@ BENCH = Table(
         Column(
             name="status",
             dtype=pl.String(),
-            values=("timed", "crashed", "hung", "raised", "wrong"),
+            values=OF_A_CANDIDATE,
             doc="wrong: other values than its Program's; without samples where it is not `timed`",
         ),
         Column(

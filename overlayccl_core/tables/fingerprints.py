@@ -19,9 +19,9 @@ def one_fingerprint(frames: Mapping[str | Path, pl.DataFrame], measure_again: st
         for fingerprint in frame["fingerprint"].drop_nulls().unique().sort():
             holders.setdefault(fingerprint, str(path))
     if len(holders) > 1:
-        found = "; ".join(f"{path}: {fingerprint}" for fingerprint, path in holders.items())
+        held = "; ".join(f"{path}: {fingerprint}" for fingerprint, path in holders.items())
         raise TableError(
-            f"measurements of different machines, libraries or ranks are not mixed: {found}. "
+            f"measurements of different machines, libraries or ranks are not mixed: {held}. "
             f"Measure again: {measure_again}"
         )
     return next(iter(holders), None)

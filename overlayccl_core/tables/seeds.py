@@ -1,9 +1,20 @@
 """Every strategy of a Problem's library at every Case: its Program or why there is none, its verdicts."""
 
+from enum import StrEnum
+
 import polars as pl
 
 from overlayccl_core.tables.candidate_columns import OUTCOMES
 from overlayccl_core.tables.table import Column, Table
+
+
+class SeedStatus(StrEnum):
+    """What a strategy of the library became at a Case."""
+
+    PROGRAM = "program"
+    NOT_APPLICABLE = "not_applicable"
+    REJECTED = "rejected"
+
 
 SEEDS = Table(
     name="seeds",
@@ -13,7 +24,7 @@ SEEDS = Table(
         Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
         Column(name="strategy", dtype=pl.String()),
         Column(name="role", dtype=pl.String(), doc="developer, single_graph, hand_bundled or other"),
-        Column(name="status", dtype=pl.String(), values=("program", "not_applicable", "rejected")),
+        Column(name="status", dtype=pl.String(), values=tuple(SeedStatus)),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         Column(name="program", dtype=pl.String(), nullable=True, doc="digest; null: there is none"),
         Column(name="value_digest", dtype=pl.String(), nullable=True),

@@ -1,14 +1,23 @@
 """What is timed at each Case and direction, and why. No price: an equal list measures nothing anew."""
 
+from enum import StrEnum
+
 import polars as pl
 
+from overlayccl_core.measuring.arms import BASELINES
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS
 from overlayccl_core.tables.table import Column, Table
 
-WHY = (
-    *("developer", "single_graph", "hand_bundled", "seed"),
-    *("best_predicted", "family", "random", "next_cheapest"),
-)
+
+class Why(StrEnum):
+    """Why a Program is timed that is no baseline."""
+
+    SEED = "seed"
+    BEST_PREDICTED = "best_predicted"
+    FAMILY = "family"
+    RANDOM = "random"
+    NEXT_CHEAPEST = "next_cheapest"
+
 
 SHORTLIST = Table(
     name="shortlist",
@@ -18,7 +27,8 @@ SHORTLIST = Table(
         Column(
             name="why",
             dtype=pl.List(pl.String()),
-            doc="a role or `seed`; else how the search brought it: best_predicted, family, random, next_cheapest",
+            values=(*BASELINES, *Why),
+            doc="of the library: its roles, or seed; the others: how the search brought it",
         ),
         Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),

@@ -87,10 +87,10 @@ def _sha256(path: Path) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for library in (*LIBRARIES, *loader.required()):
         try:
-            found[library] = metadata.version(library)
+            versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            found[library] = "not installed"
-    return found
+            versions[library] = "not installed"
+    return versions

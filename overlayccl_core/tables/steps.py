@@ -8,6 +8,7 @@ are paired by index.
 import polars as pl
 
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import OF_AN_ARM
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
@@ -81,7 +82,7 @@ STEPS = Table(
         Column(
             name="status",
             dtype=pl.String(),
-            values=("trained", "crashed", "hung", "raised"),
+            values=OF_AN_ARM,
             doc="of the arm in this launch; without steps where it is not `trained`, and in no later launch",
         ),
         Column(

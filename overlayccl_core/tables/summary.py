@@ -1,10 +1,21 @@
 """One row per Case, direction and candidate: proof, price, bench, training, validity, and which one is deployed."""
 
+from enum import StrEnum
+
 import polars as pl
 
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, ratio, us
+from overlayccl_core.tables.seeds import SeedStatus
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
+
+
+class Validity(StrEnum):
+    """Whether a measured time can be true."""
+
+    VALID = "valid"
+    INVALID = "invalid"  # below the physical floor
+    UNMEASURED = "unmeasured"
 
 
 def _number(name: str, unit: str = "", doc: str = "") -> Column:
@@ -22,7 +33,7 @@ SUMMARY = Table(
             dtype=pl.String(),
             doc="developer, single_graph, hand_bundled, other (seeds) or found",
         ),
-        Column(name="status", dtype=pl.String(), values=("program", "not_applicable", "rejected")),
+        Column(name="status", dtype=pl.String(), values=tuple(SeedStatus)),
         Column(name="proof", dtype=pl.String(), doc="outcome of the equivalence gate, or why it did not run"),
         Column(name="numerics", dtype=pl.String(), nullable=True, values=("exact", "reordered", "lossy")),
         us("predicted_us"),
@@ -36,7 +47,7 @@ SUMMARY = Table(
         _number("algbw_gbps", "GB/s", "payload over time"),
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
         us("floor_us", "no time below this can be true"),
-        Column(name="validity", dtype=pl.String(), values=("valid", "invalid", "unmeasured")),
+        Column(name="validity", dtype=pl.String(), values=tuple(Validity)),
         Column(name="chosen", dtype=pl.Boolean(), doc="what is deployed for this Case and direction"),
         *ratio("step_speedup", "of the chosen one: developer's training step over its own"),
         *ratio("step_gain", "of the chosen one: the step of best_other over its own"),

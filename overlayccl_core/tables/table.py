@@ -38,7 +38,7 @@ class Column:
                 f"column {self.name}: the name says unit {named!r} and the schema {self.unit!r}: "
                 f"end the name in the unit ({', '.join(UNIT_OF_SUFFIX)})"
             )
-        if self.values and self.dtype != pl.String():
+        if self.values and self.dtype not in (pl.String(), pl.List(pl.String())):
             raise ValueError(f"column {self.name}: a closed set of values is of strings (got {self.dtype})")
 
 
@@ -80,22 +80,22 @@ def write(table: Table, rows: Rows, path: str | Path) -> pl.DataFrame:
 
 
 def read(table: Table, path: str | Path) -> pl.DataFrame:
-    """The table at `path`. TableError: what was found instead and the command that makes the file again."""
+    """The table at `path`. TableError: what is there instead and the command that makes the file again."""
     file = Path(path)
     if not file.is_file():
         raise TableError(f"{file}: there is no such file; make it: {remake(file)}")
     data = file.read_bytes()
-    found = _foreign(table, data)
-    if not found:
+    wrong = _foreign(table, data)
+    if not wrong:
         try:
             frame = pl.read_parquet(io.BytesIO(data))
         except (pl.exceptions.PolarsError, OSError) as error:
-            found = f"a damaged Parquet file ({str(error).splitlines()[0]})"
+            wrong = f"a damaged Parquet file ({str(error).splitlines()[0]})"
         else:
-            found = _broken_rule(table, frame)
-    if found:
+            wrong = _broken_rule(table, frame)
+    if wrong:
         raise TableError(
-            f"{file}: expected table {table.name!r}, version {table.version}; found {found}. "
+            f"{file}: expected table {table.name!r}, version {table.version}; found {wrong}. "
             f"Make it again: {remake(file)}"
         )
     return frame
@@ -150,7 +150,7 @@ def _broken_column(column: Column, values: pl.Series) -> str:
     if flat.dtype.is_float() and flat.is_nan().any():
         return "holds a NaN: what is unknown is null"
     if column.values:
-        others = set(values.drop_nulls().unique().to_list()) - set(column.values)
+        others = set(flat.drop_nulls().unique().to_list()) - set(column.values)
         if others:
             return f"holds {sorted(others)[0]!r}, which is none of {', '.join(column.values)}"
     return ""

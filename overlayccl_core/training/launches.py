@@ -25,6 +25,7 @@ from overlayccl_core.backends.reporting import Reporter
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
@@ -42,7 +43,6 @@ from overlayccl_core.training.plan import (
 WORKER = "overlayccl_core.training.worker"
 STEP_TIMEOUT_S = 120.0
 COUNTS = ("matmuls", "matmul_digest", "collectives", "stamps", "peak_activation_bytes")
-TRAINED = "trained"
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -278,7 +278,7 @@ def rows_of(
                 "foreign_cpu_share": foreign_cpu_share,
                 "disturbed": foreign_cpu_share > FOREIGN_CPU_LIMIT,
                 "fingerprint": fingerprint,
-                "status": TRAINED,
+                "status": JobStatus.TRAINED.value,
                 "message": "",
             }
         )

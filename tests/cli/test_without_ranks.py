@@ -106,8 +106,8 @@ def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives
     (root / "small.txt").write_text("".join(f"t{i} 64x64\n" for i in range(20)))
     done = call("bucket", "--sizes", f"{root}/small.txt")
     assert "sees no computation" in done.words and "one buffer is its answer." in done.words
-    found = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
-    assert [len(b["tensors"]) for b in found["best"]["buckets"]] == [20]
+    answer = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
+    assert [len(b["tensors"]) for b in answer["best"]["buckets"]] == [20]
 
 
 def test_bucket_says_where_one_buffer_is_not_the_answer(call: Call, root: Path) -> None:
@@ -119,11 +119,11 @@ def test_bucket_says_where_one_buffer_is_not_the_answer(call: Call, root: Path) 
 
 def test_bucket_in_json_has_no_rule_that_ends_earlier_than_the_best(call: Call, root: Path) -> None:
     done = call("bucket", "--sizes", f"{root}/sizes.txt", "--backward-ms", "40", "--json")
-    found: dict[str, Any] = json.loads(done.out)
-    assert found["best"]["end_us"] <= min(plan["end_us"] for plan in found["others"]) * (1 + 1e-8)
-    assert found["last_ready_us"] == pytest.approx(40e3) and found["ready_times"]
-    assert len(found["bucket_cap_mb_list"]) == len(found["best"]["buckets"])
-    names = [name for b in found["best"]["buckets"] for name in b["tensors"]]
+    answer: dict[str, Any] = json.loads(done.out)
+    assert answer["best"]["end_us"] <= min(plan["end_us"] for plan in answer["others"]) * (1 + 1e-8)
+    assert answer["last_ready_us"] == pytest.approx(40e3) and answer["ready_times"]
+    assert len(answer["bucket_cap_mb_list"]) == len(answer["best"]["buckets"])
+    names = [name for b in answer["best"]["buckets"] for name in b["tensors"]]
     assert names[0] == "head" and sorted(names) == sorted(line.split()[0] for line in SIZES.splitlines())
 
 
@@ -131,9 +131,9 @@ def test_bucket_takes_measured_ready_times(call: Call, root: Path) -> None:
     (root / "ready.csv").write_text("tensor,ready_ms\nhead,30\nbody,10\n")
     (root / "two.json").write_text('{"head": [64], "body": [32, 2]}')
     done = call("bucket", "--sizes", f"{root}/two.json", "--ready", f"{root}/ready.csv", "--json")
-    found = json.loads(done.out)
-    assert [t for b in found["best"]["buckets"] for t in b["tensors"]] == ["body", "head"]
-    assert found["last_ready_us"] == 30e3
+    answer = json.loads(done.out)
+    assert [t for b in answer["best"]["buckets"] for t in b["tensors"]] == ["body", "head"]
+    assert answer["last_ready_us"] == 30e3
 
 
 @pytest.mark.parametrize(

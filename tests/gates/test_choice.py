@@ -26,59 +26,59 @@ def contender(arm: str, **changes: Any) -> Contender:
 DEVELOPER = contender("developer", speedup=Ratio(value=1.0, low=1.0, high=1.0))
 
 
-def reasons(found: Choice) -> list[Reason]:
-    assert {v.gate for v in found.verdicts} == {Gate.CHOICE}
-    return [v.reason for v in found.verdicts]
+def reasons(decided: Choice) -> list[Reason]:
+    assert {v.gate for v in decided.verdicts} == {Gate.CHOICE}
+    return [v.reason for v in decided.verdicts]
 
 
 def test_the_first_finalist_that_passes_is_chosen_and_the_others_are_not_needed() -> None:
-    found = choose(
+    decided = choose(
         [contender("finalist_1", training=RIGHT), contender("finalist_2", training=RIGHT), DEVELOPER]
     )
-    assert found.chosen.arm == "finalist_1"
-    assert found.reason == "passes the training gate in nano m8"
-    assert reasons(found) == [Reason.OK, Reason.NOT_NEEDED, Reason.NOT_NEEDED]
+    assert decided.chosen.arm == "finalist_1"
+    assert decided.reason == "passes the training gate in nano m8"
+    assert reasons(decided) == [Reason.OK, Reason.NOT_NEEDED, Reason.NOT_NEEDED]
 
 
 def test_a_finalist_that_is_slower_in_the_step_is_passed_over_and_that_is_said() -> None:
-    found = choose(
+    decided = choose(
         [contender("finalist_1", training=SLOWER), contender("finalist_2", training=RIGHT), DEVELOPER]
     )
-    assert found.chosen.arm == "finalist_2"
+    assert decided.chosen.arm == "finalist_2"
     assert (
-        "finalist_1 (finalist_1's): training nano m8" in found.reason
-        and "slower beyond noise" in found.reason
+        "finalist_1 (finalist_1's): training nano m8" in decided.reason
+        and "slower beyond noise" in decided.reason
     )
-    assert reasons(found) == [Reason.NOT_PASSED, Reason.OK, Reason.NOT_NEEDED]
+    assert reasons(decided) == [Reason.NOT_PASSED, Reason.OK, Reason.NOT_NEEDED]
 
 
 def test_every_model_that_has_the_case_must_pass() -> None:
-    found = choose([contender("finalist_1", training=(*RIGHT, ("wide m8", SLOWER[0][1]))), DEVELOPER])
-    assert found.chosen.arm == "developer"
-    assert "nothing beats the baseline" in found.reason and "training wide m8" in found.reason
+    decided = choose([contender("finalist_1", training=(*RIGHT, ("wide m8", SLOWER[0][1]))), DEVELOPER])
+    assert decided.chosen.arm == "developer"
+    assert "nothing beats the baseline" in decided.reason and "training wide m8" in decided.reason
 
 
 def test_a_baseline_is_deployed_by_name_where_no_finalist_passes() -> None:
-    found = choose(
+    decided = choose(
         [contender("finalist_1", training=SLOWER), contender("hand_bundled", training=RIGHT), DEVELOPER]
     )
-    assert found.chosen.arm == "hand_bundled"
-    assert found.reason.startswith("hand_bundled, a baseline, is deployed")
+    assert decided.chosen.arm == "hand_bundled"
+    assert decided.reason.startswith("hand_bundled, a baseline, is deployed")
 
 
 def test_without_a_model_the_bench_decides_and_training_is_said_to_be_not_applicable() -> None:
-    found = choose([contender("finalist_1"), DEVELOPER])
-    assert found.chosen.arm == "finalist_1"
-    assert "fastest in the bench; training: not applicable" in found.reason
+    decided = choose([contender("finalist_1"), DEVELOPER])
+    assert decided.chosen.arm == "finalist_1"
+    assert "fastest in the bench; training: not applicable" in decided.reason
     for stopped in ({"speedup": SAME}, {"speedup": None}, {"bench": bench.check(None, 1.0)}):
         assert choose([contender("finalist_1", **stopped), DEVELOPER]).chosen.arm == "developer"
 
 
 def test_a_time_below_the_floor_is_never_chosen_whatever_training_says() -> None:
     impossible = bench.check(Estimate(value=10.0, standard_error=0.1, rounds=12), 11.0)
-    found = choose([contender("finalist_1", bench=impossible, training=RIGHT), DEVELOPER])
-    assert found.chosen.arm == "developer" and "physical floor" in found.reason
-    assert found.verdicts[0].outcome is Outcome.FAIL
+    decided = choose([contender("finalist_1", bench=impossible, training=RIGHT), DEVELOPER])
+    assert decided.chosen.arm == "developer" and "physical floor" in decided.reason
+    assert decided.verdicts[0].outcome is Outcome.FAIL
 
 
 def test_the_developer_must_be_there() -> None:

@@ -39,10 +39,10 @@ def test_proof_over_atoms_agrees_with_the_full_size_proof_on_every_mutant(
                 continue
             truth = equal_over_elements(other, program)
             expected = Outcome.PASS if truth else Outcome.FAIL
-            found = verdicts(other, program, monkeypatch)
-            assert {v.outcome for v in found} == {expected}, f"seed {seed}: truth is {truth}"
+            judged = verdicts(other, program, monkeypatch)
+            assert {v.outcome for v in judged} == {expected}, f"seed {seed}: truth is {truth}"
             right, wrong = right + truth, wrong + (not truth)
-            reduced += found[0]["atoms"] < max(x.size for x in other.nodes)
+            reduced += judged[0]["atoms"] < max(x.size for x in other.nodes)
     with capsys.disabled():
         print(f"\nmutants: {right + wrong}, right {right}, wrong {wrong}, reduced {reduced}")
     assert right + wrong >= 500

@@ -22,9 +22,9 @@ CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES, Check.FASTER, Check.NOT_
 
 
 def verdict_of(check: Check, trained: Trained) -> Verdict:
-    (found,) = judge(trained, frozenset({check}))
-    assert found.gate is Gate.TRAINING
-    return found
+    (verdict,) = judge(trained, frozenset({check}))
+    assert verdict.gate is Gate.TRAINING
+    return verdict
 
 
 def losses_verdict(numerics: NumericsClass, explained: str = "", **changes: float) -> Verdict:
@@ -34,10 +34,10 @@ def losses_verdict(numerics: NumericsClass, explained: str = "", **changes: floa
 
 
 def test_the_developers_step_in_half_the_time_passes_every_check() -> None:
-    found = judge(trial())
-    assert len(found) == len(CHECKS) and passes(found)
-    assert {v.outcome for v in found} == {Outcome.PASS}
-    assert all(v.message for v in found)
+    verdicts = judge(trial())
+    assert len(verdicts) == len(CHECKS) and passes(verdicts)
+    assert {v.outcome for v in verdicts} == {Outcome.PASS}
+    assert all(v.message for v in verdicts)
 
 
 # What a wrong strategy shows in real steps, with the proof switched off: figures of a small Llama-like model.
@@ -58,8 +58,8 @@ def test_a_wrong_strategy_is_rejected_by_gradients_and_by_losses_each_alone(name
         gradient_rel_error=error,
         steps_us=wrong.steps_us,
     )
-    found = {v.reason for v in judge(trained) if not v.passed}
-    assert found == {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES}
+    reasons = {v.reason for v in judge(trained) if not v.passed}
+    assert reasons == {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES}
     stopped_by = {Check.GRADIENTS, Check.LOSSES}
     assert passes(judge(trained, ALL_CHECKS - stopped_by))
     for check in stopped_by:
@@ -168,8 +168,8 @@ class TestSpeed:
         others = [replace(arm(n, 1.0), steps_us=s) for n, s in (("ddp_4", loud), ("ddp_25", sure))]
         me = replace(trial().arm, steps_us=mine)
         for listed in (others, others[::-1]):
-            found = best_other(me, listed)
-            assert found is not None and found[0] == "ddp_25" and found[1].value == pytest.approx(0.92)
+            best = best_other(me, listed)
+            assert best is not None and best[0] == "ddp_25" and best[1].value == pytest.approx(0.92)
         verdict = verdict_of(Check.NOT_SLOWER, replace(trial(steps_us=mine), others=tuple(others)))
         assert verdict.reason is Reason.SLOWER and "ddp_25" in verdict.message
 

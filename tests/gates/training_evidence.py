@@ -26,11 +26,11 @@ def curve(seed: int, *, rate: float = 0.05, change: float = 0.0) -> tuple[float,
 
 def steps(us: float, *, noise: float = 0.01) -> dict[int, tuple[float, ...]]:
     """Steps of five launches; what disturbs a launch disturbs all of its arms."""
-    found = {}
+    by_launch = {}
     for launch in LAUNCHES:
         random = np.random.default_rng([launch, int(us)])
-        found[launch] = tuple((us * (1 + 0.1 * launch) * np.exp(noise * random.normal(size=8))).tolist())
-    return found
+        by_launch[launch] = tuple((us * (1 + 0.1 * launch) * np.exp(noise * random.normal(size=8))).tolist())
+    return by_launch
 
 
 def arm(name: str, us: float, **curve_changes: Any) -> ArmEvidence:

@@ -19,7 +19,7 @@ QUIET = (  # as root in a container, and with no word to anybody
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A headless browser; skips the test where none is installed, unless the environment says that it must run."""
-    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    path = next((at for name in NAMES if (at := shutil.which(name))), None)
     if path is None:
         said = "no Chromium on the PATH: `make browser` installs Debian's"
         if os.environ.get(NEEDED):

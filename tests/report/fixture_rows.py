@@ -20,11 +20,11 @@ ROUNDS = 6  # of the probes
 @cache
 def settings() -> Settings:
     """Settings that ask for no more than the tree's tables hold."""
-    found = read(REPOSITORY / "config/config.yaml")
-    return found.changed(
-        probe=found.probe.changed(minimum_rounds=ROUNDS),
-        bench=found.bench.changed(minimum_rounds=12),
-        train=found.train.changed(minimum_steps=4, maximum_steps=8),
+    configured = read(REPOSITORY / "config/config.yaml")
+    return configured.changed(
+        probe=configured.probe.changed(minimum_rounds=ROUNDS),
+        bench=configured.bench.changed(minimum_rounds=12),
+        train=configured.train.changed(minimum_steps=4, maximum_steps=8),
     )
 
 

@@ -92,15 +92,15 @@ def _fitted() -> dict[str, list[Row]]:
     rows = [
         {"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=ROUNDS)} for p in probes
     ]
-    found = fit.run(settings(), pl.DataFrame(rows), progress=lambda _: None)
-    return {"probes": rows, **found}
+    tables = fit.run(settings(), pl.DataFrame(rows), progress=lambda _: None)
+    return {"probes": rows, **tables}
 
 
 @cache
 def _seeds(problem: str) -> tuple[Row, ...]:
     directions = catalog.directions(case(problem))
-    found = [r for direction in directions for r in seed_rows(direction, None, None)]
-    return tuple(found)
+    rows = [r for direction in directions for r in seed_rows(direction, None, None)]
+    return tuple(rows)
 
 
 def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> None:
@@ -181,7 +181,7 @@ def _search_end(key: tuple[str, str]) -> Row:
 
 
 def _candidate(seed: Row, theta: Theta) -> Row:
-    found = price(loads(seed["program_json"]), theta)
+    priced = price(loads(seed["program_json"]), theta)
     same = ("case", "direction", "recipe", "numerics", "program", "value_digest", "program_json")
     return row(
         CANDIDATES,
@@ -194,25 +194,25 @@ def _candidate(seed: Row, theta: Theta) -> Row:
         legality="pass",
         reason="ok",
         elite=True,
-        predicted_us=found.us,
-        low_us=found.low_us,
-        high_us=found.high_us,
-        **{f"{term.value}_us": us for term, us in found.terms.items()},
+        predicted_us=priced.us,
+        low_us=priced.low_us,
+        high_us=priced.high_us,
+        **{f"{term.value}_us": us for term, us in priced.terms.items()},
         fingerprint=FINGERPRINT,
     )
 
 
 def _price(seed: Row, theta: Theta) -> Row:
-    found = price(loads(seed["program_json"]), theta)
+    priced = price(loads(seed["program_json"]), theta)
     return row(
         PRICES,
         **{name: seed[name] for name in ("case", "direction", "strategy", "program")},
         feasible=True,
         reason="ok",
-        predicted_us=found.us,
-        low_us=found.low_us,
-        high_us=found.high_us,
-        **{f"{term.value}_us": us for term, us in found.terms.items()},
+        predicted_us=priced.us,
+        low_us=priced.low_us,
+        high_us=priced.high_us,
+        **{f"{term.value}_us": us for term, us in priced.terms.items()},
         fingerprint=FINGERPRINT,
     )
 

@@ -24,8 +24,8 @@ def stamps(**programs: tuple[str, ...]) -> pl.DataFrame:
     """The Programs of arms at the sites entry, exit."""
     rows = [
         row(STAMPS, model="m", microbatches=2, arm=arm, site=site, direction="forward", program=program)
-        for arm, found in programs.items()
-        for site, program in zip(("entry", "exit"), found, strict=True)
+        for arm, ran in programs.items()
+        for site, program in zip(("entry", "exit"), ran, strict=True)
     ]
     return pl.DataFrame(rows, schema=STAMPS.schema)
 

@@ -67,8 +67,8 @@ def test_the_fewest_of_each_is_told_beside_its_own_floor_and_what_to_give_more_o
 
 
 def test_the_probes_of_the_fit_are_held_to_what_they_were_to_get() -> None:
-    (found,) = of_probes(probes(("heldout", 30), ("structured", 10), ("mixed", 8)), PROBE)
-    assert (found.of, found.rounds, found.floor) == ("probes of the fit", 8, 10)
+    (short,) = of_probes(probes(("heldout", 30), ("structured", 10), ("mixed", 8)), PROBE)
+    assert (short.of, short.rounds, short.floor) == ("probes of the fit", 8, 10)
 
 
 def test_rounds_of_a_run_that_went_on_in_a_second_launch_are_counted_together() -> None:

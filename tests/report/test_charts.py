@@ -15,9 +15,9 @@ def drawn(title: str, ms: float) -> str:
         marks = alt.Chart(named("rows")).mark_point(clip=True, color=Ink.BLUE.value)
         return marks.encode(x="ms:Q", y="arm:N", description="text:N")
 
-    found = figure(title, "", build, {"rows": rows})
-    assert f'viewBox="0 0 {WIDE} ' in found.wide and f'viewBox="0 0 {NARROW} ' in found.narrow
-    return found.wide
+    drawing = figure(title, "", build, {"rows": rows})
+    assert f'viewBox="0 0 {WIDE} ' in drawing.wide and f'viewBox="0 0 {NARROW} ' in drawing.narrow
+    return drawing.wide
 
 
 def test_a_figure_scales_and_has_the_pages_colours() -> None:

@@ -22,10 +22,10 @@ def made_with(folder: Path, *command: str) -> Path:
 
 def test_they_are_those_of_the_run_and_only_the_part_of_its_rule(tmp_path: Path) -> None:
     of_run = SETTINGS.changed(bench=SETTINGS.bench.changed(minimum_rounds=3))
-    found = settings_of(made_with(tmp_path, "--settings", of_run.part("bench"), "--log", "x"))
-    assert found is not None and found.bench == of_run.bench != SETTINGS.bench
+    told = settings_of(made_with(tmp_path, "--settings", of_run.part("bench"), "--log", "x"))
+    assert told is not None and told.bench == of_run.bench != SETTINGS.bench
     with pytest.raises(AttributeError, match=r"settings\.train is not among"):
-        _ = found.train
+        _ = told.train
 
 
 def test_without_a_sidecar_or_settings_in_it_nothing_is_known(tmp_path: Path) -> None:

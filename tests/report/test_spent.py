@@ -43,8 +43,8 @@ def arm(name: str, *us: float) -> Arm:
 
 def table(blocks: Sequence[Block], title: str) -> dict[str, tuple[str, ...]]:
     """The rows of the table whose title begins so, by their first cell."""
-    (found,) = (b for b in blocks if isinstance(b, Table) and b.title.startswith(title))
-    return {row[0]: row[1:] for row in found.rows}
+    (titled,) = (b for b in blocks if isinstance(b, Table) and b.title.startswith(title))
+    return {row[0]: row[1:] for row in titled.rows}
 
 
 def texts(blocks: Sequence[Block]) -> str:
@@ -53,14 +53,14 @@ def texts(blocks: Sequence[Block]) -> str:
 
 # ---------------------------------------------------------------------------------------------- what it took
 def test_break_even_is_the_runs_seconds_over_what_a_step_saves() -> None:
-    found = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("developer", 7e5, 7e5, 7e5), COST)
-    assert (found.saved_us, found.steps) == (6e5, 60)
+    paid = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("developer", 7e5, 7e5, 7e5), COST)
+    assert (paid.saved_us, paid.steps) == (6e5, 60)
 
 
 @pytest.mark.parametrize("us", [(9e4, 9e4, 9e4), (1e5, 1e5, 1e5), (9e4, 1.2e5, 1.3e5)])
 def test_what_is_not_faster_beyond_noise_pays_nothing_back(us: tuple[float, ...]) -> None:
-    found = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("hand_bundled", *us), COST)
-    assert (found.saved_us, found.steps) == (None, None)
+    paid = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("hand_bundled", *us), COST)
+    assert (paid.saved_us, paid.steps) == (None, None)
 
 
 def test_a_job_that_measures_holds_every_node() -> None:
@@ -68,12 +68,12 @@ def test_a_job_that_measures_holds_every_node() -> None:
 
 
 def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
-    assert (found := cost_of(Tree(path=run))) is not None and found.nodes == 1
+    assert (cost := cost_of(Tree(path=run))) is not None and cost.nodes == 1
     here = load(REPOSITORY / "config/deployments/local.yaml")
     two = here.changed(ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)))
     (probe,) = mixed_probes(two, seed=1, count=1, role=Role.HELD_OUT)
     put(PROBES, [{"probe": "p", "role": "heldout", **timing_columns(probe.program)}], run / "probes.parquet")
-    assert (found := cost_of(Tree(path=run))) is not None and found.nodes == 2
+    assert (cost := cost_of(Tree(path=run))) is not None and cost.nodes == 2
     rows = table(spent.blocks(Tree(path=run)), "What was spent")
     assert rows["probe"] == ("171", "342") and rows["search, 1 job"] == ("13", "13")
 
@@ -107,11 +107,11 @@ def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
 def test_the_summary_tells_the_break_even_of_each_model_over_both(whole: Path, tmp_path: Path) -> None:
     (said,) = spent_text(Tree(path=whole))
     assert "took 7.7 minutes in all" in said
-    found = re.findall(r"(nano m\d) ([\d,]+) \(([\d,]+) hand_bundled\)", said)
+    told = re.findall(r"(nano m\d) ([\d,]+) \(([\d,]+) hand_bundled\)", said)
     (few, over_few), (many, over_many) = (
-        [int(steps.replace(",", "")) for steps in model[1:]] for model in found
+        [int(steps.replace(",", "")) for steps in model[1:]] for model in told
     )
-    assert [model[0] for model in found] == ["nano m2", "nano m8"]
+    assert [model[0] for model in told] == ["nano m2", "nano m8"]
     assert 3 * many < few < 5 * many and over_few > 10 * few and over_many > 10 * many
     slower = write_tree(tmp_path / "local", problems=("grad_ar",))
     assert "(- ddp_25)" in next(spent_text(Tree(path=slower)))
@@ -147,4 +147,4 @@ def test_where_no_sidecar_tells_what_was_asked_for_that_is_said(run: Path) -> No
     record = json.loads(beside.read_text())
     beside.write_text(json.dumps(record | {"command": ["made", "up"]}))
     (said,) = shortfalls(Tree(path=run))
-    assert said.startswith("Whether the probes, the training of nano got as many rounds and steps")
+    assert said.startswith("It is not known whether the probes, the training of nano got as many rounds")

@@ -48,26 +48,26 @@ def explained(measured: dict[str, float], *, chosen: str = "m", searched: bool =
     ]
     schema = {"case": pl.String, "direction": pl.String, "candidate": pl.String, "program": pl.String}
     choice = [{**PLACE, "candidate": NAMES[chosen], "program": chosen, "reason": "passes every gate"}]
-    (found,) = explanations(
+    (explanation,) = explanations(
         pl.DataFrame(choice),
         pl.DataFrame(seeds),
         pl.DataFrame(prices),
         pl.DataFrame(candidates, infer_schema_length=None) if searched else None,
         pl.DataFrame(bench) if bench else pl.DataFrame(schema=schema),
     )
-    return found
+    return explanation
 
 
 def test_the_runner_up_is_the_quickest_other_one_that_was_measured() -> None:
-    found = explained({"d": 90.0, "m": 25.0, "x": 28.0})
-    assert [(part, one.name) for part, one in found.parts] == [
+    explanation = explained({"d": 90.0, "m": 25.0, "x": 28.0})
+    assert [(part, one.name) for part, one in explanation.parts] == [
         (Part.CHOSEN, "merged"),
         (Part.RUNNER_UP, "found-1"),
         (Part.DEVELOPER, "developer"),
     ]
-    assert found.chosen.measured_us == pytest.approx(25.0, rel=0.01)
-    assert found.chosen.measured_low_us is not None and found.chosen.measured_low_us < 25.0
-    assert found.reason == "passes every gate"
+    assert explanation.chosen.measured_us == pytest.approx(25.0, rel=0.01)
+    assert explanation.chosen.measured_low_us is not None and explanation.chosen.measured_low_us < 25.0
+    assert explanation.reason == "passes every gate"
 
 
 def test_the_terms_of_each_add_up_to_its_price() -> None:
@@ -77,8 +77,8 @@ def test_the_terms_of_each_add_up_to_its_price() -> None:
 
 
 def test_a_developer_that_is_the_runner_up_or_the_choice_is_not_shown_twice() -> None:
-    found = explained({"d": 90.0, "m": 25.0})
-    assert [part for part, _ in found.parts] == [Part.CHOSEN, Part.RUNNER_UP]
+    explanation = explained({"d": 90.0, "m": 25.0})
+    assert [part for part, _ in explanation.parts] == [Part.CHOSEN, Part.RUNNER_UP]
     assert [p for p, _ in explained({"d": 20.0, "m": 25.0}, chosen="d").parts] == [
         Part.CHOSEN,
         Part.RUNNER_UP,
@@ -86,14 +86,14 @@ def test_a_developer_that_is_the_runner_up_or_the_choice_is_not_shown_twice() ->
 
 
 def test_without_measurements_the_runner_up_is_the_cheapest_that_is_proven() -> None:
-    found = explained({})
-    assert found.runner_up is not None and found.runner_up.name == "found-1"
-    assert found.chosen.measured_us is None
+    explanation = explained({})
+    assert explanation.runner_up is not None and explanation.runner_up.name == "found-1"
+    assert explanation.chosen.measured_us is None
     without_search = explained({}, searched=False)
     assert without_search.runner_up is not None and without_search.runner_up.name == "developer"
 
 
 def test_what_was_measured_and_has_no_price_is_compared_by_its_time() -> None:
-    found = explained({"m": 25.0, "y": 26.0})
-    assert found.runner_up is not None and found.runner_up.name == "found-2"
-    assert found.runner_up.predicted_us is None and found.runner_up.terms == {}
+    explanation = explained({"m": 25.0, "y": 26.0})
+    assert explanation.runner_up is not None and explanation.runner_up.name == "found-2"
+    assert explanation.runner_up.predicted_us is None and explanation.runner_up.terms == {}

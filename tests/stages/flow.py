@@ -65,7 +65,7 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
     listed = checked(CASES, cases.run(configured, deployment, problem, progress=quiet)["cases"])
     seeds = checked(SEEDS, seed.run(deployment, listed, capabilities(), progress=quiet)["seeds"])
     prices = checked(PRICES, price.run(deployment, seeds, theta, judged, progress=quiet)["prices"])
-    candidates = checked(CANDIDATES, list(found(seeds, theta_of(theta, judged))))
+    candidates = checked(CANDIDATES, list(candidates_of(seeds, theta_of(theta, judged))))
     chosen = shortlist.run(configured, seeds, prices, candidates, emit, progress=quiet)
     shortlisted = checked(SHORTLIST, chosen["shortlist"])
     bench = checked(BENCH, bench_rows(shortlisted.iter_rows(named=True)))
@@ -94,7 +94,7 @@ def capabilities() -> pl.DataFrame:
     )
 
 
-def found(seeds: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
+def candidates_of(seeds: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
     """Rows of `candidates`: the seeds, and what one step makes of them."""
     proven = seeds.filter(pl.col("equivalence") == "pass").unique("value_digest", maintain_order=True)
     for case, direction in seeds.select("case", "direction").unique(maintain_order=True).iter_rows():

@@ -30,24 +30,24 @@ QUICK = QUICK.changed(bench=QUICK.bench.changed(seconds=2.0, minimum_rounds=2, m
 def shortlist(path: Path) -> pl.DataFrame:
     """Forward and backward seeds of a small uniform_a2a on 2 ranks, every Program once."""
     case = catalog.case("uniform_a2a", {"chunk": 4, "width": 8}, ranks=2, ranks_per_node=2)
-    found = {}
+    rows = {}
     for problem in catalog.directions(case):
         for row in seed_rows(problem, None, None):
             if row["equivalence"] == "pass":
                 listed = {"candidate": row["strategy"], "why": ["seed"], "origin": "seed", "family": None}
-                found.setdefault(
+                rows.setdefault(
                     (row["direction"], row["program"]),
                     {c.name: (row | listed)[c.name] for c in SHORTLIST.columns},
                 )
-    return table.write(SHORTLIST, list(found.values()), path / "shortlist.parquet")
+    return table.write(SHORTLIST, list(rows.values()), path / "shortlist.parquet")
 
 
 @pytest.mark.ranks
 def test_both_directions_are_timed_in_one_launch(tmp_path: Path) -> None:
     said: list[str] = []
     listed = shortlist(tmp_path)
-    found = bench.run(deployment(2), QUICK, listed, tmp_path, progress=said.append)
-    frame = table.write(BENCH, found["bench"], tmp_path / "bench.parquet")
+    tables = bench.run(deployment(2), QUICK, listed, tmp_path, progress=said.append)
+    frame = table.write(BENCH, tables["bench"], tmp_path / "bench.parquet")
     key = ("case", "direction", "candidate", "program")
     assert set(frame.select(key).iter_rows()) == set(listed.select(key).iter_rows())
     assert set(frame["direction"]) == {"forward", "backward"}
@@ -105,8 +105,8 @@ def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_a
     assert len(how) == 4
     spoil(monkeypatch, how)
     partial, said = tmp_path / ".partial", list[str]()
-    found = bench.run(deployment(2), QUICK, listed, partial, progress=said.append)
-    frame = table.write(BENCH, found["bench"], tmp_path / "bench.parquet")
+    tables = bench.run(deployment(2), QUICK, listed, partial, progress=said.append)
+    frame = table.write(BENCH, tables["bench"], tmp_path / "bench.parquet")
     failed = frame.filter(pl.col("status") != "timed")
     assert dict(failed.select("program", "status").iter_rows()) == how
     assert failed["samples_us"].list.len().to_list() == [0] * 4
@@ -129,10 +129,10 @@ def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
     later = "global calls; calls = globals().get('calls', 0) + 1; calls == 3 and __import__('os')._exit(3)"
     monkeypatch.setitem(PLANTED, "crashed", later)
     spoil(monkeypatch, {program: "crashed"})
-    found = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
-    status = {row["candidate"]: row["status"] for row in found["bench"] if row["program"] == program}
+    tables = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+    status = {row["candidate"]: row["status"] for row in tables["bench"] if row["program"] == program}
     assert status == {"permute_ring": "crashed"}
-    timed = [row for row in found["bench"] if row["status"] == "timed"]
+    timed = [row for row in tables["bench"] if row["status"] == "timed"]
     assert len(timed) == listed.height - 1 and {row["launch"] for row in timed} == {0}
 
 
@@ -174,8 +174,8 @@ def test_without_ranks_a_crash_costs_one_candidate_and_names_its_traceback(
 ) -> None:
     fails = Fails(monkeypatch, "forward permute_ring")
     listed = shortlist(tmp_path)
-    found = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
-    [row] = [row for row in found["bench"] if row["status"] != "timed"]
+    tables = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+    [row] = [row for row in tables["bench"] if row["status"] != "timed"]
     evidence = tmp_path / "logs" / "bench-uniform_a2a.launch-1" / "rank-1.error"
     assert row["message"] == f"rank 1 of 2 died; see {evidence}" and evidence.exists()
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
@@ -189,10 +189,10 @@ def test_without_ranks_a_crash_that_does_not_come_again_costs_nobody_anything(
     listed, said = shortlist(tmp_path), list[str]()
     if needed:
         listed = developed(listed)
-    found = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=said.append)
-    assert {row["status"] for row in found["bench"]} == {"timed"} and len(found["bench"]) == listed.height
+    tables = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=said.append)
+    assert {row["status"] for row in tables["bench"]} == {"timed"} and len(tables["bench"]) == listed.height
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height]
-    assert {row["launch"] for row in found["bench"]} == {0}
+    assert {row["launch"] for row in tables["bench"]} == {0}
     assert any("forward permute_ring crashed, trying it once more, alone: " in line for line in said)
     assert any("forward permute_ring runs when it is alone: going on with it" in line for line in said)
 
@@ -209,9 +209,9 @@ def test_a_first_failure_outlives_a_run_that_is_cut_off(
 
     with pytest.raises(KeyboardInterrupt):
         bench.run(PAPER, QUICK, listed, partial, progress=cut_off)
-    found = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    tables = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
-    assert sum(row["status"] == "crashed" for row in found["bench"]) == 1
+    assert sum(row["status"] == "crashed" for row in tables["bench"]) == 1
 
 
 def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(

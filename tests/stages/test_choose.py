@@ -51,20 +51,20 @@ def decide(
     )
     in_models = dict.fromkeys(directions, models)
     cases = {case: in_models for case in flow.listed["case"]} if steps is not None else {}
-    found = choose.run(flow.problem, "gloo", tables, cases, printer=deployed, progress=quiet)
-    write(CHOICE, found.choice, flow.folder / "choice.parquet")
-    write(VERDICTS, found.verdicts, flow.folder / "verdicts.parquet")
-    return found
+    decided = choose.run(flow.problem, "gloo", tables, cases, printer=deployed, progress=quiet)
+    write(CHOICE, decided.choice, flow.folder / "choice.parquet")
+    write(VERDICTS, decided.verdicts, flow.folder / "verdicts.parquet")
+    return decided
 
 
-def arms(found: choose.Chosen) -> set[str]:
-    return {row["arm"] for row in found.choice}
+def arms(decided: choose.Chosen) -> set[str]:
+    return {row["arm"] for row in decided.choice}
 
 
 def test_the_first_finalist_that_passes_is_deployed_at_all_sites_of_the_model(flow: SimpleNamespace) -> None:
-    found = chosen(flow)
-    assert len(found.choice) == 2 and arms(found) == {"finalist_1"}
-    for row in found.choice:
+    decided = chosen(flow)
+    assert len(decided.choice) == 2 and arms(decided) == {"finalist_1"}
+    for row in decided.choice:
         assert row["trained_in"] == MODEL
         assert row["step_speedup"] == pytest.approx(4.0, rel=0.02)
         assert row["step_speedup_low"] < row["step_speedup"] < row["step_speedup_high"]
@@ -76,8 +76,8 @@ def test_the_first_finalist_that_passes_is_deployed_at_all_sites_of_the_model(fl
 
 
 def test_every_gate_leaves_its_verdicts(flow: SimpleNamespace) -> None:
-    found = chosen(flow)
-    rows = pl.DataFrame(found.verdicts, schema=VERDICTS.schema)
+    decided = chosen(flow)
+    rows = pl.DataFrame(decided.verdicts, schema=VERDICTS.schema)
     assert set(rows["gate"]) == {"legality", "equivalence", "bench", "training", "choice"}
     assert rows.filter(pl.col("gate") == "bench").height == flow.shortlisted.height
     training = rows.filter((pl.col("gate") == "training") & (pl.col("arm") == "finalist_1"))
@@ -89,36 +89,36 @@ def test_every_gate_leaves_its_verdicts(flow: SimpleNamespace) -> None:
 
 
 def test_an_arm_fails_as_a_whole_and_the_next_one_is_tried(flow: SimpleNamespace) -> None:
-    found = chosen(flow, wrong={"finalist_1": {"gradient_rel_error": 0.3}})
-    assert arms(found) == {"finalist_2"}
-    for row in found.choice:
+    decided = chosen(flow, wrong={"finalist_1": {"gradient_rel_error": 0.3}})
+    assert arms(decided) == {"finalist_2"}
+    for row in decided.choice:
         assert "finalist_1" in row["reason"] and "a gradient is 0.3" in row["reason"]
 
 
 def test_a_finalist_that_wins_the_bench_and_loses_the_step_is_not_deployed(flow: SimpleNamespace) -> None:
-    found = chosen(flow, speeds=SPEEDS | {"finalist_1": 1600.0, "finalist_2": 1700.0})
-    assert arms(found) == {"hand_bundled"}
-    assert all("slower beyond noise" in row["reason"] for row in found.choice)
-    assert all(row["best_other"] == "single_graph" for row in found.choice)
+    decided = chosen(flow, speeds=SPEEDS | {"finalist_1": 1600.0, "finalist_2": 1700.0})
+    assert arms(decided) == {"hand_bundled"}
+    assert all("slower beyond noise" in row["reason"] for row in decided.choice)
+    assert all(row["best_other"] == "single_graph" for row in decided.choice)
 
 
 def test_where_nothing_beats_the_developer_it_is_deployed_and_that_is_said(flow: SimpleNamespace) -> None:
-    found = chosen(flow, speeds=SPEEDS | dict.fromkeys(SPEEDS, 4000.0))
-    assert arms(found) == {"developer"}
-    for row in found.choice:
+    decided = chosen(flow, speeds=SPEEDS | dict.fromkeys(SPEEDS, 4000.0))
+    assert arms(decided) == {"developer"}
+    for row in decided.choice:
         assert row["reason"].startswith("nothing beats the baseline")
         assert row["step_speedup"] == 1.0
 
 
 def test_another_computation_and_the_quiet_step_are_no_arms(flow: SimpleNamespace) -> None:
-    found = chosen(flow, speeds=SPEEDS | {"big_batch": 100.0})
-    assert arms(found) == {"finalist_1"}
+    decided = chosen(flow, speeds=SPEEDS | {"big_batch": 100.0})
+    assert arms(decided) == {"finalist_1"}
 
 
 def test_a_framework_that_is_faster_still_is_told_and_stops_no_module(flow: SimpleNamespace) -> None:
-    found = chosen(flow, speeds=SPEEDS | {"ddp_25": 500.0})
-    assert arms(found) == {"finalist_1"}
-    for row in found.choice:
+    decided = chosen(flow, speeds=SPEEDS | {"ddp_25": 500.0})
+    assert arms(decided) == {"finalist_1"}
+    for row in decided.choice:
         assert row["best_other"] == "ddp_25" and row["step_gain"] == pytest.approx(0.5, rel=0.02)
         assert f"; in {MODEL} the framework is faster beyond noise" in row["reason"]
         assert row["reason"].index("0.50 (0.") < row["reason"].index("times as fast as ddp_25")
@@ -138,8 +138,8 @@ def test_every_faster_size_of_the_framework_is_told_in_every_model(flow: SimpleN
 def test_a_framework_that_is_not_faster_beyond_noise_is_no_reason(
     flow: SimpleNamespace, framework_us: float
 ) -> None:
-    found = chosen(flow, speeds=SPEEDS | {"ddp_25": framework_us})
-    for row in found.choice:
+    decided = chosen(flow, speeds=SPEEDS | {"ddp_25": framework_us})
+    for row in decided.choice:
         assert row["best_other"] == "ddp_25" and "framework" not in row["reason"]
 
 
@@ -149,9 +149,9 @@ def test_of_several_models_the_least_gain_is_told(flow: SimpleNamespace) -> None
     many = train_tables(flow.ready, flow.folder, microbatches=8, speeds=slower)
     steps, stamps = (pl.concat(pair) for pair in zip(few, many, strict=True))
     for models in (("tiny m2", "tiny m8"), ("tiny m8", "tiny m2")):
-        found = decide(flow, steps, stamps, models=models)
-        assert arms(found) == {"finalist_1"}
-        for row in found.choice:
+        decided = decide(flow, steps, stamps, models=models)
+        assert arms(decided) == {"finalist_1"}
+        for row in decided.choice:
             assert row["trained_in"] == ", ".join(models)
             assert row["step_speedup"] == pytest.approx(3.2, rel=0.02)
             assert row["step_gain"] == pytest.approx(1.2, rel=0.02)
@@ -163,18 +163,18 @@ def test_training_decides_in_the_directions_in_which_a_model_has_the_case_and_th
 ) -> None:
     trained = a2a_flow.ready.filter(pl.col("direction").is_in(directions))
     slow = dict.fromkeys(SPEEDS, 4000.0)  # no arm is faster than the developer's step
-    found = decide(a2a_flow, *train_tables(trained, a2a_flow.folder, speeds=slow), directions=directions)
-    for row in found.choice:
+    decided = decide(a2a_flow, *train_tables(trained, a2a_flow.folder, speeds=slow), directions=directions)
+    for row in decided.choice:
         in_model = row["direction"] in directions
         assert row["arm"] == ("developer" if in_model else "finalist_1"), row
         assert row["trained_in"] == (MODEL if in_model else None)
 
 
 def test_the_price_of_a_pair_is_the_sum_of_its_directions(a2a_flow: SimpleNamespace) -> None:
-    found = decide(a2a_flow, None, None).choice
+    rows = decide(a2a_flow, None, None).choice
     for case in a2a_flow.listed["case"]:
         forward, backward = (
-            next(r for r in found if (r["case"], r["direction"]) == (case, direction))
+            next(r for r in rows if (r["case"], r["direction"]) == (case, direction))
             for direction in ("forward", "backward")
         )
         assert min(forward["predicted_us"], backward["predicted_us"]) > 0
@@ -186,34 +186,34 @@ def test_a_pair_with_a_direction_that_has_no_price_has_none(a2a_flow: SimpleName
     backward = pl.col("direction") == "backward"
     prices = a2a_flow.prices.filter(~backward)
     candidates = a2a_flow.candidates.filter(~backward)
-    found = decide(a2a_flow, None, None, prices=prices, candidates=candidates).choice
-    assert {row["predicted_us"] is None for row in found} == {True, False}
-    assert {row["predicted_pair_us"] for row in found} == {None}
+    rows = decide(a2a_flow, None, None, prices=prices, candidates=candidates).choice
+    assert {row["predicted_us"] is None for row in rows} == {True, False}
+    assert {row["predicted_pair_us"] for row in rows} == {None}
 
 
 def test_without_a_model_the_bench_decides_and_the_verdict_says_not_applicable(flow: SimpleNamespace) -> None:
-    found = chosen(flow, trained=False)
-    assert arms(found) == {"finalist_1"}
-    training = [row for row in found.verdicts if row["gate"] == "training"]
+    decided = chosen(flow, trained=False)
+    assert arms(decided) == {"finalist_1"}
+    training = [row for row in decided.verdicts if row["gate"] == "training"]
     assert {row["outcome"] for row in training} == {"not_applicable"}
-    for row in found.choice:
+    for row in decided.choice:
         assert "training: not applicable" in row["reason"]
         assert row["trained_in"] is row["step_speedup"] is row["best_other"] is None
 
 
 def test_a_case_that_should_have_been_trained_and_was_not_keeps_the_baseline(flow: SimpleNamespace) -> None:
     steps, stamps = train_tables(flow.ready, flow.folder, model="another")
-    found = decide(flow, steps, stamps)
-    assert arms(found) == {"developer"}
-    assert all("was not trained in tiny m2" in row["reason"] for row in found.choice)
+    decided = decide(flow, steps, stamps)
+    assert arms(decided) == {"developer"}
+    assert all("was not trained in tiny m2" in row["reason"] for row in decided.choice)
 
 
 def test_steps_of_another_program_say_nothing(flow: SimpleNamespace) -> None:
     steps, stamps = train_tables(flow.ready, flow.folder)
     other = pl.when(pl.col("arm") == "finalist_1").then(pl.lit("0" * 24)).otherwise("program")
-    found = decide(flow, steps, stamps.with_columns(program=other))
-    assert arms(found) == {"finalist_2"}
-    assert all("ran another Program" in row["reason"] for row in found.choice)
+    decided = decide(flow, steps, stamps.with_columns(program=other))
+    assert arms(decided) == {"finalist_2"}
+    assert all("ran another Program" in row["reason"] for row in decided.choice)
 
 
 def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
@@ -223,13 +223,13 @@ def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
 
 
 def test_the_module_is_a_function_of_programs_and_library_alone(flow: SimpleNamespace) -> None:
-    found = chosen(flow)
-    assert all(case in found.module for case in flow.listed["case"])
+    decided = chosen(flow)
+    assert all(case in decided.module for case in flow.listed["case"])
     slower = flow.bench.with_columns(samples_us=pl.col("samples_us").list.eval(pl.element() * 1.001))
     steps, stamps = train_tables(flow.ready, flow.folder)
     again = decide(flow, steps, stamps, bench=slower)
-    assert again.module == found.module
-    assert again.record != found.record
+    assert again.module == decided.module
+    assert again.record != decided.record
 
 
 def test_the_record_holds_figures_and_verdicts_of_what_is_deployed(flow: SimpleNamespace) -> None:

@@ -32,10 +32,10 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
         for row in flow.bench.iter_rows(named=True)
     ]
     bench = write(BENCH, rows, flow.folder / f"bench-{status}.parquet")
-    found = finalists.run(
+    listed = finalists.run(
         flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
     )
-    ready = write(FINALISTS, found["finalists"], flow.folder / f"finalists-{status}.parquet")
+    ready = write(FINALISTS, listed["finalists"], flow.folder / f"finalists-{status}.parquet")
     assert ready.filter(*(pl.col(k) == v for k, v in here.items())).is_empty()
     tables = choose.Tables(
         seeds=flow.seeds, prices=flow.prices, candidates=flow.candidates, shortlist=flow.shortlisted, bench=bench,

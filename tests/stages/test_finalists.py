@@ -31,11 +31,11 @@ def arms(
 ) -> dict[str, dict[str, Any]]:
     """arm -> row; times: candidate -> factor of its samples."""
     bench = faster(flow.bench, times)
-    found = finalists.run(
+    tables = finalists.run(
         flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, trained, progress=progress
     )
-    write(FIDELITY, found["fidelity"], flow.folder / "again.parquet")
-    frame = write(FINALISTS, found["finalists"], flow.folder / "finalists_again.parquet")
+    write(FIDELITY, tables["fidelity"], flow.folder / "again.parquet")
+    frame = write(FINALISTS, tables["finalists"], flow.folder / "finalists_again.parquet")
     return {row["arm"]: row for row in frame.iter_rows(named=True)}
 
 
@@ -48,12 +48,14 @@ def faster(bench: pl.DataFrame, times: dict[str, float]) -> pl.DataFrame:
 
 
 def test_the_two_fastest_are_finalists_beside_the_baselines(flow: SimpleNamespace) -> None:
-    found = arms(flow, {})
-    assert set(found) == {"developer", "single_graph", "hand_bundled", "finalist_1", "finalist_2"}
-    assert found["hand_bundled"]["candidate"] == "merged_over_microbatches"
+    by_arm = arms(flow, {})
+    assert set(by_arm) == {"developer", "single_graph", "hand_bundled", "finalist_1", "finalist_2"}
+    assert by_arm["hand_bundled"]["candidate"] == "merged_over_microbatches"
     us = {row["candidate"]: median(row["samples_us"]) for row in flow.bench.iter_rows(named=True)}
     exact = set(flow.shortlisted.filter(pl.col("numerics") != "lossy")["candidate"])
-    assert [found[f"finalist_{k}"]["candidate"] for k in (1, 2)] == sorted(exact, key=lambda one: us[one])[:2]
+    assert [by_arm[f"finalist_{k}"]["candidate"] for k in (1, 2)] == sorted(exact, key=lambda one: us[one])[
+        :2
+    ]
 
 
 def test_where_the_same_programs_come_out_the_table_is_the_same_to_the_byte(flow: SimpleNamespace) -> None:
@@ -70,9 +72,11 @@ def test_where_the_same_programs_come_out_the_table_is_the_same_to_the_byte(flow
 def test_a_time_that_cannot_be_true_makes_no_finalist(flow: SimpleNamespace) -> None:
     first = arms(flow, {})["finalist_1"]["candidate"]
     said: list[str] = []
-    found = arms(flow, {first: 0.01, "developer": 0.01}, progress=said.append)
-    assert first not in (found["finalist_1"]["candidate"], found["finalist_2"]["candidate"])
-    assert found["developer"]["candidate"] == "developer"  # trained all the same: others are compared with it
+    by_arm = arms(flow, {first: 0.01, "developer": 0.01}, progress=said.append)
+    assert first not in (by_arm["finalist_1"]["candidate"], by_arm["finalist_2"]["candidate"])
+    assert (
+        by_arm["developer"]["candidate"] == "developer"
+    )  # trained all the same: others are compared with it
     assert any("developer: " in line and "physical floor" in line for line in said)
 
 
@@ -84,8 +88,8 @@ def test_a_lossy_candidate_stands_behind_all_others_and_only_where_a_model_can_j
     quick = {"bf16_on_the_wire": 0.5}
     none: dict[str, tuple[str, ...]] = {}
     for trained in (none, {case: ("forward",)}):
-        found = arms(flow, quick, trained)
-        assert "bf16_on_the_wire" not in {row["candidate"] for row in found.values()}
+        by_arm = arms(flow, quick, trained)
+        assert "bf16_on_the_wire" not in {row["candidate"] for row in by_arm.values()}
     impossible = {name: 1e-7 for name in names - {"bf16_on_the_wire", "developer"}}
     assert arms(flow, impossible, {case: ("forward",)})["finalist_2"]["candidate"] == "bf16_on_the_wire"
     assert "finalist_2" not in arms(flow, impossible, {case: ("backward",)})
@@ -120,10 +124,10 @@ def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
 
 def test_what_was_not_measured_keeps_its_arm(flow: SimpleNamespace) -> None:
     without = flow.bench.filter(pl.col("candidate") != "merged_over_microbatches")
-    found = finalists.run(
+    tables = finalists.run(
         flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
     )
-    row = next(r for r in found["finalists"] if r["arm"] == "hand_bundled")
+    row = next(r for r in tables["finalists"] if r["arm"] == "hand_bundled")
     assert (row["candidate"], row["fingerprint"]) == ("merged_over_microbatches", None)
 
 

@@ -21,17 +21,17 @@ from tests.stages.flow import quiet
 @pytest.fixture(scope="module")
 def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
     """Every table of one small flow, with a choice; no model has these Cases."""
-    found = a2a_flow
+    measured = a2a_flow
     tables = choose.Tables(
-        **{name: getattr(found, name) for name in ("seeds", "prices", "candidates", "bench", "probes")},
-        shortlist=found.shortlisted,
-        finalists=found.ready,
+        **{name: getattr(measured, name) for name in ("seeds", "prices", "candidates", "bench", "probes")},
+        shortlist=measured.shortlisted,
+        finalists=measured.ready,
         steps=pl.DataFrame(schema=STEPS.schema),
         stamps=pl.DataFrame(schema=STAMPS.schema),
     )
     chosen = choose.run("uniform_a2a", "gloo", tables, {}, printer=deployed, progress=quiet)
-    found.choice = found.checked(CHOICE, chosen.choice)
-    return found
+    measured.choice = measured.checked(CHOICE, chosen.choice)
+    return measured
 
 
 def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dict[str, Any]]:
@@ -43,8 +43,8 @@ def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dic
         bench=flow.bench if bench is None else bench,
         choice=flow.choice,
     )
-    found = summary.run(flow.deployment, {"uniform_a2a": tables}, flow.probes, flow.judged, progress=quiet)
-    return list(write(SUMMARY, found["summary"], flow.folder / "summary.parquet").iter_rows(named=True))
+    written = summary.run(flow.deployment, {"uniform_a2a": tables}, flow.probes, flow.judged, progress=quiet)
+    return list(write(SUMMARY, written["summary"], flow.folder / "summary.parquet").iter_rows(named=True))
 
 
 def test_the_held_out_programs_are_predicted_to_the_noise(flow: SimpleNamespace) -> None:

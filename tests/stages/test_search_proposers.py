@@ -103,12 +103,10 @@ def test_sketches_become_rows_and_those_that_are_right_candidates_that_rules_pol
     assert run.sketches.filter(pl.col("rationale") == "one call for both")["step"].to_list() == [
         json.dumps(MERGE)
     ]
-    from_sources = run.from_sources()
-    assert {row["origin"] for row in from_sources} == {"sketch", "rule"}
-    assert all(row["candidate"].startswith("found-") for row in from_sources)
-    assert any(
-        len(row["recipe"].steps) > 1 for row in from_sources
-    )  # the rules went on where the script ended
+    rows = run.from_sources()
+    assert {row["origin"] for row in rows} == {"sketch", "rule"}
+    assert all(row["candidate"].startswith("found-") for row in rows)
+    assert any(len(row["recipe"].steps) > 1 for row in rows)  # the rules went on where the script ended
 
 
 @pytest.mark.parametrize(
@@ -126,11 +124,11 @@ def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
     assert len(run.sketched("proxy")) == (5 if nodes == 1 else 0)
     assert ("by_parity", "program") in run.sketched("full")
     source_of = sources(run.sketches["source"].drop_nulls())
-    from_sources = run.from_sources()
-    assert from_sources
-    for row in from_sources:
+    rows = run.from_sources()
+    assert rows
+    for row in rows:
         assert replay(row["recipe"], run.problem, source_of).digest == row["program"]
-    proven = [row for row in from_sources if row["program_json"]]
+    proven = [row for row in rows if row["program_json"]]
     assert proven and {row["equivalence"] for row in proven} == {"pass"}
 
 

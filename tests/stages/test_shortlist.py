@@ -10,11 +10,9 @@ from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.shortlist import SHORTLIST, Why
 from overlayccl_core.tables.table import write
 from tests.stages.flow import quiet
-
-WHY = ["best_predicted", "family", "random", "next_cheapest"]
 
 
 @pytest.fixture
@@ -31,8 +29,12 @@ def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
     """Rows of the shortlist; changes: other tables, or fields of the settings."""
     tables = {name: changes.pop(name, getattr(flow, name)) for name in ("seeds", "prices", "candidates")}
     configured = flow.configured.changed(shortlist=flow.configured.shortlist.changed(**changes))
-    found = shortlist.run(configured, *tables.values(), emit, progress=quiet)
-    return found["shortlist"]
+    made = shortlist.run(configured, *tables.values(), emit, progress=quiet)
+    return made["shortlist"]
+
+
+def brought_by_the_search(row: dict[str, Any]) -> bool:
+    return bool(set(row["why"]) & {*Why} - {Why.SEED})
 
 
 def names(rows: list[dict[str, Any]], why: str) -> list[str]:
@@ -89,7 +91,7 @@ def test_each_of_the_promising_families_sends_its_cheapest(flow: SimpleNamespace
 
 def test_programs_with_one_module_are_listed_once(flow: SimpleNamespace) -> None:
     rows = listed(flow, families=100, random=100)
-    modules = [module(row["program_json"]) for row in rows if set(row["why"]) & set(WHY)]
+    modules = [module(row["program_json"]) for row in rows if brought_by_the_search(row)]
     assert len(set(modules)) == len(modules)
     assert len({module(text) for text in flow.candidates["program_json"]}) < flow.candidates.height
 
@@ -106,7 +108,7 @@ def test_some_are_drawn_at_random_and_the_seed_decides(flow: SimpleNamespace) ->
 
 
 def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: SimpleNamespace) -> None:
-    seeds = len([row for row in listed(flow) if not set(row["why"]) & set(WHY)])
+    seeds = len([row for row in listed(flow) if not brought_by_the_search(row)])
     rows = listed(flow, families=1, random=0, at_least=seeds + 4)
     assert len(rows) == seeds + 4
     us = dict(flow.candidates.select("candidate", "predicted_us").iter_rows())
@@ -147,9 +149,9 @@ def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace
         row | ({k: developer[k] for k in program} if row["strategy"] == "single_graph" else {})
         for row in flow.seeds.to_dicts()
     ]
-    found = listed(flow, seeds=pl.DataFrame(rows, schema=flow.seeds.schema))
-    assert found[0]["candidate"] == "developer" and found[0]["why"] == ["developer", "single_graph"]
-    assert "single_graph" not in {row["candidate"] for row in found}
+    entries = listed(flow, seeds=pl.DataFrame(rows, schema=flow.seeds.schema))
+    assert entries[0]["candidate"] == "developer" and entries[0]["why"] == ["developer", "single_graph"]
+    assert "single_graph" not in {row["candidate"] for row in entries}
 
 
 def test_without_a_search_the_seeds_are_the_list(flow: SimpleNamespace) -> None:

@@ -110,11 +110,11 @@ def trained(
     folder, model = tmp_path_factory.mktemp("trained"), experts()
     tables = ready(model)
     settings = Settings.from_part(json.dumps({"train": SETTINGS}))
-    found = train.run(DEPLOYMENT, settings, model, tables, folder / "partial", progress=lambda _text: None)
+    made = train.run(DEPLOYMENT, settings, model, tables, folder / "partial", progress=lambda _text: None)
     return {
         "finalists": pl.concat(tables.values()),
-        "steps": write(STEPS, found["steps"], folder / "steps.parquet"),
-        "stamps": write(STAMPS, found["stamps"], folder / "stamps.parquet"),
+        "steps": write(STEPS, made["steps"], folder / "steps.parquet"),
+        "stamps": write(STAMPS, made["stamps"], folder / "stamps.parquet"),
     }
 
 

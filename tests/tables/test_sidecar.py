@@ -21,14 +21,14 @@ def test_sidecar_tells_where_a_table_came_from(tmp_path: Path) -> None:
     loader.load("backends", "torchdist")
     start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
     write_sidecar(table, inputs=[source], command=["python", "-m", "x"], started=start, ended=end)
-    found = json.loads(path_of(table).read_text())
+    record = json.loads(path_of(table).read_text())
     assert path_of(table).name == "probes.sidecar.json"
-    assert found["inputs"] == {str(source): hashlib.sha256(b"source").hexdigest()}
-    assert found["sha256"] == hashlib.sha256(b"table").hexdigest()
-    assert found["started_utc"] == start.isoformat()
-    assert found["command"] == ["python", "-m", "x"]
-    assert {"python", "torch", "polars"} <= set(found["versions"])
-    assert found["host"] and found["cores"] > 0
+    assert record["inputs"] == {str(source): hashlib.sha256(b"source").hexdigest()}
+    assert record["sha256"] == hashlib.sha256(b"table").hexdigest()
+    assert record["started_utc"] == start.isoformat()
+    assert record["command"] == ["python", "-m", "x"]
+    assert {"python", "torch", "polars"} <= set(record["versions"])
+    assert record["host"] and record["cores"] > 0
 
 
 def test_measurements_of_two_machines_are_not_mixed() -> None:

@@ -42,6 +42,7 @@ KINDS = Table(
         Column(name="good", dtype=pl.Boolean()),
         Column(name="samples_us", dtype=pl.List(pl.Float64()), unit="us"),
         Column(name="status", dtype=pl.String(), values=("fitted", "zero")),
+        Column(name="marks", dtype=pl.List(pl.String()), values=("a", "b")),
     ),
 )
 GOOD: dict[str, Any] = {
@@ -51,6 +52,7 @@ GOOD: dict[str, Any] = {
     "good": True,
     "samples_us": [1.0, 2],
     "status": "zero",
+    "marks": ["a"],
 }
 ALL = (
     bench.BENCH,
@@ -101,6 +103,7 @@ def test_what_is_written_is_read_from_rows_columns_and_frames(tmp_path: Path) ->
         ({"samples_us": [1.0, None]}, "list with a null"),
         ({"samples_us": 3.0}, "must be a list"),
         ({"status": "odd"}, "'odd', which is none of fitted, zero"),
+        ({"marks": ["a", "odd"]}, "'odd', which is none of a, b"),
         ({"extra": 1}, "columns unknown: ['extra']"),
     ],
 )
@@ -139,7 +142,7 @@ def damaged(kind: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"),
+    ("kind", "told"),
     [
         ("empty", "empty"),
         ("truncated", "truncated"),
@@ -148,14 +151,14 @@ def damaged(kind: str, data: bytes) -> bytes:
     ],
 )
 def test_damaged_files_are_refused_with_the_command_that_makes_them_again(
-    kind: str, found: str, tmp_path: Path
+    kind: str, told: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "kinds.parquet"
     write(KINDS, [GOOD] * 100, path)
     path.write_bytes(damaged(kind, path.read_bytes()))
     with pytest.raises(TableError) as error:
         read(KINDS, path)
-    assert found in str(error.value)
+    assert told in str(error.value)
     assert f"snakemake --profile local {path} --force" in str(error.value)
 
 
@@ -190,8 +193,8 @@ def test_a_value_that_a_foreign_hand_put_in_is_refused_when_read(tmp_path: Path)
 def test_metadata_holds_name_and_version_only(tmp_path: Path) -> None:
     path = tmp_path / "kinds.parquet"
     write(KINDS, [GOOD], path)
-    found = pl.read_parquet_metadata(path)
-    assert {k: v for k, v in found.items() if k != "ARROW:schema"} == {
+    metadata = pl.read_parquet_metadata(path)
+    assert {k: v for k, v in metadata.items() if k != "ARROW:schema"} == {
         "overlayccl.table": "kinds",
         "overlayccl.version": "1",
     }

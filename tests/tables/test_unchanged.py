@@ -13,8 +13,8 @@ def test_a_changed_table_is_named_with_the_command_that_makes_it_again(tmp_path:
     table = tmp_path / "bench.parquet"
     table.write_bytes(b"samples")
     check_unchanged(table)  # no sidecar, nothing to compare with
-    found = {"sha256": sha256(b"samples").hexdigest()}
-    (tmp_path / "bench.sidecar.json").write_text(json.dumps(found))
+    record = {"sha256": sha256(b"samples").hexdigest()}
+    (tmp_path / "bench.sidecar.json").write_text(json.dumps(record))
     check_unchanged(table)
     table.write_bytes(b"better samples")
     with pytest.raises(ValueError, match=r"bench\.parquet.*snakemake"):

@@ -1,0 +1,19 @@
+"""What became of a job on real ranks: of a candidate in the bench, of an arm of a training step."""
+
+from enum import StrEnum
+
+
+class JobStatus(StrEnum):
+    """Measured (timed or trained), or how it failed."""
+
+    TIMED = "timed"  # a candidate
+    TRAINED = "trained"  # an arm
+    CRASHED = "crashed"  # the process of a rank ended while it ran
+    HUNG = "hung"  # ranks took no step
+    RAISED = "raised"
+    WRONG = "wrong"  # it gives other values than its Program
+
+
+MEASURED = (JobStatus.TIMED, JobStatus.TRAINED)
+OF_A_CANDIDATE = (JobStatus.TIMED, JobStatus.CRASHED, JobStatus.HUNG, JobStatus.RAISED, JobStatus.WRONG)
+OF_AN_ARM = (JobStatus.TRAINED, JobStatus.CRASHED, JobStatus.HUNG, JobStatus.RAISED)

@@ -1,0 +1,26 @@
+"""What became of a job is spelled once: tables, gates and the report take it from there."""
+
+import ast
+from pathlib import Path
+
+from overlayccl_core.gates.bench import FAILED
+from overlayccl_core.measuring.job_status import MEASURED, OF_A_CANDIDATE, OF_AN_ARM, JobStatus
+
+PACKAGE = Path(__file__).parents[2] / "overlayccl_core"
+# Its home, and the enumerations whose names of other things are the same words.
+MAY_SPELL = {"measuring/job_status.py", "measuring/purposes.py", "gates/verdict.py"}
+
+
+def test_no_other_file_spells_a_status() -> None:
+    spelled = [
+        f"{file.relative_to(PACKAGE)}:{node.lineno}: {node.value!r}"
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if file.relative_to(PACKAGE).as_posix() not in MAY_SPELL
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and node.value in set(JobStatus)
+    ]
+    assert not spelled
+
+
+def test_a_job_is_measured_or_the_gates_know_why_it_is_out() -> None:
+    assert {*OF_A_CANDIDATE, *OF_AN_ARM} == set(JobStatus) == {*MEASURED, *FAILED}

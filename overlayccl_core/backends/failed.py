@@ -97,9 +97,7 @@ class FailedJobs(Mapping[str, Failed]):
         """A suspect ran alone to its end: going on with it, unless its values were wrong."""
         if name not in self._out:
             self.suspects.remove(name)
-            self._progress(
-                f"{name} runs when it is alone: going on with it, its ranks were ended from outside"
-            )
+            self._progress(f"{name} runs when it is alone: going on with it")
 
     def leave_out(self, name: str, failed: Failed) -> None:
         """Go on without a job."""

@@ -90,9 +90,7 @@ def ms(us: float | None) -> str:
     """`151 ms`, three figures."""
     if us is None:
         return NOTHING
-    if us < 1e3:
-        return f"{us:.3g} us"
-    return f"{us / 1e3:.3g} ms" if us < 1e6 else f"{us / 1e3:,.0f} ms"
+    return f"{_figures(us)} us" if us < 1e3 else f"{_figures(us / 1e3)} ms"
 
 
 def spread(us: Ratio | None) -> str:
@@ -100,7 +98,11 @@ def spread(us: Ratio | None) -> str:
     if us is None:
         return NOTHING
     unit = 1 if us.value < 1e3 else 1e3  # as `ms` writes the value
-    return f"{ms(us.value)} ({us.low / unit:.3g} to {us.high / unit:.3g})"
+    return f"{ms(us.value)} ({_figures(us.low / unit)} to {_figures(us.high / unit)})"
+
+
+def _figures(value: float) -> str:
+    return f"{value:.3g}" if value < 1e3 else f"{value:,.0f}"
 
 
 def price(us: float | None, low: float | None, high: float | None) -> str:

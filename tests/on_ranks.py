@@ -64,7 +64,7 @@ def differences(
     )  # fmt: skip
     observed = run_once(here, folder, trials, may_refuse=True)
     return {
-        name: seen.error or seen.wrong or _difference(seen.outputs, _spread(want, members, world))
+        name: seen.error or seen.overwritten or _difference(seen.outputs, _spread(want, members, world))
         for name, seen, want in zip(programs, observed, wanted, strict=True)
     }
 

@@ -197,7 +197,7 @@ def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:
     if missing:
         raise ValueError(
             f"deployment {deployment.name}: backend {deployment.backend} needs {', '.join(missing)}, which "
-            "this Python does not have: `make env` installs it"
+            "this Python does not have: install it there (for the backends of this repository `make env` does)"
         )
     if refused := backend.refuses(deployment):
         raise ValueError(refused)

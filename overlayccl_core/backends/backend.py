@@ -9,7 +9,8 @@ is in other files of the folder.
 measured does not depend on it.
 
 Neutral, and called with a backend: what a selftest checks (`selftest.py`), batches of timings (`timing.py`),
-the watcher of a launch (`launch.py`), launches that are kept and repeated (`partial.py`), trials (`trials.py`).
+the watcher of a launch (`launch.py`: a `Starter` says how ranks are started), launches that are kept and repeated
+(`partial.py`), trials (`trials.py`). It is for ranks on one host: it compares their clocks and shares their memory.
 """
 
 from collections.abc import Callable, Sequence

@@ -91,7 +91,7 @@ class Selftest:
         inputs = {INPUT: np.ones((ranks, TRIED_ELEMENTS))}
 
         def look(seen: Sequence[Observed]) -> _Tried:
-            if told := seen[0].error or seen[0].wrong:
+            if told := seen[0].error or seen[0].overwritten:
                 return _Tried(outcome="fail", detail=told)
             values = np.unique(seen[0].outputs[OUTPUT])
             outcome = "pass" if values.tolist() == [float(ranks)] else "fail"
@@ -204,8 +204,8 @@ class Selftest:
 def _compared(primitive: Primitive, inputs: dict[Any, Any], seen: Observed) -> _Tried:
     if seen.error:
         return _Tried(outcome="unsupported", detail=seen.error)
-    if seen.wrong:
-        return _Tried(outcome="fail", detail=seen.wrong)
+    if seen.overwritten:
+        return _Tried(outcome="fail", detail=seen.overwritten)
     want = primitive.meaning(inputs)
     got = seen.outputs[OUTPUT]
     if np.array_equal(got, want):

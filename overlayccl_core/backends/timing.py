@@ -236,7 +236,7 @@ def _wrong(check: ValueCheck, trial: Trial, observed: Observed) -> Failed | None
     """What is wrong with a job that ran to its end."""
     if observed.error:
         return Failed(status=JobStatus.RAISED, message=observed.error)
-    wrong = observed.wrong or check.wrong(trial, observed)
+    wrong = observed.overwritten or check.wrong(trial, observed)
     return Failed(status=JobStatus.WRONG, message=wrong) if wrong else None
 
 

@@ -5,7 +5,7 @@ modules/*.py          emitted modules
 in-<k>.npz            inputs: port -> [ranks, elements]; trials that share theirs share the file
 out-<i>-<r>.npz       what trial i wrote on rank r, or
 out-<i>-<r>.error     what it raised there, or
-out-<i>-<r>.wrong     what it did there to values that it must leave as they are
+out-<i>-<r>.overwritten  what it did there to values that it must leave as they are
 """
 
 import json
@@ -40,15 +40,15 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What came out: port -> float[ranks, elements]; or `error`: what the first rank raised; or `wrong`: which
-    values were changed on the first rank that must be left as they are.
+    """What came out: port -> float[ranks, elements]; or `error`: what the first rank raised; or `overwritten`:
+    which values were changed on the first rank that must be left as they are.
 
     outputs may be read from the launch's folder as they are asked for: ask while it is there.
     """
 
     outputs: Values
     error: str = ""
-    wrong: str = ""
+    overwritten: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +96,9 @@ def write_error(folder: Path, index: int, rank: int, error: Exception) -> None:
     (folder / f"out-{index}-{rank}.error").write_text(f"{type(error).__name__}: {error}")
 
 
-def write_wrong(folder: Path, index: int, rank: int, what: str) -> None:
+def write_overwritten(folder: Path, index: int, rank: int, what: str) -> None:
     """Write which values trial `index` changed on a rank that it must leave as they are."""
-    (folder / f"out-{index}-{rank}.wrong").write_text(what)
+    (folder / f"out-{index}-{rank}.overwritten").write_text(what)
 
 
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:
@@ -118,7 +118,7 @@ def _kept(x: NDArray[Any]) -> NDArray[Any]:
 
 def _observed(folder: Path, index: int, trial: Trial, ranks: int, last: "_Last") -> Observed:
     for rank in range(ranks):
-        for field in ("error", "wrong"):
+        for field in ("error", "overwritten"):
             said = folder / f"out-{index}-{rank}.{field}"
             if said.exists():
                 return Observed(outputs={}, **{field: f"rank {rank}: {said.read_text()}"})

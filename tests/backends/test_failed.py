@@ -115,5 +115,5 @@ def test_a_module_that_overwrites_its_input_has_wrong_values_and_ends_no_launch(
             deployment(), folder, [trial(bad), trial(good)], may_refuse=may_refuse, step_timeout_s=20.0
         )
         assert [one.error for one in seen] == ["", ""]
-        assert [one.wrong for one in seen] == ["rank 0: input x was overwritten", ""]
+        assert [one.overwritten for one in seen] == ["rank 0: input x was overwritten", ""]
         assert seen[1].outputs["y",].shape == (2, 64)

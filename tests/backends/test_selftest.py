@@ -161,7 +161,7 @@ def test_a_library_that_overwrites_its_inputs_computes_wrongly(
     def overwriting(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
         wrong = {"all_gather over 2 of 2 ranks, float32": "rank 0: input x was overwritten"}
         return [
-            Observed(outputs={}, wrong=wrong[trial.job.key]) if trial.job.key in wrong else one
+            Observed(outputs={}, overwritten=wrong[trial.job.key]) if trial.job.key in wrong else one
             for trial, one in zip(trials, right(trials), strict=True)
         ]
 

@@ -16,8 +16,8 @@ from overlayccl_core.backends.trials import (
     port_key,
     read_trials,
     write_error,
+    write_overwritten,
     write_seen,
-    write_wrong,
 )
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import port_text
@@ -48,7 +48,7 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
         port for port, x in inputs.items() if not torch.equal(x.nan_to_num(), given[port].nan_to_num())
     ]
     if changed:
-        write_wrong(rank.folder, index, rank.index, f"input {port_text(changed[0])} was overwritten")
+        write_overwritten(rank.folder, index, rank.index, f"input {port_text(changed[0])} was overwritten")
     else:
         write_seen(rank.folder, index, rank.index, {port: _values(x) for port, x in outputs.items()})
 

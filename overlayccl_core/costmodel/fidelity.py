@@ -1,12 +1,11 @@
 """How right the model is: predictions against samples, beside how well the samples repeat themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import kendalltau, spearmanr
 
 from overlayccl_core.measuring import statistics
 
@@ -76,14 +75,14 @@ def fidelity(
     return Fidelity(
         n=len(scored),
         rounds=min(e.rounds for e in estimates),
-        spearman=_order(spearmanr, measured, predicted),
-        kendall=_order(kendalltau, measured, predicted),
+        spearman=_order(spearman, measured, predicted),
+        kendall=_order(kendall, measured, predicted),
         median_rel_error=float(np.median(np.abs(predicted - measured) / measured)),
         pair_accuracy=accuracy,
         pairs=pairs,
         top1_regret=regret,
         top1_within_noise=within,
-        repeat_spearman=_order(spearmanr, even, odd),
+        repeat_spearman=_order(spearman, even, odd),
         repeat_rel_error=statistics.repeat_error(s.samples_us for s in scored),
         residual_low=float(low),
         residual_high=float(high),
@@ -111,7 +110,25 @@ def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool]:
     return statistics.estimate(mine).value / statistics.estimate(fastest).value - 1, ratio.low <= 1
 
 
-def _order(correlation: Any, a: Floats, b: Floats) -> float | None:
+def spearman(a: Floats, b: Floats) -> float:
+    """Spearman's rho: the correlation of the ranks, equal values at the mean of theirs."""
+    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
+
+
+def kendall(a: Floats, b: Floats) -> float:
+    """Kendall's tau-b: pairs in the same order less pairs in opposite ones, corrected for ties."""
+    i, j = np.triu_indices(len(a), 1)
+    in_a, in_b = np.sign(a[i] - a[j]), np.sign(b[i] - b[j])
+    return float(in_a @ in_b / np.sqrt((in_a @ in_a) * (in_b @ in_b)))
+
+
+def _ranks(values: Floats) -> Floats:
+    _, at, count = np.unique(values, return_inverse=True, return_counts=True)
+    mean: Floats = np.cumsum(count) - (count - 1) / 2
+    return mean[at]
+
+
+def _order(correlation: Callable[[Floats, Floats], float], a: Floats, b: Floats) -> float | None:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    return float(correlation(a, b).statistic)
+    return correlation(a, b)

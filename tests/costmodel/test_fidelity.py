@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from overlayccl_core.costmodel.fidelity import Scored, fidelity, pair_accuracy, top1
+from overlayccl_core.costmodel.fidelity import Scored, fidelity, kendall, pair_accuracy, spearman, top1
 
 
 def scored(*pairs: tuple[float, list[float]]) -> list[Scored]:
@@ -29,6 +30,13 @@ def test_a_swapped_pair_costs_order_and_accuracy() -> None:
     assert found.spearman == pytest.approx(0.5)
     assert found.kendall == pytest.approx(1 / 3)
     assert found.pair_accuracy == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("values", [3, 10**6], ids=["ties", "no ties"])
+def test_orders_are_compared_as_statisticians_do(values: int) -> None:
+    a, b = np.random.default_rng(0).integers(values, size=(2, 40)).astype(float)
+    assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert kendall(a, b) == pytest.approx(stats.kendalltau(a, b).statistic)
 
 
 def test_only_pairs_further_apart_than_two_standard_errors_count() -> None:

@@ -41,7 +41,7 @@ browser: ## a Chromium to look at the report with, from Debian's packages where 
 	echo "No Chromium and no way to install one: the tests of the report in a browser are skipped"
 
 test: dev browser ## the whole suite: without ranks on two workers, then with ranks, alone
-	$(BIN)/python -m pytest -n 2 -m "not ranks" -q
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ranks" -q
 	$(BIN)/python -m pytest -n 0 -m ranks -q
 
 lint: dev ## formatters and checkers

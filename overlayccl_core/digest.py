@@ -14,7 +14,7 @@ A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -74,15 +74,10 @@ def _follow(file: Path, root: Path) -> Iterator[Path]:
     if file.suffix != ".py":
         return
     yield from _packages_above(file, root)
-    _, imported, strings = _parsed(file.read_text(), _dotted(file, root))
-    for name in (*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))):
-        for module in _module_files(name, root):
-            yield module
-            yield from _packages_above(module, root)
-    for name in strings:
-        if name.endswith(DATA_SUFFIXES):
-            homes = [file.parent, *_packages(root)]
-            yield from (home / name for home in homes if (home / name).is_file())
+    _, modules, data = _parsed(file.read_text(), _dotted(file, root))
+    yield from (found for name in modules for found in _module_files(name, root))
+    homes = [file.parent, *_packages(root)]
+    yield from (home / name for name in data for home in homes if (home / name).is_file())
 
 
 def _dotted(file: Path, root: Path) -> str:
@@ -114,22 +109,30 @@ def _identity(file: Path, root: Path) -> str:
 
 @cache
 def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """(hash of the tree, names imported, strings) of a source: a function of its text, so never stale."""
+    """(hash of the tree, modules of ours, data files) that a source names: a function of its text: never stale."""
     tree = ast.parse(text)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = set()
+    for node in nodes:
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            docstrings.add(node.body[0].value)  # type: ignore[attr-defined]  # an expression: it has a docstring
             node.body = node.body[1:]
-    names = tuple(name for name in _imports(tree, module) if name.split(".")[0] in (PACKAGE, SCRIPTS))
-    strings = tuple(
+    strings = [
         n.value
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) < 200
-    )
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), names, strings
+        for n in nodes
+        if isinstance(n, ast.Constant)
+        and isinstance(n.value, str)
+        and len(n.value) < 200
+        and n not in docstrings
+    ]
+    imported = [name for name in _imports(nodes, module) if name.split(".")[0] in (PACKAGE, SCRIPTS)]
+    modules = dict.fromkeys([*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))])
+    data = dict.fromkeys(s for s in strings if s.endswith(DATA_SUFFIXES))
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(modules), tuple(data)
 
 
-def _imports(tree: ast.Module, module: str) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _imports(nodes: Iterable[ast.AST], module: str) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

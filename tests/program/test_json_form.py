@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,9 +19,12 @@ from overlayccl_core.stages.seed import seeds_of
 from tests.random_programs import random_program
 from tests.seed_cases import SMALL, case
 
+SCHEMA = jsonschema.Draft202012Validator(json.loads(json_form.SCHEMA_PATH.read_text()))
+
 
 def _is_the_same(program: Program) -> None:
     text = json_form.dumps(program)
+    assert SCHEMA.is_valid(json.loads(text))  # so what is read as it was written need not be checked again
     again = json_form.loads(text)
     assert again.problem == program.problem
     assert again.events == program.events  # nodes are interned: equal events hold the same nodes

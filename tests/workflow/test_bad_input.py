@@ -110,7 +110,7 @@ def test_a_library_that_is_not_installed_is_named_before_any_job(monkeypatch: py
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(backend, "REQUIRES", ("torch", "no_such_library"))
     with pytest.raises(
-        ValueError, match=r"needs no_such_library, which this Python does not have: `make env`"
+        ValueError, match=r"needs no_such_library, which this Python does not have: install it there"
     ):
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
 

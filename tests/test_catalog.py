@@ -25,5 +25,5 @@ def test_only_problems_with_gradients_have_a_backward() -> None:
 
 
 def test_an_unknown_problem_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"grad_ar, tp_mlp, uniform_a2a"):
+    with pytest.raises(ValueError, match=r"grad_ar, .*tp_mlp, .*uniform_a2a"):
         catalog.plug_in("alltoallw")

@@ -91,9 +91,9 @@ def test_what_is_printed_into_modules_counts_for_the_rules_that_print_it() -> No
         }
 
     backend = "backends/torchdist/backend.py"
-    emitted = {"calls", "events", "layout"}
     for script in ("probe", "shortlist", "bench", "train"):
-        assert printed(script, backend) == emitted, script
+        assert printed(script, backend) == {"events", "layout"}, script
+        assert "calls" in {path.stem for path in closure(script, backend) if path.parent.name == "torchdist"}
     folder = Path(__file__).parents[1] / "overlayccl_core" / "emit" / "runtime"
     everything = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert printed("choose", "backends/torchdist/deployed.py") == everything

@@ -1,7 +1,8 @@
 """Jobs that fail on real ranks: which is to blame, how, and that a batch goes on without it.
 
 Ranks also end for reasons that are no job's: memory is short, or somebody kills a process. So a job at which a
-launch failed is tried once more, alone. It is left out when a launch fails at it for the second time.
+launch failed is tried once more, alone, and left out when that fails too. One that runs alone goes on; it is left
+out after all when launches with others have failed at it MOST times.
 """
 
 import json
@@ -15,6 +16,7 @@ from overlayccl_core.backends.plan import write_text
 from overlayccl_core.measuring.job_status import JobStatus
 
 FILE = "failed.json"
+MOST = 3  # failures beside others: a job that bears no company is likelier by then than somebody who kills it
 Gave = TypeVar("Gave")
 
 STATUS_OF = {
@@ -46,8 +48,8 @@ class FailedJobs(Mapping[str, Failed]):
     """Name of a job that is left out -> how it failed. Kept in a batch's folder, where a run that goes on finds it.
 
     needed: jobs without which the others mean nothing. alike: of a name, the jobs that fail with it (itself among
-    them). suspects: jobs that failed once, to be tried alone. tried: whether all jobs of the batch were tried
-    by now, before they are timed. unchecked: job -> why its values were not looked at. No folder: nothing is kept.
+    them). suspects: jobs at which a launch failed, to be tried alone. tried: whether all jobs of the batch were
+    tried by now, before they are timed. unchecked: job -> why its values were not looked at. No folder: none is kept.
     """
 
     def __init__(
@@ -63,26 +65,26 @@ class FailedJobs(Mapping[str, Failed]):
         self._needed = needed
         self._alike = alike
         self._out: dict[str, Failed] = {}
-        self._once: dict[str, Failed] = {}
+        self._times: dict[str, int] = {}
+        self.suspects: list[str] = []
         self.unchecked: dict[str, str] = {}
         self.tried = False
         if self._path and self._path.exists():
             data = json.loads(self._path.read_text())
             self.tried, self.unchecked = data["tried"], data["unchecked"]
-            self._out, self._once = _failures(data["out"]), _failures(data["once"])
-        self.suspects = [name for name in self._once if name not in self._out]
+            self._out, self._times, self.suspects = _failures(data["out"]), data["times"], data["suspects"]
 
-    def blame(self, error: LaunchError, launch: int = 0) -> None:
-        """Note at which job a launch failed: a suspect the first time, left out the second time.
+    def blame(self, error: LaunchError, launch: int = 0, *, alone: bool = False) -> None:
+        """Note at which job a launch failed: a suspect beside others, left out when it was alone.
 
-        The error again where no job is to blame, and where one that is needed fails for the second time.
+        The error again where no job is to blame, and where one that is needed would be left out.
         """
         culprit = blamed(error, launch)
         if culprit is None:
             raise error
         name, failed = culprit
-        if name not in self._once:
-            self._once[name] = failed
+        self._times[name] = self._times.get(name, 0) + 1
+        if not alone and self._times[name] < MOST:
             self.suspects.append(name)
             self._write()
             self._progress(f"{name} {failed.status}, trying it once more, alone: {failed.message}")
@@ -97,6 +99,7 @@ class FailedJobs(Mapping[str, Failed]):
         """A suspect ran alone to its end: going on with it, unless its values were wrong."""
         if name not in self._out:
             self.suspects.remove(name)
+            self._write()
             self._progress(f"{name} runs when it is alone: going on with it")
 
     def leave_out(self, name: str, failed: Failed) -> None:
@@ -119,8 +122,13 @@ class FailedJobs(Mapping[str, Failed]):
 
     def _write(self) -> None:
         if self._path:
-            once, out = ({name: asdict(one) for name, one in x.items()} for x in (self._once, self._out))
-            data = {"tried": self.tried, "unchecked": self.unchecked, "once": once, "out": out}
+            data = {
+                "tried": self.tried,
+                "unchecked": self.unchecked,
+                "times": self._times,
+                "suspects": self.suspects,
+                "out": {name: asdict(one) for name, one in self._out.items()},
+            }
             write_text(self._path, json.dumps(data))
 
     def __getitem__(self, name: str) -> Failed:
@@ -147,13 +155,15 @@ def without_failed(
     every failure. LaunchError: `FailedJobs.blame`.
     """
     while True:
+        tried: str | None = None
         try:
-            for name in tuple(failed.suspects):
-                alone(name)
-                failed.clear(name)
+            for tried in tuple(failed.suspects):
+                alone(tried)
+                failed.clear(tried)
+            tried = None
             return together()
         except LaunchError as error:
-            failed.blame(error, launch)
+            failed.blame(error, launch, alone=tried is not None and tried == error.job)
             before_again()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.gates import training as gate
+from overlayccl_core.gates.training import EARLY_STEP
 from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.arms import Run, arm_label
@@ -17,7 +18,6 @@ from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ti
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STEPS
 
-EARLY_STEP = 5  # where a difference in the order of sums must still be small: later it has been trained on
 INKS: dict[str, Ink] = {
     ArmName.DEVELOPER: Ink.ORANGE,
     ArmName.SINGLE_GRAPH: Ink.YELLOW,
@@ -249,7 +249,7 @@ def _loss_table(name: str, trained: Losses, arms: Sequence[str]) -> Table:
     rows = []
     for arm in arms:
         pairs = trained.differences(arm)
-        early = [steps[EARLY_STEP - 1] for _, steps in pairs if len(steps) >= EARLY_STEP]
+        early = [steps[EARLY_STEP] for _, steps in pairs if len(steps) > EARLY_STEP]
         last = [trained.arms[arm][seed][-1] - trained.arms[ArmName.DEVELOPER][seed][-1] for seed, _ in pairs]
         rows.append(
             (

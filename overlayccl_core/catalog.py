@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields
@@ -34,7 +34,7 @@ class ProblemPlugIn(Protocol):
 
 def plug_in(name: str) -> ProblemPlugIn:
     """The Problem of that name; ValueError naming those there are."""
-    return cast(ProblemPlugIn, loader.load("problems", name))
+    return loader.plug_in(ProblemPlugIn, "problems", name)
 
 
 def library_source(name: str) -> str:

@@ -14,11 +14,13 @@ import os
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar, cast
 
 PACKAGE = "overlayccl_core"
 ROOT = Path(__file__).resolve().parent
 MAIN_PART = {"backends": "backend"}  # folder -> the main file of its plug-ins, where they are folders
 VARIABLE = "OVERLAYCCL_PLUGINS"
+P = TypeVar("P")  # a protocol: what plug-ins of one kind define
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _handed_out: set[Path] = set()
 _loaded: dict[Path, ModuleType] = {}
@@ -84,6 +86,18 @@ def load(folder: str, name: str, part: str = "") -> ModuleType:
         _join(folder, root)
     _loaded[file] = importlib.import_module(f"{PACKAGE}.{'.'.join(below.with_suffix('').parts)}")
     return _loaded[file]
+
+
+def plug_in(protocol: type[P], folder: str, name: str, part: str = "") -> P:
+    """The module of a plug-in that defines what its protocol declares. ValueError naming what it lacks."""
+    module = load(folder, name, part)
+    declared = (*vars(protocol).get("__annotations__", ()), *vars(protocol))
+    if missing := [x for x in declared if not x.startswith("_") and not hasattr(module, x)]:
+        raise ValueError(
+            f"{path(folder, name, part)} does not define {', '.join(missing)}: "
+            f"{protocol.__name__} in {protocol.__module__} says what each of them is"
+        )
+    return cast(P, module)
 
 
 def _join(folder: str, root: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import loader
+from overlayccl_core.backends.backend import Backend
 from overlayccl_core.digest import closure, digest
 
 
@@ -121,3 +122,16 @@ def test_a_plug_in_of_ones_own_counts_in_a_digest_with_what_it_imports(mine: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(loader.VARIABLE, str(moved))
         assert now() == before
+
+
+def test_a_plug_in_that_is_half_written_is_told_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "backends" / "half").mkdir(parents=True)
+    file = tmp_path / "backends" / "half" / "backend.py"
+    file.write_text("REQUIRES = ()\n")
+    monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
+    with pytest.raises(
+        ValueError, match=rf"^{file} does not define .*refuses.*: Backend in .*backends\.backend"
+    ):
+        loader.plug_in(Backend, "backends", "half")

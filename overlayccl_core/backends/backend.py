@@ -15,7 +15,7 @@ the watcher of a launch (`launch.py`: a `Starter` says how ranks are started), l
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.backends.launch import Launch, Watch
@@ -49,6 +49,9 @@ class Backend(Protocol):
     def cannot_train(self, deployment: Deployment) -> str:
         """Why it has no training launch, in a clause; empty: it has one. No model may be configured without."""
 
+    def oversubscribed(self, deployment: Deployment) -> bool:
+        """Whether ranks share cores, so that every time contains the operating system's scheduler."""
+
     def doctor(self, deployment: Deployment) -> Rows:
         """What there is and what is missing: rows of check, ok, detail."""
 
@@ -79,4 +82,4 @@ class Backend(Protocol):
 
 def backend_of(deployment: Deployment) -> Backend:
     """The deployment's backend; ValueError naming those there are."""
-    return cast(Backend, loader.load("backends", deployment.backend))
+    return loader.plug_in(Backend, "backends", deployment.backend)

@@ -49,7 +49,7 @@ class FailedJobs(Mapping[str, Failed]):
 
     needed: jobs without which the others mean nothing. alike: of a name, the jobs that fail with it (itself among
     them). suspects: jobs at which a launch failed, to be tried alone. tried: whether all jobs of the batch were
-    tried by now, before they are timed. unchecked: job -> why its values were not looked at. No folder: none is kept.
+    tried by now, before they are timed. unchecked: job -> why its values were not seen. No folder: none is kept.
     """
 
     def __init__(

@@ -6,7 +6,6 @@ sample is several back-to-back calls; what disturbs a machine comes in bursts, s
 Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.measuring.statistics`).
 """
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -125,7 +124,7 @@ class _Timer:
         self.store = LaunchStore(
             batch.folder(fingerprint),
             fingerprint=fingerprint,
-            oversubscribed=batch.deployment.ranks > len(os.sched_getaffinity(0)),
+            oversubscribed=self.backend.oversubscribed(batch.deployment),
         )
         self.evidence = batch.evidence()
         if not any(self.store.folder.iterdir()):

@@ -88,7 +88,7 @@ class Model(Sizes):
         """The model of the workload that the data names. ValueError: field, rule, value and mend."""
         if cls is not Model or not isinstance(data, Mapping):
             return super().from_data(data, **given)
-        own = chosen(Model, data, "workload", lambda name: workload_of(name).Model)  # type: ignore[type-abstract]
+        own = chosen(Model, data, "workload", lambda name: workload_of(name).Model)
         return cast(Self, own.from_data(data, **given))
 
     @classmethod
@@ -106,12 +106,12 @@ class Workload(Protocol):
 
 def workload_of(name: str) -> Workload:
     """The plug-in; ValueError naming those there are."""
-    return cast(Workload, loader.load("workloads", name))
+    return loader.plug_in(Workload, "workloads", name)
 
 
 def load(name: str, folder: Path = FOLDER) -> Model:
     """The model of that name. ValueError: file, field and mend."""
-    return read("model", folder / f"{name}.yaml", Model, name=name)  # type: ignore[type-abstract]
+    return read("model", folder / f"{name}.yaml", Model, name=name)
 
 
 def label(model: str, microbatches: int) -> str:

@@ -1,7 +1,7 @@
 """What `choose` deploys: the source of a module, and the figures and verdicts that stand beside it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -30,7 +30,7 @@ class Printer(Protocol):
 
 def printer_of(deployment: Deployment) -> Printer:
     """The deployment's; ValueError where its backend has none."""
-    return cast(Printer, loader.load("backends", deployment.backend, "deployed"))
+    return loader.plug_in(Printer, "backends", deployment.backend, "deployed")
 
 
 def module_and_record(

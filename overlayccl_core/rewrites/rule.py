@@ -7,7 +7,7 @@ nor the space of Programs grows with ranks, layers, microbatches or tensors.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def rule_names() -> tuple[str, ...]:
 @cache
 def rule(name: str) -> Rule:
     """The rule of that name; ValueError naming those there are. The folder is read once for each name."""
-    return cast(Rule, loader.load(FOLDER, name))
+    return loader.plug_in(Rule, FOLDER, name)
 
 
 # ------------------------------------------------------------------------------------------------ replacing

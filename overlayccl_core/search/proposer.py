@@ -9,7 +9,7 @@ a sketch is traced and proven before it counts, a rule's Program before it is ke
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.searches import PROPOSERS, Search
@@ -124,4 +124,4 @@ class ProposerPlugIn(Protocol):
 
 def plug_in(name: str) -> ProposerPlugIn:
     """The proposer of that name; ValueError naming those there are."""
-    return cast(ProposerPlugIn, loader.load(PROPOSERS, name))
+    return loader.plug_in(ProposerPlugIn, PROPOSERS, name)

@@ -6,7 +6,6 @@ out of further launches. This file imports no torch: ranks do.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -58,6 +57,11 @@ class Training:
     fingerprint: str
     settings: StepSettings
     launches: int
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether its ranks share cores."""
+        return backend_of(self.deployment).oversubscribed(self.deployment)
 
     def key(self, code: str) -> str:
         """Digest of everything that decides what the figures mean."""
@@ -202,7 +206,13 @@ class _Batch:
                 step_timeout_s=STEP_TIMEOUT_S,
             )
             share = backend_of(training.deployment).train(training.deployment, started, reporter.watch)
-            return rows_of(plan, read_records(work, plan.ranks), share, training.fingerprint)
+            return rows_of(
+                plan,
+                read_records(work, plan.ranks),
+                share,
+                training.fingerprint,
+                oversubscribed=training.oversubscribed,
+            )
 
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
         """The row of an arm that failed in a launch: no steps."""
@@ -220,7 +230,7 @@ class _Batch:
             "gradient_rel_error": None,
             **dict.fromkeys(COUNTS),
             "stamps": {},
-            "oversubscribed": _oversubscribed(self.training.deployment.ranks),
+            "oversubscribed": self.training.oversubscribed,
             "foreign_cpu_share": None,
             "disturbed": False,
             "fingerprint": self.training.fingerprint,
@@ -237,12 +247,13 @@ def _with_counts(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _oversubscribed(ranks: int) -> bool:
-    return ranks > len(os.sched_getaffinity(0))
-
-
 def rows_of(
-    plan: TrainingPlan, records: Sequence[Sequence[RankRecord]], foreign_cpu_share: float, fingerprint: str
+    plan: TrainingPlan,
+    records: Sequence[Sequence[RankRecord]],
+    foreign_cpu_share: float,
+    fingerprint: str,
+    *,
+    oversubscribed: bool,
 ) -> list[Row]:
     """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end.
 
@@ -274,7 +285,7 @@ def rows_of(
                 "collectives": seen.collectives if seen else None,
                 "stamps": _stamps(seen) if seen else {},
                 "peak_activation_bytes": seen.peak_activation_bytes if seen else None,
-                "oversubscribed": _oversubscribed(plan.ranks),
+                "oversubscribed": oversubscribed,
                 "foreign_cpu_share": foreign_cpu_share,
                 "disturbed": foreign_cpu_share > FOREIGN_CPU_LIMIT,
                 "fingerprint": fingerprint,

@@ -60,7 +60,8 @@ class Ranks:
         self.culprit = culprit
         self.number = number
         self.launched: list[tuple[int, tuple[str, ...]]] = []
-        monkeypatch.setattr(launches, "backend_of", lambda _where: SimpleNamespace(train=self.train))
+        backend = SimpleNamespace(train=self.train, oversubscribed=lambda _where: True)
+        monkeypatch.setattr(launches, "backend_of", lambda _where: backend)
 
     def train(self, where: Deployment, started: Launch, watch: Any) -> float:
         assert where == HERE and started.worker == "overlayccl_core.training.worker"

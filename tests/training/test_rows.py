@@ -59,12 +59,12 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
         [record(0, [0, 10_000], [5_000, 30_000], [2.0, 1.0], inspection=SEEN)],
         [record(0, [1_000, 12_000], [9_000, 20_000], [4.0, 3.0], inspection=SEEN)],
     ]
-    [row] = rows_of(plan(), ranks, 0.05, "here")
+    [row] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False)
     assert (row["cold_us"], row["steps_us"]) == ([8.0], [18.0])
     assert row["losses"] == [3.0, 2.0]
     assert row["stamps"] == {"exit": {"program": "p", "library_version": "torch 2", "calls": 3}}
     assert not row["disturbed"]
-    assert rows_of(plan(), ranks, 0.2, "here")[0]["disturbed"]
+    assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True)[0]["disturbed"]
 
 
 def test_what_ranks_write_is_what_is_read(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
         entries = [
             record(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
         ]
-        rows = rows_of(plan(number), [entries, entries], next(left), "here")
+        rows = rows_of(plan(number), [entries, entries], next(left), "here", oversubscribed=False)
         attempt = len(self._attempts(number))
         (self.folder / f"launch-{number}.{attempt}.json").write_text(json.dumps(rows))
 

@@ -3,6 +3,7 @@
 This file imports no torch: ranks do.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from importlib import metadata, util
 from pathlib import Path
@@ -93,13 +94,17 @@ def _nccl_version() -> str:
     return ".".join(map(str, nccl.version()))
 
 
+def oversubscribed(deployment: Deployment) -> bool:
+    """More ranks than cores: each rank has a thread that computes."""
+    return deployment.ranks > len(os.sched_getaffinity(0))
+
+
 def doctor(deployment: Deployment) -> Rows:
     """What this machine has for the deployment: rows of check, ok, detail."""
     installed = util.find_spec("torch") is not None
     version = metadata.version("torch") if installed else "not installed: run `make`"
-    cores = int(fingerprints.host_parts()["cores"])
-    ranks = f"{deployment.ranks} ranks on {cores} cores"
-    if deployment.ranks > cores:
+    ranks = f"{deployment.ranks} ranks on {fingerprints.host_parts()['cores']} cores"
+    if oversubscribed(deployment):
         ranks += ": oversubscribed, start-up times contain the operating system's scheduler"
     refused = refuses(deployment)
     return [

@@ -44,6 +44,11 @@ def cannot_train(_deployment: Deployment) -> str:
     return "a made-up clock knows no training step"
 
 
+def oversubscribed(_deployment: Deployment) -> bool:
+    """One process is all there is."""
+    return False
+
+
 def doctor(deployment: Deployment) -> Rows:
     """NumPy is all it needs."""
     return [{"check": "numpy", "ok": True, "detail": f"{np.__version__} for {deployment.ranks} ranks"}]

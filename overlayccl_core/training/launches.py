@@ -142,7 +142,9 @@ class _Batch:
         )
 
     def _quiet_rows(self, number: int) -> list[Row]:
-        """Of the less disturbed of two launches where others took too much of the CPU."""
+        """Of the less disturbed of two launches where others took too much CPU; none where all arms failed."""
+        if all(arm.label in self.failed for arm in self.training.arms):
+            return []
         kept = self._attempts(number)
         if kept:
             of = f"{number + 1} of {self.training.launches}"

@@ -133,7 +133,8 @@ def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
     status = {row["candidate"]: row["status"] for row in tables["bench"] if row["program"] == program}
     assert status == {"permute_ring": "crashed"}
     timed = [row for row in tables["bench"] if row["status"] == "timed"]
-    assert len(timed) == listed.height - 1 and {row["launch"] for row in timed} == {0}
+    assert len(timed) == listed.height - 1
+    assert len({row["launch"] for row in timed}) == 1  # not the first where others disturbed that
 
 
 class Fails:

@@ -253,9 +253,9 @@ def test_a_finished_launch_is_not_run_again(tmp_path: Path) -> None:
 @pytest.mark.ranks
 def test_an_arm_that_raises_is_named(tmp_path: Path) -> None:
     arms = Arms(models.load("nano-dp").changed(layers=1))
-    arms.add("flat", gradients="flat")
+    arms.add("developer", gradients="flat")
     [name] = arms.sources
     arms.sources[name] += "\n\ndef forward():\n    raise RuntimeError('no luck')\n    yield\n"
-    with pytest.raises(ValueError, match=r"raised RuntimeError: no luck .*flat, M=2"):
+    with pytest.raises(ValueError, match=r"raised RuntimeError: no luck .*developer, M=2"):
         train(replace(arms.training(), launches=1), tmp_path, "train-test", "", lambda _text: None)
     assert not [p for p in tmp_path.rglob("launch-*") if p.is_dir()]

@@ -17,7 +17,7 @@ from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 
 MAX_HELD_BYTES = 2**29  # of one value: two of them and their result stay within 1.5 GiB
 WORD_BYTES = 8
-AT_ONCE = 2**17  # words (1 MiB) moved in one step: all of a value at once took 1.6 times as long (`benchmarks proof`)
+AT_ONCE = 2**17  # words (1 MiB) moved in one step: all at once took 1.6 times as long (`benchmarks proof`)
 
 Indices = NDArray[np.int64]
 

@@ -77,6 +77,21 @@ def test_local_operations() -> None:
     np.testing.assert_array_equal(value(make_view([], maps.zeros(3), DType.FLOAT64)), np.zeros((4, 3)))
 
 
+@pytest.mark.parametrize("at_once", [1, 2**17], ids=["rank by rank", "all at once"])
+def test_a_layout_is_the_same_however_many_ranks_are_moved_at_once(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meaning, "AT_ONCE", at_once)
+    x = x_of()
+    got = value(make_view([x, make_scale(x, Fraction(2))], maps.window([3, 6, 9, 12], 4)))
+    both = np.concatenate([DATA, 2 * DATA], 1)
+    np.testing.assert_array_equal(
+        got, [row[start : start + 4] for row, start in zip(both, [3, 6, 9, 12], strict=True)]
+    )
+    zeros = value(make_view([x], maps.on_ranks([1, 0, 1, 0], 8)))
+    np.testing.assert_array_equal(zeros, DATA * [[1], [0], [1], [0]])
+
+
 def test_equal_values_are_held_once_and_freed_after_use() -> None:
     x = x_of(equal=True)
     gathered = make_collective(Kind.ALL_GATHER, x, world(RANKS))

@@ -11,6 +11,7 @@ configfile: "config/config.yaml"
 
 include: "rules/common.smk"
 include: "rules/choice.smk"
+include: "rules/confirm.smk"
 include: "rules/measure.smk"
 include: "rules/cost_model.smk"
 include: "rules/problems.smk"
@@ -35,6 +36,8 @@ rule all:
     default_target: True
     input:
         f"{RESULTS}/summary.parquet",
+        f"{RESULTS}/deployed.parquet",
+        f"{RESULTS}/splits.parquet",
         f"{RESULTS}/report.html",
         of_problems("choice"),
         of_problems("verdicts"),

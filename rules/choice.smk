@@ -32,7 +32,7 @@ checkpoint shortlist:
 
 
 checkpoint finalists:
-    """The best two measured, the baselines beside them, and how right the prices were."""
+    """The best measured, the baselines beside them, and how right the prices were."""
     input:
         "results/{deployment}/problems/{problem}/shortlist.parquet",
         "results/{deployment}/problems/{problem}/bench.parquet",
@@ -63,11 +63,10 @@ checkpoint finalists:
         " --inputs {input} --outputs {output} --log {log}"
 
 
-rule choose:
-    """What is deployed of a Problem: the first finalist that passes every gate, else the developer's own way."""
+checkpoint choose:
+    """What is deployed of a Problem: the plainest arm that no other beats beyond noise, of those that pass."""
     input:
         "results/{deployment}/problems/{problem}/seeds.parquet",
-        "results/{deployment}/problems/{problem}/prices.parquet",
         of_searches("candidates"),
         "results/{deployment}/problems/{problem}/shortlist.parquet",
         "results/{deployment}/problems/{problem}/bench.parquet",
@@ -81,7 +80,6 @@ rule choose:
         choice="results/{deployment}/problems/{problem}/choice.parquet",
         choice_sidecar="results/{deployment}/problems/{problem}/choice.sidecar.json",
         module="results/{deployment}/deploy/{problem}.py",
-        record="results/{deployment}/deploy/{problem}.json",
     log:
         f"{LOGS}/choose-{{problem}}.log",
     benchmark:

@@ -55,6 +55,14 @@ def of_searches(table, problems=None):
     ]
 
 
+def of_all_models(table):
+    """A table of every configured model."""
+    return [
+        f"{RESULTS}/train/{model}/{table}.parquet"
+        for model in PIPELINE.settings.models
+    ]
+
+
 def of_models(table):
     """A table of every configured model that has a Problem at a site."""
     return lambda wildcards: [

@@ -16,11 +16,13 @@ rule report:
         of_searches("sketches", PIPELINE.settings.problems),
         of_searches("candidates", PIPELINE.settings.problems),
         of_searches("search_ends", PIPELINE.settings.problems),
-        expand(
-            "results/{{deployment}}/train/{model}/{table}.parquet",
-            model=PIPELINE.settings.models,
-            table=["steps", "stamps"],
-        ),
+        of_all_models("steps"),
+        of_all_models("stamps"),
+        "results/{deployment}/confirmed.parquet",
+        "results/{deployment}/confirmed_steps.parquet",
+        "results/{deployment}/confirmed_stamps.parquet",
+        "results/{deployment}/deployed.parquet",
+        "results/{deployment}/splits.parquet",
     output:
         page=report(
             "results/{deployment}/report.html",

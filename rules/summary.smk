@@ -9,13 +9,27 @@ rule summary:
         of_problems("shortlist"),
         of_problems("bench"),
         of_problems("choice"),
+        of_problems("verdicts"),
         of_problems("fidelity"),
         of_searches("candidates", PIPELINE.settings.problems),
+        of_all_models("steps"),
+        of_all_models("stamps"),
+        "results/{deployment}/confirmed.parquet",
+        "results/{deployment}/confirmed_steps.parquet",
+        "results/{deployment}/confirmed_stamps.parquet",
         "results/{deployment}/probes.parquet",
         "results/{deployment}/fidelity.parquet",
     output:
         summary="results/{deployment}/summary.parquet",
-        sidecar="results/{deployment}/summary.sidecar.json",
+        summary_sidecar="results/{deployment}/summary.sidecar.json",
+        deployed="results/{deployment}/deployed.parquet",
+        deployed_sidecar="results/{deployment}/deployed.sidecar.json",
+        splits="results/{deployment}/splits.parquet",
+        splits_sidecar="results/{deployment}/splits.sidecar.json",
+        records=expand(
+            "results/{{deployment}}/deploy/{problem}.json",
+            problem=PIPELINE.settings.problems,
+        ),
     log:
         f"{LOGS}/summary.log",
     benchmark:

@@ -9,7 +9,6 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
@@ -18,11 +17,10 @@ from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
-    """Tables verdicts and choice of one Problem; deploy/<problem>.py and .json."""
+    """Tables verdicts and choice of one Problem; deploy/<problem>.py."""
     problem = command.option("problem")
     tables = choose.Tables(
         seeds=command.read(SEEDS, problem),
-        prices=command.read(PRICES, problem),
         candidates=command.read_all(CANDIDATES, problem),
         shortlist=command.read(SHORTLIST, problem),
         bench=command.read(BENCH, problem),
@@ -42,7 +40,6 @@ def main(command: Command) -> None:
         progress=command.say,
     )
     command.write_text(".py", chosen.module)
-    command.write_text(f"{problem}.json", json.dumps(chosen.record, indent=1, sort_keys=True) + "\n")
     command.write({VERDICTS: chosen.verdicts, CHOICE: chosen.choice})
 
 

@@ -113,7 +113,9 @@ class Pipeline:
     ) -> tuple[str, ...]:
         """The plug-ins that a rule loads by name, as paths in the package."""
         if model is not None:
-            return self._plugins_of_model(model)
+            return self._plugins_of_models([model])
+        if rule == "confirm":
+            return self._plugins_of_models(self.settings.models)
         if rule in ("selftest", "probe", "shortlist", "bench"):
             return (_file("backends", self.deployment.backend),)
         if rule == "choose":
@@ -136,12 +138,11 @@ class Pipeline:
             files += [_file("workloads", name) for name in workloads]
         return tuple(sorted(files))
 
-    def _plugins_of_model(self, model: str) -> tuple[str, ...]:
-        problems = self.problems_of_model(model)
-        workload = load_model(model).workload
-        files = [_file("backends", self.deployment.backend)]
-        files += [_file(folder, workload) for folder in ("workloads", "training/models")]
-        files += [_file(folder, name) for name in problems for folder in ("problems", "strategies")]
+    def _plugins_of_models(self, models: Iterable[str]) -> tuple[str, ...]:
+        files = {_file("backends", self.deployment.backend)}
+        for model in models:
+            files |= {_file(folder, load_model(model).workload) for folder in ("workloads", "training/models")}
+            files |= {_file("problems", name) for name in self.problems_of_model(model)}
         return tuple(sorted(files))
 
     def _involved(self, problem: str) -> set[str]:

@@ -58,12 +58,13 @@ class TimingSettings:
 class Job:
     """One Program to time: `key` is unique in the batch and readable, `source` its emitted module.
 
-    `rounds`: no more rounds than that for this Program, spread over the batch (None: as many as there are).
+    `deployed`: the source is that of a deployed file, of which the Program's Case and direction run. `rounds`: no more rounds than that for this Program, spread over the batch (None: as many as there are).
     """
 
     key: str
     program: Program
     source: str
+    deployed: bool = False
     rounds: int | None = None
 
 

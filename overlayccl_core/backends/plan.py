@@ -40,12 +40,17 @@ class PlannedPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """One Program as the ranks see it: its module, the function to run, its groups and its inputs."""
+    """One Program as the ranks see it: its module, the function to run, its groups and its inputs.
+
+    deployed: the module is a deployed file, of whose `case` the function is.
+    """
 
     key: str
     program: str
     module: str
     function: str
+    case: str
+    deployed: bool
     members: tuple[tuple[int, ...], ...]
     inputs: tuple[PlannedPort, ...]
     rounds: int | None
@@ -127,6 +132,8 @@ def planned_job(index: int, job: Job) -> PlannedJob:
         program=job.program.digest,
         module=f"{MODULES}/program_{index}.py",
         function=Direction(problem.direction).value,
+        case=problem.case.id,
+        deployed=job.deployed,
         members=problem.case.members(),
         inputs=inputs,
         rounds=job.rounds,

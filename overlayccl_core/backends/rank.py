@@ -9,7 +9,7 @@ rank-<r>.error and ends the launch.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -20,6 +20,19 @@ from overlayccl_core.configuration.deployment import Deployment
 
 JOINING_FILE = "joining.json"
 Members = tuple[tuple[int, ...], ...]
+
+
+class Deployed(Protocol):
+    """A Case of a deployed file, ready on this rank: what an emitted module has, too."""
+
+    Read: Any
+    DIGEST: Mapping[str, str]  # direction -> digest of its Program
+    forward: Callable[[], Generator[Any, Any, None]]
+    backward: Callable[[], Generator[Any, Any, None]]
+
+    @property
+    def calls(self) -> int:
+        """Of the library, so far."""
 
 
 class Rank(Protocol):
@@ -66,6 +79,9 @@ class Rank(Protocol):
 
         members: global ranks of the groups that its Case runs in.
         """
+
+    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> Deployed:
+        """Import a deployed file as `name` and connect one of its Cases, whose own selftest passes first."""
 
     def framework_step(self, model: Any, bucket_mib: float) -> Callable[[Sequence[Any]], float]:
         """The framework's own data parallelism, with gradient buckets of that size, as a step without optimizer.

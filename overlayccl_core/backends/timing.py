@@ -60,7 +60,7 @@ class Batch:
 
     def folder(self, fingerprint: str) -> Path:
         """Its name ends in a digest of everything that decides what samples mean."""
-        programs = [(job.key, job.program.digest, job.source, job.rounds) for job in self.jobs]
+        programs = [(job.key, job.program.digest, job.source, job.deployed, job.rounds) for job in self.jobs]
         digest = key(programs, self.settings.to_json(), fingerprint, self.code)
         return Path(self.partial_dir) / f"{self.rule}-{digest}"
 

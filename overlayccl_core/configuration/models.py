@@ -44,14 +44,24 @@ class Sizes(Fields, ABC):
 
 
 class Model(Sizes):
-    """What every model has: a training step of its workload, at counts of microbatches that are measured."""
+    """What every model has: a training step of its workload on a batch, split in each of the ways to be measured."""
 
     name: str
     workload: str = Field(description="a file in overlayccl_core/workloads")
+    batch: Count = Field(description="examples of a step on each replica")
     microbatches: Annotated[tuple[Count, ...], AfterValidator(unique)] = Field(
-        min_length=1, description="numbers of microbatches of a step, each measured"
+        min_length=1, description="into how many microbatches a batch is split; each is measured, 1 is whole"
     )
     loss_microbatches: Count = Field(description="losses over many steps are compared at this one of them")
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        if uneven := [m for m in self.microbatches if self.batch % m]:
+            raise ValueError(
+                f"microbatches must divide batch (got {uneven[0]} and {self.batch}): leave it out, or make batch a "
+                "multiple of it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _losses_are_compared(self) -> Self:
@@ -73,10 +83,6 @@ class Model(Sizes):
     @abstractmethod
     def replicas(self, ranks: int) -> tuple[int, ...]:
         """rank -> which replica of the data it trains on: equal for ranks that share a batch; 0 is the first."""
-
-    @abstractmethod
-    def merged(self, microbatches: int) -> Self:
-        """The model whose one microbatch is so many of this one's."""
 
     @property
     def framework_buckets_mib(self) -> tuple[float, ...]:
@@ -117,6 +123,12 @@ def load(name: str, folder: Path = FOLDER) -> Model:
 def label(model: str, microbatches: int) -> str:
     """`nano m8`: a model at a number of microbatches, as tables and messages name it."""
     return f"{model} m{microbatches}"
+
+
+def of_label(text: str) -> tuple[str, int]:
+    """(model, microbatches) of a `label`."""
+    model, _, microbatches = text.rpartition(" m")
+    return model, int(microbatches)
 
 
 def sites_of(model: Model, microbatches: int) -> tuple[Site, ...]:

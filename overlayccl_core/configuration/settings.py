@@ -110,12 +110,27 @@ class TrainSection(Fields):
         return self
 
 
+class ConfirmSection(_Timing):
+    """Launches after everything is chosen, which choose nothing: what is reported comes from them alone."""
+
+    launches: int = Field(ge=1, description="how many; from 3 on they are what intervals are over")
+    step_seconds: float = Field(gt=0, description="of the timed steps of each model in one launch")
+    minimum_steps: int = Field(ge=2, description="of each arm, however little time there is")
+    maximum_steps: int = Field(ge=2, description="of each arm, however much time there is")
+
+    @model_validator(mode="after")
+    def _fit_steps(self) -> Self:
+        _ordered(self, "steps")
+        return self
+
+
 SECTIONS: Mapping[str, type[Fields]] = {
     "probe": ProbeSection,
     "shortlist": ShortlistSection,
     "bench": BenchSection,
     "fit": FitSection,
     "train": TrainSection,
+    "confirm": ConfirmSection,
 }
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
@@ -140,7 +155,8 @@ class Settings(Fields):
     shortlist: ShortlistSection = Field(description="what is timed of each Case and direction")
     bench: BenchSection = Field(description="the timing of shortlists")
     fit: FitSection = Field(description="the fit of the cost model")
-    train: TrainSection = Field(description="training steps, the last judge")
+    train: TrainSection = Field(description="training steps, by which is chosen")
+    confirm: ConfirmSection = Field(description="what is deployed is timed again, for the figures")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

@@ -9,13 +9,14 @@ from overlayccl_core.deployments.floor import Floor, floor_from_probes
 from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
-from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
+from overlayccl_core.tables.shortlist import Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class Benched:
         if self.timed is None:
             raise ValueError(f"{self.candidate} was not measured")
         return self.timed.estimate.value
+
+    @property
+    def seed(self) -> bool:
+        """True if it is a strategy of the library: people wrote it."""
+        return not {*BASELINES, Why.SEED}.isdisjoint(self.why)
 
     @property
     def lossy(self) -> bool:

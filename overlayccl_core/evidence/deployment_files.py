@@ -1,4 +1,4 @@
-"""What `choose` deploys: the source of a module, and the figures and verdicts that stand beside it."""
+"""What `choose` deploys: the source of a module."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -33,7 +33,7 @@ def printer_of(deployment: Deployment) -> Printer:
     return loader.plug_in(Printer, "backends", deployment.backend, "deployed")
 
 
-def module_and_record(
+def module_of(
     problem: str,
     library: str,
     fingerprint: str,
@@ -41,12 +41,11 @@ def module_and_record(
     seeds: pl.DataFrame,
     shortlist: pl.DataFrame,
     choices: Sequence[Row],
-    verdicts: Sequence[Row],
-) -> tuple[str, dict[str, Any]]:
-    """(source of deploy/<problem>.py, content of deploy/<problem>.json).
+) -> str:
+    """The source of deploy/<problem>.py.
 
-    The source is a function of recipes, Programs, library and versions alone, as `fingerprint` tells them: those
-    of the measurement. ValueError for a measurement that tells no version that a module is to compare.
+    A function of recipes, Programs, library and versions alone, as `fingerprint` tells them: those of the
+    measurement. ValueError for a measurement that tells no version that a module is to compare.
     """
     versions = {name: there for name in printer.VERSIONS if (there := fingerprints.part(fingerprint, name))}
     if not versions:
@@ -54,15 +53,7 @@ def module_and_record(
         raise ValueError(f"no version of {wanted} in the fingerprint {fingerprint!r}: measure again")
     stamp = Stamp(library=library, versions=versions)
     cases = list(dict.fromkeys(choice["case"] for choice in choices))
-    entries = [_entry(case, seeds, shortlist, choices) for case in cases]
-    record = {
-        "problem": problem,
-        "library": library,
-        "versions": versions,
-        "fingerprint": fingerprint,
-        "choice": [{**choice, "verdicts": list(_of(choice, verdicts))} for choice in choices],
-    }
-    return printer.deployed(problem, entries, stamp), record
+    return printer.deployed(problem, [_entry(case, seeds, shortlist, choices) for case in cases], stamp)
 
 
 def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> DeployedCase:
@@ -100,11 +91,3 @@ def _side(
         row, name = developer, developer["strategy"]
     plain = loads(developer["program_json"])
     return name, row["recipe"], row["numerics"], loads(row["program_json"]), plain
-
-
-def _of(choice: Row, verdicts: Iterable[Row]) -> Iterable[Row]:
-    """The verdicts about the chosen candidate: as itself, and as the arm as which it was chosen."""
-    key = ("case", "direction", "candidate")
-    for verdict in verdicts:
-        if all(verdict[k] == choice[k] for k in key) and verdict["arm"] in (None, choice["arm"]):
-            yield {k: verdict[k] for k in ("gate", "model", "outcome", "reason", "message", "evidence")}

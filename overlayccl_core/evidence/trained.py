@@ -1,6 +1,6 @@
 """What training says of every arm: from the tables of steps and stamps to what the training gate judges."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,17 +8,15 @@ import polars as pl
 
 from overlayccl_core.configuration.models import label
 from overlayccl_core.gates.bench import FAILED
-from overlayccl_core.gates.training import ArmEvidence, Trained, best_other, faster_frameworks, judge, passes
-from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
-from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
+from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
-RIGHT = frozenset({Check.MATMULS, Check.GRADIENTS, Check.LOSSES})
 REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
 _SEVERITY = tuple(NumericsClass)
@@ -34,47 +32,46 @@ class Ran:
     numerics: NumericsClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcomes:
-    """An arm in one model. speedup: over the developer's arm; gain: over best_other, which needs no search.
+def arms_by_model(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
+    """`nano m8` -> arm -> what was seen of it, without those that failed in a launch (`failed_arms`).
 
-    faster_frameworks: (arm, its step over this one's) of the framework's own that are faster beyond noise.
+    An arm that runs the same modules as a plainer one was trained as that (`ran_as`), and has what was seen of it.
     """
-
-    verdicts: tuple[Verdict, ...]
-    speedup: Ratio | None = None
-    gain: Ratio | None = None
-    best_other: str | None = None
-    faster_frameworks: tuple[tuple[str, Ratio], ...] = ()
-
-
-def arms_by_model(steps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
-    """`nano m8` -> arm -> what was seen of it.
-
-    Arms that compute something else are left out, and those that failed in a launch (`failed_arms`).
-    """
-    failed = failed_arms(steps)
+    failed = failed_arms(steps, stamps)
     by_model: dict[str, dict[str, list[Row]]] = {}
     for row in steps.iter_rows(named=True):
         model = label(row["model"], row["microbatches"])
-        compared = row["arm"] != ArmName.BIG_BATCH and row["purpose"] != Purpose.QUIET
-        if compared and (model, row["arm"]) not in failed:
-            arms = by_model.setdefault(model, {})
-            arms.setdefault(row["arm"], []).append(row)
-    return {
+        if row["purpose"] != Purpose.QUIET and (model, row["arm"]) not in failed:
+            by_model.setdefault(model, {}).setdefault(row["arm"], []).append(row)
+    seen = {
         model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in by_model.items()
     }
+    for model, arm, ran_as in _same(stamps):
+        if ran_as in seen.get(model, {}):
+            seen[model][arm] = replace(seen[model][ran_as], arm=arm)
+    return seen
 
 
-def failed_arms(steps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:
+def _same(stamps: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """(model, arm, the other arm as which it was trained)."""
+    others = stamps.filter(pl.col("arm") != pl.col("ran_as")).unique(
+        ("model", "microbatches", "arm"), maintain_order=True
+    )
+    for row in others.iter_rows(named=True):
+        yield label(row["model"], row["microbatches"]), row["arm"], row["ran_as"]
+
+
+def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:
     """(`nano m8`, arm) -> how it failed in a training launch, which is what training says of it."""
-    return {
+    failed = {
         (label(row["model"], row["microbatches"]), row["arm"]): Verdict(
             gate=Gate.TRAINING, outcome=Outcome.FAIL, reason=FAILED[row["status"]], message=row["message"]
         )
         for row in steps.iter_rows(named=True)
         if row["status"] in FAILED
     }
+    same = {(model, arm): failed[model, ran_as] for model, arm, ran_as in _same(stamps) if (model, ran_as) in failed}
+    return failed | same
 
 
 def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
@@ -85,46 +82,35 @@ def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
     return ArmEvidence(
         arm=arm,
         steps_us={row["launch"]: tuple(row["steps_us"]) for row in timed},
-        losses={row["seed"]: tuple(row["losses"]) for row in rows if row["purpose"] == Purpose.LOSS},
-        timed_losses={row["launch"]: tuple(row["losses"]) for row in timed},
+        losses={row["seed"]: _losses(row) for row in rows if row["purpose"] == Purpose.LOSS},
+        timed_losses={row["launch"]: _losses(row) for row in timed},
         gradient_rel_error=max(errors, default=None),
         matmuls=frozenset(counted),
+        peak_activation_bytes=max(
+            (row["peak_activation_bytes"] for row in rows if row["peak_activation_bytes"] is not None), default=None
+        ),
+        disturbed=2 * sum(row["disturbed"] for row in timed) > len(timed),
     )
 
 
-def outcomes(
+def _losses(row: Row) -> Losses:
+    return tuple(map(tuple, row["losses"]))
+
+
+def judged(
     model: str,
     arm: str,
     arms: Mapping[str, ArmEvidence],
     stamps: pl.DataFrame,
     ran: Callable[[str], Iterable[Ran]],
-) -> Outcomes:
+) -> tuple[Verdict, ...]:
     """The training gate's verdicts about one arm of `nano m8`: of all its sites together.
 
     ran(arm): the Programs that it is to have run at the sites that are known here; other sites count as reordered.
-    What the stamps tell of another Program, or nothing at all, is unproven. The framework's own arms are in `gain`;
-    whether one module is deployed or another is no question of theirs. A finalist that computes something
-    else than the developer is nothing to be compared with, however fast it is.
+    What the stamps tell of another Program, or nothing at all, is unproven.
     """
     trial = _trial(model, arm, arms, stamps, ran)
-    if isinstance(trial, Verdict):
-        return Outcomes(verdicts=(trial,))
-    others = [one for name, one in arms.items() if name != arm and name not in FINALISTS]
-    best = best_other(trial.arm, others)
-    faster = faster_frameworks((one.arm, trial.arm.speedup_over(one)) for one in others)
-    others = [one for one in others if not is_framework(one.arm)]
-    for name in FINALISTS:
-        if name != arm and name in arms:
-            other = _trial(model, name, arms, stamps, ran)
-            if not isinstance(other, Verdict) and passes(judge(other, RIGHT)):
-                others.append(arms[name])
-    return Outcomes(
-        verdicts=judge(replace(trial, others=tuple(others))),
-        speedup=trial.arm.speedup_over(trial.developer),
-        gain=best[1] if best else None,
-        best_other=best[0] if best else None,
-        faster_frameworks=faster,
-    )
+    return (trial,) if isinstance(trial, Verdict) else judge(trial)
 
 
 def _trial(
@@ -134,7 +120,7 @@ def _trial(
     stamps: pl.DataFrame,
     ran: Callable[[str], Iterable[Ran]],
 ) -> Trained | Verdict:
-    """An arm beside the developer's, no others yet; or why there is nothing to judge."""
+    """An arm beside the developer's; or why there is nothing to judge."""
     if arm not in arms or ArmName.DEVELOPER not in arms:
         return _unproven(f"{arm} was not trained in {model}: train it again")
     sites = stamps.filter((_label_of_row() == model) & (pl.col("arm") == arm))
@@ -156,7 +142,6 @@ def _trial(
     return Trained(
         arm=arms[arm],
         developer=arms[ArmName.DEVELOPER],
-        others=(),
         numerics=max(classes, key=_SEVERITY.index),
         explained=EXPLANATION if reduces else "",
     )

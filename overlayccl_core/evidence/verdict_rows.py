@@ -1,6 +1,7 @@
 """Verdicts as rows of the table `verdicts`."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -24,6 +25,14 @@ def row(
         "message": verdict.message,
         "evidence": json.dumps(dict(verdict.evidence), sort_keys=True),
     }
+
+
+def verdicts_of(deployed: Row, verdicts: pl.DataFrame) -> Iterator[Row]:
+    """The verdicts about what is deployed: as a candidate, and as the arm as which it was chosen."""
+    key = ("case", "direction", "candidate")
+    for verdict in verdicts.iter_rows(named=True):
+        if all(verdict[k] == deployed[k] for k in key) and verdict["arm"] in (None, deployed["arm"]):
+            yield {k: verdict[k] for k in ("gate", "model", "outcome", "reason", "message", "evidence")}
 
 
 def before_choice(seeds: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.DataFrame) -> list[Row]:

@@ -1,29 +1,30 @@
-"""Choice: the first contender that passed its gates is deployed; if none did, the developer's own way is.
+"""Choice: a ladder from the plainest contender up. One that is less plain has to be faster beyond noise.
 
-Nothing is substituted silently: every contender gets a Verdict that says why it was chosen or not.
+The developer's own way stands on the first rung. A contender takes the place of the one that is chosen so far if it
+passed its gates and is faster beyond noise in training, in every model that has the Case; where none has it, in the
+bench. Nothing is substituted silently: every contender gets a Verdict that says why it was chosen or not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from overlayccl_core.gates.training import passes
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
-from overlayccl_core.measuring.arms import FINALISTS, ArmName
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A candidate as an arm. training: (model, verdicts) of every model that has the Case; empty: there is none.
-
-    speedup: over the developer in the bench, which decides where no model has the Case.
-    """
+    """A candidate as an arm. training: (model, verdicts) of every model that has the Case; empty: there is none."""
 
     arm: str
     candidate: str
     bench: Verdict
     training: tuple[tuple[str, tuple[Verdict, ...]], ...]
-    speedup: Ratio | None
+
+    def __str__(self) -> str:
+        return self.arm if self.arm == self.candidate else f"{self.arm} ({self.candidate})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,56 +36,71 @@ class Choice:
     verdicts: tuple[Verdict, ...]
 
 
-def choose(contenders: Sequence[Contender]) -> Choice:
-    """contenders: finalists first, then baselines; the developer last. ValueError if it is not."""
-    if not contenders or contenders[-1].arm != ArmName.DEVELOPER:
+Speed = Callable[[Contender, Contender], Mapping[str, Ratio | None]]
+"""(one, other) -> where both were timed (a model, or the bench): how many times as fast as the other the one is."""
+
+
+def choose(contenders: Sequence[Contender], speed: Speed) -> Choice:
+    """contenders: the plainest first. ValueError if the first is not the developer's own way."""
+    if not contenders or contenders[0].arm != ArmName.DEVELOPER:
         raise ValueError(
-            f"the last contender must be {ArmName.DEVELOPER} (got {[c.arm for c in contenders]})"
+            f"the first contender must be {ArmName.DEVELOPER} (got {[c.arm for c in contenders]})"
         )
-    chosen: Contender | None = None
-    verdicts, stopped = [], list[str]()
-    for one in contenders:
-        against = "" if one.arm == ArmName.DEVELOPER else against_it(one)
-        if chosen is not None:
-            verdicts.append(
-                _verdict(Outcome.NOT_APPLICABLE, Reason.NOT_NEEDED, f"{chosen.arm} is chosen", one)
-            )
-        elif against:
-            verdicts.append(_verdict(Outcome.FAIL, Reason.NOT_PASSED, against, one))
-            stopped.append(f"{one.arm} ({one.candidate}): {against}")
+    chosen, reason = contenders[0], "nothing is faster beyond noise, so the developer's own way is deployed"
+    first_with: dict[str, Contender] = {chosen.candidate: chosen}
+    verdicts: dict[str, Verdict] = {}
+    stopped = list[str]()
+    for one in contenders[1:]:
+        if (same := first_with.setdefault(one.candidate, one)) is not one:
+            message = f"the same Program as {same.arm}"
+            verdicts[one.arm] = _verdict(Outcome.NOT_APPLICABLE, Reason.SAME_PROGRAM, message, one)
+        elif against := against_it(one):
+            verdicts[one.arm] = _verdict(Outcome.FAIL, Reason.NOT_PASSED, against, one)
+            stopped.append(f"{one}: {against}")
+        elif not _faster(ratios := speed(one, chosen)):
+            said = f"{_said(ratios, chosen)}: {_word(ratios)}"
+            verdicts[one.arm] = _verdict(Outcome.FAIL, Reason.NOT_FASTER, said, one)
+            stopped.append(f"{one}: {said}")
         else:
-            chosen = one
-            verdicts.append(_verdict(Outcome.PASS, Reason.OK, _why(one, stopped), one))
-    assert chosen is not None  # the developer's arm cannot be stopped
-    return Choice(chosen=chosen, reason=_why(chosen, stopped), verdicts=tuple(verdicts))
+            message = f"{one.arm} is faster beyond noise"
+            verdicts[chosen.arm] = _verdict(Outcome.NOT_APPLICABLE, Reason.SURPASSED, message, chosen)
+            chosen, reason, stopped = one, _said(ratios, chosen), []
+    reason = "; ".join([reason, *stopped])
+    verdicts[chosen.arm] = _verdict(Outcome.PASS, Reason.OK, reason, chosen)
+    return Choice(chosen=chosen, reason=reason, verdicts=tuple(verdicts[one.arm] for one in contenders))
 
 
 def against_it(one: Contender) -> str:
-    """Why a contender is not deployed, in a clause; empty: nothing stands against it."""
+    """Why a contender cannot be deployed, however fast it is, in a clause; empty: nothing stands against it."""
     if not one.bench.passed:
         return f"bench: {one.bench.message}"
     for model, verdicts in one.training:
         if not passes(verdicts):
             failed = next(v for v in verdicts if not passes([v]))
             return f"training {model}: {failed.message}"
-    if not one.training and not (one.speedup and one.speedup.beyond_noise):
-        return "bench: not faster than the developer's beyond noise"
     return ""
 
 
-def _why(one: Contender, stopped: Sequence[str]) -> str:
-    before = f" ({'; '.join(stopped)})" if stopped else ""
-    if one.arm == ArmName.DEVELOPER:
-        return f"nothing beats the baseline, so the developer's own way is deployed{before}"
-    if one.training:
-        models = ", ".join(model for model, _ in one.training)
-        passed = f"passes the training gate in {models}"
-    else:
-        place = "the fastest" if one.arm == ArmName.FINALIST_1 else "faster than the developer"
-        passed = f"{place} in the bench; training: not applicable, no model has this Case"
-    if one.arm not in FINALISTS:
-        return f"{one.arm}, a baseline, is deployed: {passed}{before}"
-    return f"{passed}{before}"
+def _faster(ratios: Mapping[str, Ratio | None]) -> bool:
+    """Beyond noise somewhere, and nowhere possibly slower."""
+    known = [ratio for ratio in ratios.values() if ratio is not None]
+    return (
+        len(known) == len(ratios) > 0
+        and any(ratio.beyond_noise for ratio in known)
+        and all(ratio.not_slower for ratio in known)
+    )
+
+
+def _word(ratios: Mapping[str, Ratio | None]) -> str:
+    """slower, or not told apart from noise."""
+    if any(ratio is not None and ratio.slower for ratio in ratios.values()):
+        return "slower beyond noise"
+    return "not faster beyond noise"
+
+
+def _said(ratios: Mapping[str, Ratio | None], other: Contender) -> str:
+    parts = [f"{ratio or 'not timed'} in {place}" for place, ratio in ratios.items()]
+    return f"{', '.join(parts) or 'not timed'} times as fast as {other}"
 
 
 def _verdict(outcome: Outcome, reason: Reason, message: str, one: Contender) -> Verdict:

@@ -51,10 +51,10 @@ class Reason(StrEnum):
     OTHER_MATMULS = "other_matmuls"  # a step that computes something else than the developer's
     WRONG_GRADIENT = "wrong_gradient"
     OTHER_LOSSES = "other_losses"  # trains differently than its numerics class explains
-    NOT_FASTER = "not_faster"  # than the developer's, beyond noise
-    SLOWER = "slower"  # than another arm, beyond noise
+    NOT_FASTER = "not_faster"  # beyond noise, than what is plainer
     NOT_PASSED = "not_passed"  # not chosen: a gate before stopped it
-    NOT_NEEDED = "not_needed"  # not chosen: one before it was
+    SURPASSED = "surpassed"  # not chosen: another is faster beyond noise
+    SAME_PROGRAM = "same_program"  # as a plainer arm
 
 
 class Check(StrEnum):
@@ -76,8 +76,6 @@ class Check(StrEnum):
     MATMULS = "matmuls"  # the step computes what the developer's does
     GRADIENTS = "gradients"  # those of the unsharded model
     LOSSES = "losses"  # those of the developer's arm
-    FASTER = "faster"  # than the developer's arm
-    NOT_SLOWER = "not_slower"  # than any other arm
 
 
 ALL_CHECKS = frozenset(Check)

@@ -1,4 +1,4 @@
-"""The arms of a training step by name: the ways to communicate that are compared, and the order of choice."""
+"""The arms of a training step by name: the ways to communicate that are compared, from the plainest on."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,16 +13,18 @@ class ArmName(StrEnum):
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
     HAND_BUNDLED = "hand_bundled"
+    BEST_SEED = "best_seed"  # the strategy of the library that was fastest in the bench: people wrote it, too
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
-    BIG_BATCH = "big_batch"  # other matmuls: shown beside the arms, not compared
+    FINALIST_OVERLAP = "finalist_overlap"  # the fastest that a bench, which has nothing to hide it behind, undervalues
+    DEPLOYED = "deployed"  # the file in deploy/ itself
 
 
-# What people write, the plainest first.
+# What people write without measuring, the plainest first.
 BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
-FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2)
-OF_A_CASE = (*BASELINES, *FINALISTS)  # those that have a Program of their own at a Case
-ORDER_OF_CHOICE = (*FINALISTS, *reversed(BASELINES))
+NEEDS_NO_SEARCH = (*BASELINES, ArmName.BEST_SEED)
+FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
+OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
 _FRAMEWORK = "ddp_"
 
 
@@ -41,8 +43,11 @@ def is_framework(arm: str) -> bool:
     return framework_bucket(arm) is not None
 
 
+def needs_search(arm: str) -> bool:
+    """Whether only a search can give an arm; what is deployed counts as what it was chosen as."""
+    return arm in FINALISTS
+
+
 def at_case(arms: Mapping[str, Found], arm: str) -> Found | None:
-    """What an arm has at a Case, of all that stand there; a Case with one finalist has it in both of theirs."""
-    if arm == ArmName.FINALIST_2 and arm not in arms:
-        return arms.get(ArmName.FINALIST_1)
-    return arms.get(arm)
+    """What an arm has at a Case, of all that stand there: a finalist that a Case lacks is its first one."""
+    return arms.get(arm, arms.get(ArmName.FINALIST_1)) if arm in FINALISTS else arms.get(arm)

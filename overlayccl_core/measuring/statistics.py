@@ -3,7 +3,8 @@
 The estimate of a time is the 25% trimmed mean over rounds, its error a bootstrap over rounds. Of what was
 tried on repeated batches (mean, median, minimum, trimmed mean) it repeats best: timings have a long upper
 tail, which the mean follows, and the minimum is the luck of one round. Ratios are of medians of PAIRED
-samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it.
+samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it. Launches differ
+by more than the rounds of one do, so an interval over fewer than three of them is of these launches only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,9 @@ Floats = NDArray[np.float64]
 TRIM = 0.25
 RESAMPLES = 400
 CONFIDENCE = 0.95
+FEWEST_ROUNDS = 6  # of fewer, all may lie on one side of the median by chance (2 in 2^5)
+FEWEST_LAUNCHES = 3  # from which on launches are what an interval is over
+FASTER, NOT_SLOWER, SLOWER = 1.02, 0.95, 0.98  # bounds of a ratio old over new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,21 +40,40 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A ratio of paired medians with its 95% bootstrap interval."""
+    """A ratio of paired medians (old over new: 2 is twice as fast) with its 95% interval; None: too few rounds."""
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
     @property
     def beyond_noise(self) -> bool:
-        """Faster (the ratio is old over new) beyond noise: the whole interval lies above 1.02."""
-        return self.low > 1.02
+        """Faster beyond noise: the whole interval lies above 1.02."""
+        return self.low is not None and self.low > FASTER
 
     @property
     def not_slower(self) -> bool:
-        """The interval is not wholly below 0.98."""
-        return self.high >= 0.98
+        """The low end of the interval is at least 0.95."""
+        return self.low is not None and self.low >= NOT_SLOWER
+
+    @property
+    def slower(self) -> bool:
+        """Slower beyond noise: the whole interval lies below 0.98."""
+        return self.high is not None and self.high < SLOWER
+
+    @property
+    def word(self) -> str:
+        """faster, not slower, slower, or undecided."""
+        if self.beyond_noise:
+            return "faster"
+        if self.slower:
+            return "slower"
+        return "not slower" if self.not_slower else "undecided"
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.2f} (too few rounds for an interval)"
+        return f"{self.value:.2f} ({self.low:.2f}..{self.high:.2f})"
 
 
 def trimmed_mean(samples: ArrayLike, cut: float = TRIM) -> Floats | float:
@@ -143,9 +166,9 @@ def paired_ratio(
 ) -> Ratio:
     """Ratio of numerator to denominator: (numerator[rounds], denominator[rounds]) of every launch.
 
-    Both sides of a launch are samples of the same rounds. In one launch the bootstrap runs over rounds; with
-    several the value is the median over launches and launches are resampled first, then rounds. ValueError
-    where the sides differ in rounds.
+    Both sides of a launch are samples of the same rounds. The value is the median over launches. From 3 launches
+    on the interval is Student's, of the logarithms of their ratios; with fewer it is a bootstrap over rounds, and
+    there is none below 6 rounds. ValueError where the sides differ in rounds.
     """
     sides = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in launches]
     if not sides or any(len(a) != len(b) or len(a) == 0 for a, b in sides):
@@ -153,17 +176,25 @@ def paired_ratio(
         raise ValueError(
             f"paired samples come from the same rounds (got {rounds} rounds): compare within a launch"
         )
-    random = np.random.default_rng(seed)
-    value = float(np.median([np.median(a) / np.median(b) for a, b in sides]))
-    by_launch = np.stack([_ratios(a, b, resamples, random) for a, b in sides])
-    if len(sides) > 1:
-        chosen = random.integers(0, len(sides), (resamples, len(sides)))
-        steps = random.integers(0, resamples, chosen.shape)  # of their own for every launch that is drawn
-        ratios = np.median(by_launch[chosen, steps], axis=1)
+    each = np.array([np.median(a) / np.median(b) for a, b in sides])
+    value = float(np.median(each))
+    if len(sides) >= FEWEST_LAUNCHES:
+        low, high = _over_launches(np.log(each))
+    elif sum(len(a) for a, _ in sides) < FEWEST_ROUNDS:
+        return Ratio(value=value)
     else:
-        ratios = by_launch[0]
-    low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Ratio(value=value, low=float(low), high=float(high))
+        random = np.random.default_rng(seed)
+        ratios = np.median([_ratios(a, b, resamples, random) for a, b in sides], axis=0)
+        low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
+
+
+def _over_launches(logs: Floats) -> tuple[float, float]:
+    """Student's interval, of the logarithms of ratios: [launches] -> (low, high) of the ratio."""
+    from scipy.special import stdtrit  # only who compares launches waits for it
+
+    half = stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1) / len(logs) ** 0.5
+    return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 
 def _ratios(a: Floats, b: Floats, resamples: int, random: np.random.Generator) -> Floats:

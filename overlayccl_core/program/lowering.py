@@ -59,6 +59,11 @@ def lower(program: Program) -> tuple[Step, ...]:
     return program.facts["steps"]  # type: ignore[no-any-return]
 
 
+def overlaps(program: Program) -> bool:
+    """Whether a collective is in flight when an input is read: it can run beside what the model computes for that."""
+    return any(step.action is Action.READ and step.in_flight for step in lower(program))
+
+
 def _lower(program: Program) -> tuple[Step, ...]:
     lowering = _Lowering()
     for index, event in enumerate(scaled_at_birth(program)):

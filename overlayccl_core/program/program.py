@@ -72,6 +72,12 @@ class Program:
         return [e.node for e in self.events if isinstance(e, Issue)]
 
     @cached_property
+    def starts_early(self) -> bool:
+        """Whether a collective starts before all inputs are read."""
+        kinds = [type(event) for event in self.events]
+        return Issue in kinds and Read in kinds[kinds.index(Issue) :]
+
+    @cached_property
     def digest(self) -> str:
         """Identity with the schedule: what a proof, a price and a stamp are of."""
         h = hashlib.blake2b(self._contract, digest_size=12)

@@ -1,8 +1,8 @@
-"""choose: what is deployed at each Case and direction: the first finalist that passes every gate.
+"""choose: what is deployed at each Case and direction. Needs no ranks.
 
-In order: finalist_1, finalist_2, hand_bundled, single_graph, and the developer's own way, which nothing can stop.
-An arm was trained with its candidates at all sites of a model together, so it passes or fails as a whole. Where no
-model has a Case, the bench decides, and the verdict says that training is not applicable. Needs no ranks.
+All arms of a Case contend, from the plainest on (`gates.choice`). An arm was trained with its candidates at all sites
+of a model together, so it passes or fails as a whole. Where no model has a Case, the bench decides, and the verdict
+says that training is not applicable.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,15 +12,15 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, regret
-from overlayccl_core.evidence.deployment_files import Printer, module_and_record
-from overlayccl_core.evidence.predictions import Place, at, predictions
-from overlayccl_core.evidence.trained import Outcomes, Ran, arms_by_model, failed_arms, outcomes
+from overlayccl_core.evidence.benched import Benched, benched, floor_of
+from overlayccl_core.evidence.deployment_files import Printer, module_of
+from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, judged
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
-from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
-from overlayccl_core.measuring.arms import ORDER_OF_CHOICE, ArmName, at_case
+from overlayccl_core.measuring.arms import OF_A_CASE, ArmName, at_case
+from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
@@ -35,7 +35,6 @@ class Tables:
     """What a choice is made from. candidates: of all searches; steps, stamps: of all models with the Problem."""
 
     seeds: pl.DataFrame
-    prices: pl.DataFrame
     candidates: pl.DataFrame
     shortlist: pl.DataFrame
     bench: pl.DataFrame
@@ -47,12 +46,11 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Rows of the tables verdicts and choice; the source of the deployed module and what stands beside it."""
+    """Rows of the tables verdicts and choice; the source of the deployed module."""
 
     verdicts: list[Row]
     choice: list[Row]
     module: str
-    record: dict[str, Any]
 
 
 def run(
@@ -78,20 +76,20 @@ def run(
     verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
     for place, shortlisted in benched(tables.shortlist, tables.bench, floor_of(tables.probes)).items():
         verdicts += [row(place, one.candidate, one.verdict) for one in shortlisted]
-        contenders, trained_verdicts = trial.contenders(place, {one.candidate: one for one in shortlisted})
-        decided = choose(contenders)
+        by_name = {one.candidate: one for one in shortlisted}
+        contenders, trained_verdicts = trial.contenders(place, by_name)
+        decided = choose(contenders, lambda one, other, p=place, s=by_name: trial.speed(p, s, one, other))
         verdicts += trained_verdicts
         verdicts += [
             row(place, one.candidate, verdict, arm=one.arm)
             for one, verdict in zip(contenders, decided.verdicts, strict=True)
         ]
-        choices.append(trial.choice_row(place, decided, shortlisted))
+        choices.append(trial.choice_row(place, decided, by_name[decided.chosen.candidate]))
         progress(f"{' '.join(place)}: {decided.chosen.candidate}: {decided.reason}")
-    _add_pairs(choices)
-    module, record = module_and_record(
-        problem, library, fingerprint or "", printer, tables.seeds, tables.shortlist, choices, verdicts
+    module = module_of(
+        problem, library, fingerprint or "", printer, tables.seeds, tables.shortlist, choices
     )
-    return Chosen(verdicts=verdicts, choice=choices, module=module, record=record)
+    return Chosen(verdicts=verdicts, choice=choices, module=module)
 
 
 class _Trial:
@@ -101,51 +99,58 @@ class _Trial:
         self.trained = trained
         self.shortlist = tables.shortlist
         self.stamps = tables.stamps
-        self.predicted = predictions(tables.prices, tables.candidates)
-        self.arms: dict[str, dict[str, ArmEvidence]] = arms_by_model(tables.steps)
+        self.arms = arms_by_model(tables.steps, tables.stamps)
         self.finalists: dict[Place, dict[str, Row]] = {}
         for listed in tables.finalists.iter_rows(named=True):
             self.finalists.setdefault((listed["case"], listed["direction"]), {})[listed["arm"]] = listed
-        self.failed = failed_arms(tables.steps)
-        self.judged: dict[tuple[str, str], Outcomes] = {}
+        self.failed = failed_arms(tables.steps, tables.stamps)
+        self.judged: dict[tuple[str, str], tuple[Verdict, ...]] = {}
         self.programs: dict[str, Program] = {}
 
     def contenders(
         self, place: Place, shortlisted: Mapping[str, Benched]
     ) -> tuple[list[Contender], list[Row]]:
-        """(contenders in the order of choice, rows of their training verdicts)."""
+        """(contenders from the plainest on, rows of their training verdicts)."""
         contenders, rows = [], []
         here = self.finalists.get(place, {})
-        for arm in ORDER_OF_CHOICE:
+        for arm in OF_A_CASE:
             finalist = here.get(arm)
             if finalist is None:
                 continue
             candidate = finalist["candidate"]
-            training = tuple((m, self.outcomes(m, arm).verdicts) for m in self.models(place))
+            training = tuple((m, self.verdicts(m, arm)) for m in self.models(place))
             if arm != ArmName.DEVELOPER:
                 rows += [row(place, candidate, v, arm=arm, model=m) for m, vs in training for v in vs]
                 rows += [] if training else [row(place, candidate, _no_model(place), arm=arm)]
-            one = shortlisted[candidate]
-            contenders.append(
-                Contender(
-                    arm=arm, candidate=candidate, bench=one.verdict, training=training, speedup=one.speedup
-                )
-            )
+            bench = shortlisted[candidate].verdict
+            contenders.append(Contender(arm=arm, candidate=candidate, bench=bench, training=training))
         return contenders, rows
+
+    def speed(
+        self, place: Place, shortlisted: Mapping[str, Benched], one: Contender, other: Contender
+    ) -> dict[str, Ratio | None]:
+        """How many times as fast one is, in every model that has the Case; where none has it, in the bench."""
+        models = self.models(place)
+        if not models:
+            mine, theirs = shortlisted[one.candidate].timed, shortlisted[other.candidate].timed
+            return {"the bench": mine.speedup_over(theirs) if mine and theirs else None}
+        ratios = {}
+        for model in models:
+            arms = self.arms.get(model, {})
+            known = one.arm in arms and other.arm in arms
+            ratios[model] = arms[one.arm].speedup_over(arms[other.arm]) if known else None
+        return ratios
 
     def models(self, place: Place) -> Sequence[str]:
         """The models that train a Case in a direction."""
         return self.trained.get(place[0], {}).get(place[1], ())
 
-    def outcomes(self, model: str, arm: str) -> Outcomes:
+    def verdicts(self, model: str, arm: str) -> tuple[Verdict, ...]:
         """What training says of an arm in a model, judged once."""
         if (model, arm) not in self.judged:
             failed = self.failed.get((model, arm))
-            self.judged[model, arm] = (
-                Outcomes(verdicts=(failed,))
-                if failed
-                else outcomes(model, arm, self.arms.get(model, {}), self.stamps, self.ran)
-            )
+            arms = self.arms.get(model, {})
+            self.judged[model, arm] = (failed,) if failed else judged(model, arm, arms, self.stamps, self.ran)
         return self.judged[model, arm]
 
     def ran(self, arm: str) -> Iterable[Ran]:
@@ -161,67 +166,19 @@ class _Trial:
             self.programs[finalist["program"]] = loads(finalist["program_json"])
         return self.programs[finalist["program"]]
 
-    def choice_row(self, place: Place, decided: Choice, shortlisted: Sequence[Benched]) -> Row:
-        """The row of `choice`, without the price of the pair."""
+    def choice_row(self, place: Place, decided: Choice, one: Benched) -> Row:
+        """The row of `choice`."""
         chosen = decided.chosen
         listed = at(self.shortlist, place).filter(pl.col("candidate") == chosen.candidate).row(0, named=True)
-        one = next(b for b in shortlisted if b.candidate == chosen.candidate)
-        price, first = (
-            self.predicted.get((*place, listed["program"])),
-            model_choice(place, shortlisted, self.predicted),
-        )
-        models = self.models(place)
-        trained = {model: self.outcomes(model, chosen.arm) for model in models}
-        least = min((o for o in trained.values() if o.speedup), key=_speed, default=Outcomes(verdicts=()))
         return {
             "case": place[0],
             "direction": place[1],
             "candidate": chosen.candidate,
             "arm": chosen.arm,
             **{name: listed[name] for name in ("recipe", "numerics", "program", "value_digest")},
-            "trained_in": ", ".join(models) or None,
-            "predicted_us": price.us if price else None,
-            "measured_us": one.us if one.timed else None,
-            **ratio_columns("speedup", one.speedup),
-            **ratio_columns("step_speedup", least.speedup),
-            **ratio_columns("step_gain", least.gain),
-            "best_other": least.best_other,
-            "regret": regret(one, shortlisted),
-            "model_regret": regret(first, shortlisted) if first else None,
-            "reason": decided.reason + "".join(_faster(*one) for one in trained.items()),
+            "trained_in": ", ".join(self.models(place)) or None,
             "fingerprint": one.timed.fingerprint if one.timed else None,
         }
-
-
-def ratio_columns(name: str, ratio: Any) -> Row:
-    """The three columns of a ratio; null without one."""
-    values = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
-
-
-def _faster(model: str, trained: Outcomes) -> str:
-    """A clause where arms of the framework's own beat what is deployed beyond noise: no module can be them."""
-    if not trained.faster_frameworks:
-        return ""
-    arms = ", ".join(
-        f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f}) times as fast as {arm}"
-        for arm, ratio in trained.faster_frameworks
-    )
-    return (
-        f"; in {model} the framework is faster beyond noise, and no module can deploy its arms: "
-        f"this one is {arms}"
-    )
-
-
-def _speed(trained: Outcomes) -> float:
-    return trained.speedup.value if trained.speedup else 0.0
-
-
-def _add_pairs(choices: Sequence[Row]) -> None:
-    """predicted_pair_us: a direction that is not listed exchanges nothing and costs nothing."""
-    for mine in choices:
-        of_case = [other["predicted_us"] for other in choices if other["case"] == mine["case"]]
-        mine["predicted_pair_us"] = None if None in of_case else sum(of_case)
 
 
 def _no_model(place: Place) -> Verdict:

@@ -1,8 +1,9 @@
-"""finalists: the best two measured of each Case and direction, the baselines, and how right the prices were.
+"""finalists: the best measured of each Case and direction, the baselines, and how right the prices were.
 
-What passes the bench gate is ranked by its measured time; within noise the estimate decides, too. A lossy
-candidate stands behind all others, and is none where no model trains the Case: only losses can decide about it.
-Needs no ranks.
+What passes the bench gate is ranked by its measured time; within noise the estimate decides, too. The bench answers
+every read at once, so that what overlaps with the model's computing gains nothing there: where a model trains the
+Case, the best that overlaps is a finalist however slow it was. A lossy candidate stands behind all others, and is none
+where no model trains the Case: only losses can decide about it. Needs no ranks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ import polars as pl
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
 from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
-from overlayccl_core.measuring.arms import BASELINES, FINALISTS
+from overlayccl_core.measuring.arms import BASELINES, FINALISTS, ArmName
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
@@ -41,8 +43,9 @@ def run(
     predicted = predictions(prices, candidates)
     rows, judged = [], []
     for place, shortlisted in benched(shortlist, bench, floor_of(probes)).items():
-        best = ranked(shortlisted, lossy=place[1] in trained.get(place[0], ()))
-        arms = _arms(shortlisted, best)
+        in_a_step = place[1] in trained.get(place[0], ())
+        best = ranked(shortlisted, lossy=in_a_step)
+        arms = _arms(shortlisted, best, in_a_step=in_a_step)
         listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
         for arm, one in arms:
             rows.append(_row(place, arm, one, listed[one.candidate]))
@@ -56,9 +59,17 @@ def run(
     return {"finalists": rows, "fidelity": judged}
 
 
-def _arms(shortlisted: Iterable[Benched], best: Sequence[Benched]) -> list[tuple[str, Benched]]:
+def _arms(
+    shortlisted: Iterable[Benched], best: Sequence[Benched], *, in_a_step: bool
+) -> list[tuple[str, Benched]]:
     baselines = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
-    return [*baselines, *zip(FINALISTS, best, strict=False)]
+    seeds = [(ArmName.BEST_SEED, one) for one in best if one.seed and not one.lossy]
+    first_two = best[:2]
+    overlapping = [one for one in best[2:] if in_a_step and overlaps(one.program)]
+    if any(overlaps(one.program) for one in first_two):
+        overlapping = []
+    finalists = zip(FINALISTS, [*first_two, *[None] * (2 - len(first_two)), *overlapping[:1]], strict=False)
+    return [*baselines, *seeds[:1], *((arm, one) for arm, one in finalists if one is not None)]
 
 
 def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:

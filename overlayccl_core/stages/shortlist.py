@@ -1,8 +1,8 @@
 """shortlist: which proven Programs of each Case and direction are timed, and why. Needs no ranks.
 
 All proven seeds; of what the search found besides, the cheapest Program of each of the families that promise
-most, proven ones drawn at random (without them a regret would be over the model's own favourites), and the next
-cheapest up to a number. A lossy find is not listed: it could not be chosen before those that keep all bits.
+most, proven ones drawn at random (without them a regret would be over the model's own favourites), the cheapest that
+overlaps with the model's computing (the price sees no computing), and the next cheapest up to a number. A lossy find is not listed: it could not be chosen before those that keep all bits.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from overlayccl_core.evidence.predictions import Place, at, places, predictions
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.shortlist import Why
@@ -127,6 +128,8 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
     drawn = sorted((e for e in usable if not e.why), key=lambda e: _draw(settings.seed, place, e))
     finds.add(Why.RANDOM, drawn, settings.random)
+    if not any(e.why and overlaps(loads(e.row["program_json"])) for e in entries):
+        finds.add(Why.OVERLAPS, (e for e in cheapest if overlaps(loads(e.row["program_json"]))), 1)
     rest = [e for e in cheapest if not e.why]
     finds.add(Why.NEXT_CHEAPEST, rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)

@@ -1,6 +1,7 @@
-"""summary: per Case, direction and candidate proof, price, bench and training, and what is deployed."""
+"""summary: per candidate proof, price and bench; what is deployed and what it is worth, by the launches that confirm.
+"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,11 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.configuration.models import of_label
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
+from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, ratio_columns, split_rows
+from overlayccl_core.evidence.verdict_rows import verdicts_of
+from overlayccl_core.measuring.arms import OF_A_CASE
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case
@@ -24,15 +29,11 @@ _MEASURED = (
     *("speedup", "speedup_low", "speedup_high", "repeat_rel_error"),
     *("algbw_gbps", "busbw_gbps", "floor_us"),
 )
-_TRAINED = (
-    *("step_speedup", "step_speedup_low", "step_speedup_high"),
-    *("step_gain", "step_gain_low", "step_gain_high", "best_other"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemTables:
-    """The tables of one Problem. candidates: of all searches; may be empty."""
+    """The tables of one Problem. candidates: of all searches; may be empty. confirmed: this Problem's rows."""
 
     seeds: pl.DataFrame
     prices: pl.DataFrame
@@ -40,19 +41,36 @@ class ProblemTables:
     shortlist: pl.DataFrame
     bench: pl.DataFrame
     choice: pl.DataFrame
+    verdicts: pl.DataFrame
+    confirmed: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTables:
+    """Steps and stamps of all models: of training, by which was chosen, and of the launches after it."""
+
+    steps: pl.DataFrame
+    stamps: pl.DataFrame
+    confirmed_steps: pl.DataFrame
+    confirmed_stamps: pl.DataFrame
 
 
 def run(
     deployment: Deployment,
     problems: Mapping[str, ProblemTables],
+    steps: StepTables,
     probes: pl.DataFrame,
     fidelity: pl.DataFrame,
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `summary`: of each Case and direction that has something to choose, seeds before finds."""
+    """The rows of `summary`, `deployed` and `splits`.
+
+    `summary`: of each Case and direction that has something to choose, seeds before finds.
+    """
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
+    frames |= {f"{name}: confirmed": tables.confirmed for name, tables in problems.items()}
     one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
     floor = floor_of(probes)
     rows = [row for tables in problems.values() for row in _problem_rows(tables, floor)]
@@ -62,7 +80,65 @@ def run(
         progress(f"below the physical floor, so not valid: {', '.join(invalid)}")
     if any(row["disturbed"] for row in rows):
         progress("others took CPU time while candidates ran: measure again on a quiet machine")
-    return {"summary": rows}
+    deployed = [row for tables in problems.values() for row in _deployed(tables, floor)]
+    return {"summary": rows, "deployed": deployed, "splits": _splits(problems, steps)}
+
+
+def records(
+    tables: Mapping[str, Sequence[Row]], verdicts: Mapping[str, pl.DataFrame], library: str
+) -> dict[str, dict[str, Any]]:
+    """problem -> what stands in deploy/<problem>.json: its rows of `deployed` with their verdicts, and `splits`."""
+    return {
+        problem: {
+            "problem": problem,
+            "library": library,
+            "deployed": [
+                {**row, "verdicts": list(verdicts_of(row, table))}
+                for row in tables["deployed"]
+                if row["problem"] == problem
+            ],
+            "splits": list(tables["splits"]),
+        }
+        for problem, table in verdicts.items()
+    }
+
+
+def _deployed(tables: ProblemTables, floor: Floor) -> list[Row]:
+    predicted = predictions(tables.prices, tables.candidates)
+    rows = [
+        deployed_row(
+            place,
+            at(tables.choice, place).row(0, named=True),
+            at(tables.confirmed, place),
+            listed,
+            predicted,
+            at(tables.verdicts, place),
+        )
+        for place, listed in benched(tables.shortlist, tables.bench, floor).items()
+    ]
+    add_pairs(rows)
+    return rows
+
+
+def _splits(problems: Mapping[str, ProblemTables], steps: StepTables) -> list[Row]:
+    """Of every model; a count of microbatches whose Cases were chosen as different arms counts as the least plain."""
+    arms: dict[str, dict[int, set[str]]] = {}
+    for tables in problems.values():
+        for row in tables.choice.iter_rows(named=True):
+            for model, microbatches in map(of_label, filter(None, (row["trained_in"] or "").split(", "))):
+                arms.setdefault(model, {}).setdefault(microbatches, set()).add(row["arm"])
+    return [
+        row
+        for model in steps.confirmed_steps["model"].unique(maintain_order=True)
+        for row in split_rows(
+            model,
+            {m: max(names, key=OF_A_CASE.index) for m, names in arms.get(model, {}).items()},
+            steps.steps,
+            steps.stamps,
+            steps.confirmed_steps,
+            steps.confirmed_stamps,
+        )
+    ]
 
 
 def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:
@@ -106,7 +182,6 @@ def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | Non
         "predicted_high_us": price.high_us if price else None,
         **(measured_columns(one) if one else dict.fromkeys(_MEASURED) | {"validity": Validity.UNMEASURED}),
         "chosen": is_chosen,
-        **{key: chosen[key] if is_chosen else None for key in _TRAINED},
         "disturbed": one.timed.disturbed if one and one.timed else None,
         "fingerprint": one.timed.fingerprint if one and one.timed else None,
     }
@@ -125,9 +200,7 @@ def measured_columns(one: Benched) -> Row:
         "repeat_rel_error": one.timed.repeat_error,
         "floor_us": one.floor_us,
         "validity": Validity.VALID if one.verdict.passed else Validity.INVALID,
-        "speedup": ratio.value if ratio else None,
-        "speedup_low": ratio.low if ratio else None,
-        "speedup_high": ratio.high if ratio else None,
+        **ratio_columns("speedup", ratio),
         **_bandwidths(one.program.problem.case, estimate.value),
     }
 

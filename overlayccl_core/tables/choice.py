@@ -1,15 +1,19 @@
-"""What every gate said of every candidate, and what is deployed at each Case and direction, and why."""
+"""What every gate said of every candidate, and what is deployed at each Case and direction.
+
+`choice` holds decisions only, no time: where the same are made, an equal table measures nothing anew. Why: in
+`verdicts`, of the gate `choice`.
+"""
 
 import polars as pl
 
 from overlayccl_core.measuring.arms import OF_A_CASE
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, VERDICT_COLUMNS, ratio, us
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, VERDICT_COLUMNS
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 CHOICE = Table(
     name="choice",
-    version=1,
+    version=2,
     columns=(
         *CANDIDATE_KEY,
         Column(name="arm", dtype=pl.String(), values=OF_A_CASE, doc="as which it was chosen"),
@@ -23,30 +27,6 @@ CHOICE = Table(
             nullable=True,
             doc="`nano m8, ...`; null: no model has this Case",
         ),
-        us("predicted_us", "null: no price"),
-        us(
-            "predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"
-        ),
-        us("measured_us", "null: not measured"),
-        *ratio("speedup", "developer's time over this one's in the bench"),
-        *ratio("step_speedup", "developer's step over this one's; of several models the least"),
-        *ratio(
-            "step_gain", "step of the best arm that needs no search (baselines, framework) over this one's"
-        ),
-        Column(name="best_other", dtype=pl.String(), nullable=True, doc="that arm"),
-        Column(
-            name="regret",
-            dtype=pl.Float64(),
-            nullable=True,
-            doc="its bench time over the least of all measured ones that are not lossy, minus 1",
-        ),
-        Column(
-            name="model_regret",
-            dtype=pl.Float64(),
-            nullable=True,
-            doc="the same of the model's first choice among those",
-        ),
-        Column(name="reason", dtype=pl.String(), doc="why this one, in a sentence"),
         FINGERPRINT_OR_NULL,
     ),
 )

@@ -16,12 +16,13 @@ class Why(StrEnum):
     BEST_PREDICTED = "best_predicted"
     FAMILY = "family"
     RANDOM = "random"
+    OVERLAPS = "overlaps"
     NEXT_CHEAPEST = "next_cheapest"
 
 
 SHORTLIST = Table(
     name="shortlist",
-    version=2,
+    version=3,
     columns=(
         *CANDIDATE_KEY,
         Column(

@@ -13,100 +13,102 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
-STEPS = Table(
-    name="steps",
-    version=2,
-    columns=(
-        Column(name="model", dtype=pl.String(), doc="a file in config/models"),
-        Column(name="microbatches", dtype=pl.Int64()),
-        Column(
-            name="arm",
-            dtype=pl.String(),
-            doc=f"{', '.join(ArmName)} or ddp_<MiB>",
-        ),
-        Column(
-            name="purpose",
-            dtype=pl.String(),
-            values=tuple(Purpose),
-            doc="quiet: the same step with local work in place of every collective",
-        ),
-        Column(name="seed", dtype=pl.Int64(), doc="of parameters and batches"),
-        Column(name="launch", dtype=pl.Int64(), doc="which start of the ranks; ratios hold within one only"),
-        Column(name="cold_us", dtype=pl.List(pl.Float64()), unit="us", doc="first steps, slowest rank"),
-        Column(name="steps_us", dtype=pl.List(pl.Float64()), unit="us", doc="slowest rank, optimizer inside"),
-        Column(
-            name="losses",
-            dtype=pl.List(pl.Float64()),
-            doc="one a step, the cold ones included; mean over all",
-        ),
-        Column(
-            name="validation_loss",
-            dtype=pl.Float64(),
-            nullable=True,
-            doc="on held-out text after the last step; null: not computed",
-        ),
-        Column(
-            name="gradient_rel_error",
-            dtype=pl.Float64(),
-            nullable=True,
-            doc="worst parameter at step 0 against the unsharded model; null: as those below",
-        ),
-        Column(
-            name="matmuls",
-            dtype=pl.Int64(),
-            nullable=True,
-            doc="matrix products of a step on one rank; null: the arm was inspected in another launch",
-        ),
-        Column(name="matmul_digest", dtype=pl.String(), nullable=True, doc="of the shapes of these products"),
-        Column(
-            name="collectives",
-            dtype=pl.Int64(),
-            nullable=True,
-            doc="library calls of a step on one rank, as counted",
-        ),
-        Column(
-            name="peak_activation_bytes",
-            dtype=pl.Int64(),
-            unit="bytes",
-            nullable=True,
-            doc="most bytes that autograd held for the backward pass on one rank",
-        ),
-        Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
-        Column(
-            name="foreign_cpu_share",
-            dtype=pl.Float64(),
-            nullable=True,
-            doc="CPU time of other processes in the launch; null: it was cut off before this was known",
-        ),
-        Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
-        Column(
-            name="status",
-            dtype=pl.String(),
-            values=OF_AN_ARM,
-            doc="of the arm in this launch; without steps where it is not `trained`, and in no later launch",
-        ),
-        Column(
-            name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: trained"
-        ),
-        FINGERPRINT,
+_VERSION = 3
+_STEPS = (
+    Column(name="model", dtype=pl.String(), doc="a file in config/models"),
+    Column(name="microbatches", dtype=pl.Int64()),
+    Column(
+        name="arm",
+        dtype=pl.String(),
+        doc=f"{', '.join(ArmName)} or ddp_<MiB>",
     ),
+    Column(
+        name="purpose",
+        dtype=pl.String(),
+        values=tuple(Purpose),
+        doc="quiet: the same step with local work in place of every collective",
+    ),
+    Column(name="seed", dtype=pl.Int64(), doc="of parameters and batches"),
+    Column(name="launch", dtype=pl.Int64(), doc="which start of the ranks; ratios hold within one only"),
+    Column(name="cold_us", dtype=pl.List(pl.Float64()), unit="us", doc="first steps, slowest rank"),
+    Column(name="steps_us", dtype=pl.List(pl.Float64()), unit="us", doc="slowest rank, optimizer inside"),
+    Column(
+        name="losses",
+        dtype=pl.List(pl.List(pl.Float64())),
+        doc="of every step, the cold ones included, on each rank",
+    ),
+    Column(
+        name="validation_loss",
+        dtype=pl.Float64(),
+        nullable=True,
+        doc="on held-out text after the last step; null: not computed",
+    ),
+    Column(
+        name="gradient_rel_error",
+        dtype=pl.Float64(),
+        nullable=True,
+        doc="worst parameter at step 0 against the unsharded model; null: as those below",
+    ),
+    Column(
+        name="matmuls",
+        dtype=pl.Int64(),
+        nullable=True,
+        doc="matrix products of a step on one rank; null: the arm was inspected in another launch",
+    ),
+    Column(name="matmul_digest", dtype=pl.String(), nullable=True, doc="of the shapes of these products"),
+    Column(
+        name="collectives",
+        dtype=pl.Int64(),
+        nullable=True,
+        doc="library calls of a step on one rank, as counted",
+    ),
+    Column(
+        name="peak_activation_bytes",
+        dtype=pl.Int64(),
+        unit="bytes",
+        nullable=True,
+        doc="most bytes that autograd held for the backward pass on one rank",
+    ),
+    Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
+    Column(
+        name="foreign_cpu_share",
+        dtype=pl.Float64(),
+        nullable=True,
+        doc="CPU time of other processes in the launch; null: it was cut off before this was known",
+    ),
+    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
+    Column(
+        name="status",
+        dtype=pl.String(),
+        values=OF_AN_ARM,
+        doc="of the arm in this launch; without steps where it is not `trained`, and in no later launch",
+    ),
+    Column(
+        name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: trained"
+    ),
+    FINGERPRINT,
 )
 
-STAMPS = Table(
-    name="stamps",
-    version=1,
-    columns=(
-        Column(name="model", dtype=pl.String()),
-        Column(name="microbatches", dtype=pl.Int64()),
-        Column(name="arm", dtype=pl.String()),
-        Column(name="site", dtype=pl.String(), doc="of the model's step"),
-        Column(name="problem", dtype=pl.String()),
-        Column(name="case", dtype=pl.String()),
-        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
-        Column(name="candidate", dtype=pl.String()),
-        Column(name="program", dtype=pl.String(), doc="digest of the Program that ran"),
-        Column(name="library", dtype=pl.String()),
-        Column(name="library_version", dtype=pl.String()),
-        Column(name="calls", dtype=pl.Int64(), doc="library calls per step"),
+_STAMPS = (
+    Column(name="model", dtype=pl.String()),
+    Column(name="microbatches", dtype=pl.Int64()),
+    Column(name="arm", dtype=pl.String()),
+    Column(
+        name="ran_as", dtype=pl.String(), doc="the plainest arm with the same modules, which was trained for it"
     ),
+    Column(name="site", dtype=pl.String(), doc="of the model's step"),
+    Column(name="problem", dtype=pl.String()),
+    Column(name="case", dtype=pl.String()),
+    Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+    Column(name="candidate", dtype=pl.String()),
+    Column(name="program", dtype=pl.String(), doc="digest of the Program that ran"),
+    Column(name="library", dtype=pl.String()),
+    Column(name="library_version", dtype=pl.String()),
+    Column(name="calls", dtype=pl.Int64(), doc="library calls per step"),
 )
+
+STEPS = Table(name="steps", version=_VERSION, columns=_STEPS)
+STAMPS = Table(name="stamps", version=_VERSION, columns=_STAMPS)
+# The same of the launches that are made after everything is chosen, of all models.
+CONFIRMED_STEPS = Table(name="confirmed_steps", version=_VERSION, columns=_STEPS, minimum_rows=0)
+CONFIRMED_STAMPS = Table(name="confirmed_stamps", version=_VERSION, columns=_STAMPS, minimum_rows=0)

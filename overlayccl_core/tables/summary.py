@@ -1,4 +1,4 @@
-"""One row per Case, direction and candidate: proof, price, bench, training, validity, and which one is deployed."""
+"""One row per Case, direction and candidate: proof, price, bench, validity, and which one is deployed."""
 
 from enum import StrEnum
 
@@ -24,7 +24,7 @@ def _number(name: str, unit: str = "", doc: str = "") -> Column:
 
 SUMMARY = Table(
     name="summary",
-    version=3,
+    version=4,
     columns=(
         Column(name="problem", dtype=pl.String()),
         *CANDIDATE_KEY,
@@ -42,21 +42,13 @@ SUMMARY = Table(
         us("measured_us"),
         us("measured_low_us"),
         us("measured_high_us"),
-        *ratio("speedup", "developer's time over this one's, paired within a launch"),
+        *ratio("speedup", "developer's time over this one's in the bench, whose fastest look faster than they are"),
         _number("repeat_rel_error", doc="of the measurement: even against odd rounds"),
         _number("algbw_gbps", "GB/s", "payload over time"),
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
         us("floor_us", "no time below this can be true"),
         Column(name="validity", dtype=pl.String(), values=tuple(Validity)),
         Column(name="chosen", dtype=pl.Boolean(), doc="what is deployed for this Case and direction"),
-        *ratio("step_speedup", "of the chosen one: developer's training step over its own"),
-        *ratio("step_gain", "of the chosen one: the step of best_other over its own"),
-        Column(
-            name="best_other",
-            dtype=pl.String(),
-            nullable=True,
-            doc="the best arm that needs no search, in steps",
-        ),
         Column(
             name="disturbed",
             dtype=pl.Boolean(),

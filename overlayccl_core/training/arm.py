@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.backends.rank import Rank
+from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.pieces import Batch, Pieces, pieces_of
@@ -19,25 +19,19 @@ LEARNING_RATE = 1e-3
 class Modules:
     """The connected modules of an arm, by site; loaded once, used by every seed."""
 
-    def __init__(self, sites: Sequence[ArmSite], modules: Mapping[str, ModuleType]) -> None:
+    def __init__(self, sites: Sequence[ArmSite], modules: Mapping[str, ModuleType | Deployed]) -> None:
         self.sites = sites
         self.modules = modules
 
     @classmethod
     def load(cls, arm: Arm, rank: Rank, name: str) -> "Modules":
         """Import and connect them, on every rank in the same order; `name` is theirs alone."""
-        return cls(
-            arm.sites,
-            {
-                site.site: rank.load(rank.folder / site.module, f"{name}_{site.site}", site.members)
-                for site in arm.sites
-            },
-        )
+        return cls(arm.sites, {site.site: _loaded(site, rank, f"{name}_{site.site}") for site in arm.sites})
 
     @property
     def overlap(self) -> bool:
         """Whether a module starts a collective before it has read all that it reads."""
-        return any(_starts_early(self.modules[one.site].SCHEDULE[one.direction]) for one in self.sites)
+        return any(one.early for one in self.sites)
 
     def fresh(self) -> list[SiteModule]:
         """Generators for one step."""
@@ -52,9 +46,11 @@ class Modules:
         ]
 
 
-def _starts_early(schedule: Sequence[tuple[Any, ...]]) -> bool:
-    kinds = [event[0] for event in schedule]
-    return "issue" in kinds and "read" in kinds[kinds.index("issue") :]
+def _loaded(site: ArmSite, rank: Rank, name: str) -> ModuleType | Deployed:
+    path = rank.folder / site.module
+    if site.deployed:
+        return rank.load_deployed(path, name, site.members, site.case)
+    return rank.load(path, name, site.members)
 
 
 class ArmState:
@@ -63,25 +59,25 @@ class ArmState:
     def __init__(self, arm: Arm, model: Model, modules: Modules, rank: Rank, *, seed: int) -> None:
         self.arm = arm
         self.modules = modules
-        cls, mine = pieces_of(model), model.merged(arm.microbatches) if arm.merged_batch else model
-        self.pieces = cls(mine, cls.full_parameters(mine, seed), rank.index, rank.ranks)
+        cls = pieces_of(model)
+        self.pieces = cls(model, cls.full_parameters(model, seed), rank.index, rank.ranks)
         bucket_mib = arm.ddp_bucket_mib
         self.framework = None if bucket_mib is None else rank.framework_step(_Whole(self.pieces), bucket_mib)
         self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE, fused=True)
 
-    def gradients(self, microbatches: Sequence[Batch]) -> float:
-        """Forward and backward of one step; returns the mean loss of this rank's microbatches."""
+    def gradients(self, batch: Batch) -> float:
+        """Forward and backward of one step; returns the mean loss of this rank's batch."""
         self.optimizer.zero_grad(set_to_none=True)
-        batches = [self.pieces.joined(microbatches)] if self.arm.merged_batch else microbatches
+        microbatches = self.pieces.split(batch, self.arm.microbatches)
         if self.framework is not None:
-            return self.framework(batches)
-        step = self.pieces.step(batches, early=self.modules.overlap)
+            return self.framework(microbatches)
+        step = self.pieces.step(microbatches, early=self.modules.overlap)
         run_step(self.modules.fresh(), step.segments())
-        return float(sum(step.losses.values()) / len(batches))
+        return float(sum(step.losses.values()) / len(microbatches))
 
-    def step(self, microbatches: Sequence[Batch]) -> float:
+    def step(self, batch: Batch) -> float:
         """One step with its optimizer."""
-        loss = self.gradients(microbatches)
+        loss = self.gradients(batch)
         self.optimizer.step()
         return loss
 
@@ -101,10 +97,10 @@ class _Whole(torch.nn.Module):  # type: ignore[misc]
         return self.pieces.whole(batch)
 
 
-def unsharded_gradients(model: Model, microbatches: Sequence[Batch], *, seed: int) -> Mapping[str, Tensor]:
-    """Gradients of the mean loss over microbatches of the whole model, computed on this rank alone."""
+def unsharded_gradients(model: Model, batches: Sequence[Batch], *, seed: int) -> Mapping[str, Tensor]:
+    """Gradients of the mean loss over batches, one a replica, of the whole model, computed on this rank alone."""
     cls = pieces_of(model)
     pieces = cls(model, cls.full_parameters(model, seed))
-    for batch in microbatches:
-        (pieces.whole(batch) / len(microbatches)).backward()
+    for batch in batches:
+        (pieces.whole(batch) / len(batches)).backward()
     return {name: parameter.grad for name, parameter in pieces.parameters.items()}

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from overlayccl_core.backends.rank import Deployed
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.training.kernels import UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
@@ -71,8 +72,11 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         return function(*args, **(kwargs or {}))
 
 
-def count_calls(module: ModuleType) -> Callable[[], int]:
-    """Count from now on the collectives that an emitted module starts; returns what reads the count."""
+def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
+    """Count from now on the collectives that a module starts; returns what reads the count. A deployed one counts."""
+    if not isinstance(module, ModuleType):
+        before = module.calls
+        return lambda: module.calls - before
     count = [0]
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:

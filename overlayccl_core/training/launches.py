@@ -162,7 +162,7 @@ class _Batch:
         """The arm of that label, and those that run the same modules at the same sites in the same way."""
 
         def runs(arm: Arm) -> tuple[Any, ...]:
-            return arm.microbatches, arm.sites, arm.merged_batch, arm.ddp_bucket_mib
+            return arm.microbatches, arm.sites, arm.ddp_bucket_mib
 
         culprit = next(arm for arm in self.training.arms if arm.label == label)
         return [arm.label for arm in self.training.arms if runs(arm) == runs(culprit)]
@@ -279,7 +279,7 @@ def rows_of(
                 "launch": plan.launch,
                 "cold_us": us[: first.cold],
                 "steps_us": us[first.cold :],
-                "losses": np.array([one.losses for one in entries]).mean(0).tolist(),
+                "losses": np.array([one.losses for one in entries]).T.tolist(),
                 "validation_loss": float(np.mean(validation)) if validation else None,
                 "gradient_rel_error": seen.gradient_rel_error if seen else None,
                 "matmuls": seen.matmuls if seen else None,
@@ -307,12 +307,17 @@ def _stamps(seen: Inspection) -> dict[str, Row]:
     }
 
 
-def arm_site(site: str, program: Program, members: tuple[tuple[int, ...], ...]) -> ArmSite:
-    """The emitted module of a Program at a site, as the ranks find it."""
+def arm_site(
+    site: str, program: Program, members: tuple[tuple[int, ...], ...], deployed: str | None = None
+) -> ArmSite:
+    """The emitted module of a Program at a site, as the ranks find it; or the deployed file that has it."""
     return ArmSite(
         site=site,
         direction=program.problem.direction,
-        module=module_name(program.digest),
+        module=deployed or module_name(program.digest),
+        case=program.problem.case.id,
+        deployed=deployed is not None,
+        early=program.starts_early,
         members=members,
         shapes=tuple((port, spec.shape) for port, spec in program.problem.outputs.items()),
     )

@@ -16,7 +16,7 @@ from overlayccl_core.configuration.models import Model
 from overlayccl_core.training.segments import StepSegment, Tensor
 
 M = TypeVar("M", bound=Model)
-Batch = Any  # a microbatch: a tensor or whatever a model's pieces make and take
+Batch = Any  # a batch or a microbatch: a tensor or whatever a model's pieces make and take
 
 
 class Step(Protocol):
@@ -55,14 +55,16 @@ class Pieces(ABC, Generic[M]):
 
     @staticmethod
     @abstractmethod
-    def batch(model: M, *, seed: int, step: int, microbatch: int, replica: int) -> Batch:
-        """The data of a microbatch; the same for the same arguments on every rank."""
+    def batch(model: M, *, seed: int, step: int, replica: int) -> Batch:
+        """The data of a step, `model.batch` examples; the same for the same arguments on every rank."""
 
     @staticmethod
-    def joined(batches: Sequence[Batch]) -> Batch:
-        """Microbatches as one, which `model.merged` is the model of: tensors end to end, unless a model says
-        otherwise."""
-        return torch.cat(list(batches))
+    def split(batch: Batch, microbatches: int) -> Sequence[Batch]:
+        """Its microbatches, equally large: cut along the first axis, unless a model says otherwise.
+
+        The mean of their losses is that of the batch, however many there are.
+        """
+        return torch.chunk(batch, microbatches)
 
     @abstractmethod
     def whole(self, batch: Batch) -> Tensor:

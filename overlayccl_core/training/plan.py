@@ -21,14 +21,18 @@ MODULES = "modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSite:
-    """An emitted module at a site of the step, and which of its directions runs there.
+    """A module at a site of the step: an emitted one, or a deployed file; which Case and direction of it runs there.
 
-    members: global ranks of the groups; shapes: of its outputs.
+    deployed: the module is a deployed file. early: its Program starts a collective before it has read all that it reads. members: global ranks of the
+    groups; shapes: of its outputs.
     """
 
     site: str
     direction: Direction
     module: str
+    case: str
+    deployed: bool
+    early: bool
     members: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[tuple[str | int, ...], tuple[int, ...]], ...]
 
@@ -43,16 +47,14 @@ class ArmSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One way of running the step of `microbatches`.
+    """One way of running the step, its batch split into `microbatches`.
 
-    merged_batch: the microbatches run as one batch (other matmuls, so no arm of the comparison). ddp_bucket_mib:
-    the framework's own data parallelism instead of modules (`Rank.framework_step`).
+    ddp_bucket_mib: the framework's own data parallelism instead of modules (`Rank.framework_step`).
     """
 
     name: str
     microbatches: int
     sites: tuple[ArmSite, ...] = ()
-    merged_batch: bool = False
     ddp_bucket_mib: float | None = None
     purposes: tuple[Purpose, ...] = (Purpose.TIMED,)
 

@@ -47,11 +47,9 @@ def standard_library(folder: Path | None = None) -> Text:
     )
 
 
-def batch(
-    text: Tensor, *, seed: int, step: int, microbatch: int, replica: int, shape: tuple[int, int]
-) -> Tensor:
+def batch(text: Tensor, *, seed: int, step: int, replica: int, shape: tuple[int, int]) -> Tensor:
     """int64[batch, sequence + 1]: stretches drawn at random; the same for the same arguments on every rank."""
-    key = hashlib.blake2b(repr((seed, step, microbatch, replica)).encode(), digest_size=7).digest()
+    key = hashlib.blake2b(repr((seed, step, replica)).encode(), digest_size=7).digest()
     random = torch.Generator().manual_seed(int.from_bytes(key))
     rows, sequence = shape
     starts = torch.randint(0, len(text) - sequence - 1, (rows,), generator=random)

@@ -8,7 +8,7 @@ import gc
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,12 +68,9 @@ class _Trainer:
                     make_quiet(module)
                 self.quiet[index] = silent
 
-    def data(self, microbatches: int, seed: int, step: int, replica: int) -> list[Batch]:
-        """The data of a step, one batch a microbatch."""
-        return [
-            self.pieces.batch(self.plan.model, seed=seed, step=step, microbatch=m, replica=replica)
-            for m in range(microbatches)
-        ]
+    def data(self, seed: int, step: int, replica: int) -> Batch:
+        """The batch of a step, the same however it is split."""
+        return self.pieces.batch(self.plan.model, seed=seed, step=step, replica=replica)
 
     def state(self, index: int, seed: int, modules: Modules | None = None) -> ArmState:
         """An arm at the beginning of a course."""
@@ -94,27 +91,21 @@ class _Trainer:
         if self.plan.launch:
             return []
         self.rank.status.enter(Phase.CHECKING)
-        expected: dict[int, dict[str, Tensor]] = {}
+        seed = self.plan.launch
+        everywhere = [self.data(seed, 0, replica) for replica in sorted(set(self.replicas))]
+        expected = unsharded_gradients(self.plan.model, everywhere, seed=seed)
         inspections = []
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
-            if arm.microbatches not in expected:
-                expected[arm.microbatches] = self._unsharded(arm.microbatches)
-            inspections.append(self._inspect(index, arm, expected[arm.microbatches]))
+            inspections.append(self._inspect(index, arm, expected))
         return inspections
 
-    def _unsharded(self, microbatches: int) -> dict[str, Tensor]:
-        seed = self.plan.launch
-        replicas = sorted(set(self.replicas))
-        everywhere = [batch for r in replicas for batch in self.data(microbatches, seed, 0, r)]
-        return dict(unsharded_gradients(self.plan.model, everywhere, seed=seed))
-
-    def _inspect(self, index: int, arm: Arm, expected: dict[str, Tensor]) -> Inspection:
+    def _inspect(self, index: int, arm: Arm, expected: Mapping[str, Tensor]) -> Inspection:
         seed = self.plan.launch
         modules = Modules.load(arm, self.rank, f"inspected_{index}")
         calls = {site: count_calls(module) for site, module in modules.modules.items()}
         state = self.state(index, seed, modules)
-        data = self.data(arm.microbatches, seed, 0, self.replica)
+        data = self.data(seed, 0, self.replica)
         if state.framework is not None:
             for _ in range(
                 2
@@ -185,8 +176,7 @@ class _Trainer:
         for which in order:
             course = courses[which]
             self.rank.status.work_on(course.index)
-            arm = self.plan.arms[course.index]
-            data = self.data(arm.microbatches, course.seed, number, self.replica)
+            data = self.data(course.seed, number, self.replica)
             self.rank.meet()
             start = time.monotonic_ns()
             loss = course.state.step(data)

@@ -59,7 +59,6 @@ class Model(Sizes, models.Model):
     parallelism: Parallelism = Field(description="tensor (each block over all ranks) or data (whole models)")
     heads: Count = Field(description="attention heads")
     sequence: Count = Field(description="tokens of a text")
-    batch: Count = Field(description="texts of a microbatch")
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
         default=(), description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm"
     )
@@ -92,7 +91,7 @@ class Model(Sizes, models.Model):
             sums = {
                 "microbatches": microbatches,
                 "layers": 2 * self.layers,
-                "shape": [self.batch, self.sequence, self.width],
+                "shape": [self.batch // microbatches, self.sequence, self.width],
             }
             return tuple(
                 Site(name=place, problem="tp_mlp", entry={**sums, "site": place})
@@ -104,10 +103,6 @@ class Model(Sizes, models.Model):
     def replicas(self, ranks: int) -> tuple[int, ...]:
         """Tensor parallel: one. Data parallel: one a rank."""
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
-
-    def merged(self, microbatches: int) -> Self:
-        """So many times the texts."""
-        return self.changed(batch=self.batch * microbatches, microbatches=(1,), loss_microbatches=1)
 
     @property
     def framework_buckets_mib(self) -> tuple[float, ...]:

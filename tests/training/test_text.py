@@ -19,18 +19,15 @@ def test_the_standard_library_is_enough_to_train_on_and_never_validates_on_what_
 def test_batches_depend_on_their_arguments_alone() -> None:
     train = text.standard_library().train
     drawn = {
-        (seed, step, m, replica): text.batch(
-            train, seed=seed, step=step, microbatch=m, replica=replica, shape=(2, 16)
-        )
+        (seed, step, replica): text.batch(train, seed=seed, step=step, replica=replica, shape=(2, 16))
         for seed in (0, 1)
         for step in (0, 1)
-        for m in (0, 1)
         for replica in (0, 1)
     }
     assert all(one.shape == (2, 17) and one.dtype == torch.int64 for one in drawn.values())
     assert len({tuple(one.flatten().tolist()) for one in drawn.values()}) == len(drawn)
-    again = text.batch(train, seed=1, step=0, microbatch=1, replica=0, shape=(2, 16))
-    assert torch.equal(again, drawn[1, 0, 1, 0])
+    again = text.batch(train, seed=1, step=0, replica=1, shape=(2, 16))
+    assert torch.equal(again, drawn[1, 0, 1])
 
 
 def test_a_python_without_its_sources_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from overlayccl_core.backends.plan import PlannedJob
 from overlayccl_core.program.nodes import Port
 
 Function = Callable[[], Generator[Any, Any, None]]
@@ -52,6 +53,26 @@ def make_usual_groups() -> None:
             shared_group(tuple(range(first, first + size)))
 
 
+class Deployed:
+    """A Case of a deployed file, connected, with what an emitted module has. Its own selftest has passed on all ranks.
+
+    RuntimeError on all ranks, naming rank, port and error, where it does not pass.
+    """
+
+    def __init__(self, module: ModuleType, case: str, members: Members, device: str) -> None:
+        self._connected = module.connect(case, members=members, new_group=shared_group, device=device, strict=True)
+        self._connected.selftest()
+        self.Read = module.Read
+        self.DIGEST: Mapping[str, str] = self._connected.stamp()["program"]
+        self.forward: Function = self._connected.forward
+        self.backward: Function = self._connected.backward
+
+    @property
+    def calls(self) -> int:
+        """Of the library, so far."""
+        return sum(self._connected.stamp()["calls"].values())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
     """One function of an emitted module that is connected: its generator function and its Read event."""
@@ -60,11 +81,14 @@ class Emitted:
     read: Any
 
     @classmethod
-    def load(cls, path: Path, name: str, function: str, members: Members, device: str) -> "Emitted":
-        """Import a module and connect it; to be called on every rank in the same order."""
-        module = load_module(path, name)
-        module.connect(members, shared_group, device)
-        return cls(function=getattr(module, function), read=module.Read)
+    def load(cls, path: Path, name: str, job: PlannedJob, device: str) -> "Emitted":
+        """Import a job's module and connect it; to be called on every rank in the same order."""
+        module: Any = load_module(path, name)
+        if job.deployed:
+            module = Deployed(module, job.case, job.members, device)
+        else:
+            module.connect(job.members, shared_group, device)
+        return cls(function=getattr(module, job.function), read=module.Read)
 
 
 def run(module: Emitted, inputs: Inputs) -> None:

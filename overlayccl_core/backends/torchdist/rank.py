@@ -74,6 +74,10 @@ class Rank:
         module.connect(members, bench_driver.shared_group, self.device)
         return module
 
+    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> bench_driver.Deployed:
+        """Import a deployed file and connect one of its Cases."""
+        return bench_driver.Deployed(bench_driver.load_module(path, name), case, members, self.device)
+
     def framework_step(self, model: torch.nn.Module, bucket_mib: float) -> Callable[[Sequence[Any]], float]:
         """DistributedDataParallel, which exchanges gradients in the backward of the last batch alone."""
         replicated = DistributedDataParallel(model, bucket_cap_mb=bucket_mib)

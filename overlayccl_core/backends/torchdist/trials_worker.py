@@ -39,9 +39,7 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
     job = trial.job
     given = _given(rank.folder / trial.inputs, job.inputs, rank.index, rank.device)
     inputs = {port: x.clone() for port, x in given.items()}
-    module = Emitted.load(
-        rank.folder / job.module, f"emitted_{index}", job.function, job.members, rank.device
-    )
+    module = Emitted.load(rank.folder / job.module, f"emitted_{index}", job, rank.device)
     outputs = collect(module, inputs)
     rank.force()
     changed = [

@@ -42,8 +42,8 @@ class _Timer:
         pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
         for index, job in enumerate(self.plan.jobs):
             self.rank.status.work_on(index)
-            path, name = self.rank.folder / job.module, f"emitted_{index}"
-            module = Emitted.load(path, name, job.function, job.members, self.rank.device)
+            path = self.rank.folder / job.module
+            module = Emitted.load(path, f"emitted_{index}", job, self.rank.device)
             self.modules.append((module, pool.take(_ports(job))))
 
     def calibrate(self) -> int:

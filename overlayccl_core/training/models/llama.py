@@ -60,13 +60,12 @@ class Pieces(pieces.Pieces[Model]):
         return full.chunk(parts, 1)[rank] if parts > 1 and kind in COLUMNS else full
 
     @staticmethod
-    def batch(model: Model, *, seed: int, step: int, microbatch: int, replica: int) -> Tensor:
+    def batch(model: Model, *, seed: int, step: int, replica: int) -> Tensor:
         """int64[batch, sequence + 1]: bytes of text."""
         return text.batch(
             text.standard_library().train,
             seed=seed,
             step=step,
-            microbatch=microbatch,
             replica=replica,
             shape=(model.batch, model.sequence),
         )
@@ -77,7 +76,7 @@ class Pieces(pieces.Pieces[Model]):
             return ()
         held_out, shape = text.standard_library().validation, (self.model.batch, self.model.sequence)
         return [
-            text.batch(held_out, seed=0, step=k, microbatch=0, replica=0, shape=shape)
+            text.batch(held_out, seed=0, step=k, replica=0, shape=shape)
             for k in range(VALIDATION_BATCHES)
         ]
 

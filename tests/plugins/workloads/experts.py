@@ -1,7 +1,5 @@
 """A layer of experts, one a rank: tokens go to theirs and come back. Exchanges are sites in both directions."""
 
-from typing import Self
-
 from pydantic import Field
 
 from overlayccl_core.configuration import models
@@ -29,9 +27,7 @@ class Sizes(models.Sizes):
 
 
 class Model(Sizes, models.Model):
-    """A training step on tokens that are drawn at random."""
-
-    chunk: Count = Field(description="tokens that a rank has for each expert")
+    """A training step on tokens that are drawn at random; `batch`: those that a rank has for each expert."""
 
     def check(self, ranks: int) -> None:
         """An expert a rank."""
@@ -40,7 +36,7 @@ class Model(Sizes, models.Model):
 
     def sites(self, microbatches: int) -> tuple[Site, ...]:
         """Of each microbatch two exchanges, forward and backward; then the mean of the projection's gradient."""
-        exchange = {"chunk": self.chunk, "width": self.width}
+        exchange = {"chunk": self.batch // microbatches, "width": self.width}
         both = [
             Site(name=f"{name}_{m}_{direction}", problem="uniform_a2a", entry=exchange, direction=direction)
             for direction in (Direction.BACKWARD, Direction.FORWARD)
@@ -52,7 +48,3 @@ class Model(Sizes, models.Model):
     def replicas(self, ranks: int) -> tuple[int, ...]:
         """Tokens of its own for each rank."""
         return tuple(range(ranks))
-
-    def merged(self, microbatches: int) -> Self:
-        """So many times the tokens."""
-        return self.changed(chunk=self.chunk * microbatches, microbatches=(1,), loss_microbatches=1)

@@ -16,7 +16,7 @@ Values = Mapping[Value, Tensor]
 
 
 class Pieces(pieces.Pieces[Model]):
-    """One rank's expert, and the projection in front of the exchange. A batch is float32[expert, chunk, 2, width]:
+    """One rank's expert, and the projection in front of the exchange. A batch is float32[expert, token, 2, width]:
     tokens and what they should become."""
 
     @staticmethod
@@ -32,14 +32,14 @@ class Pieces(pieces.Pieces[Model]):
         return full if name == "entrance" else full.chunk(ranks)[rank]
 
     @staticmethod
-    def batch(model: Model, *, seed: int, step: int, microbatch: int, replica: int) -> Tensor:
-        key = hashlib.blake2b(repr((seed, step, microbatch, replica)).encode(), digest_size=7).digest()
+    def batch(model: Model, *, seed: int, step: int, replica: int) -> Tensor:
+        key = hashlib.blake2b(repr((seed, step, replica)).encode(), digest_size=7).digest()
         random = torch.Generator().manual_seed(int.from_bytes(key))
-        return torch.randn((model.experts, model.chunk, 2, model.width), generator=random)
+        return torch.randn((model.experts, model.batch, 2, model.width), generator=random)
 
     @staticmethod
-    def joined(batches: Sequence[Tensor]) -> Tensor:
-        return torch.cat(list(batches), 1)  # more tokens for each expert
+    def split(batch: Tensor, microbatches: int) -> Sequence[Tensor]:
+        return batch.chunk(microbatches, 1)  # fewer tokens for each expert
 
     def enter(self, batch: Tensor) -> Tensor:
         return torch.tanh(batch[:, :, 0] @ self.parameters["entrance"])

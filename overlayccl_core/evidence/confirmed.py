@@ -1,0 +1,185 @@
+"""What is deployed is worth: from launches that chose nothing to the rows of `deployed` and `splits`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from overlayccl_core.configuration.models import label
+from overlayccl_core.evidence.benched import Benched, model_choice, regret
+from overlayccl_core.evidence.predictions import Place, Prediction
+from overlayccl_core.evidence.trained import arms_by_model
+from overlayccl_core.gates.training import ArmEvidence
+from overlayccl_core.gates.verdict import Gate, Outcome
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
+from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.tables.deployed import Part
+
+Row = dict[str, Any]
+SAME_MEMORY = 1.02  # times as many bytes are the same memory
+
+
+def ratio_columns(name: str, ratio: Ratio | None) -> Row:
+    """The three columns of a ratio; null without one."""
+    values = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+# ------------------------------------------------------------------------------------------ Cases and directions
+def deployed_row(
+    place: Place,
+    choice: Row,
+    confirmed: pl.DataFrame,
+    shortlisted: Sequence[Benched],
+    predicted: Mapping[tuple[str, str, str], Prediction],
+    verdicts: pl.DataFrame,
+) -> Row:
+    """The row of `deployed`, without the price of the pair. confirmed, verdicts: of this Case and direction."""
+    arms = {
+        arm: next(iter(measurements(confirmed.filter(pl.col("arm") == arm).iter_rows(named=True)).values()))
+        for arm in confirmed["arm"].unique(maintain_order=True)
+    }
+    mine = arms.get(ArmName.DEPLOYED)
+    one = next(b for b in shortlisted if b.candidate == choice["candidate"])
+    first = model_choice(place, shortlisted, predicted)
+    others = {
+        arm: ratio
+        for arm, timed in arms.items()
+        if arm != ArmName.DEPLOYED and mine and timed.program != mine.program and (ratio := mine.speedup_over(timed))
+    }
+    best = min(others, key=lambda arm: others[arm].value, default=None)
+    price = predicted.get((*place, choice["program"]))
+    decided = verdicts.filter((pl.col("gate") == Gate.CHOICE) & (pl.col("outcome") == Outcome.PASS))
+    return {
+        "problem": place[0].partition("/")[0],
+        **{name: choice[name] for name in ("case", "direction", "candidate", "arm", "numerics", "trained_in")},
+        "predicted_us": price.us if price else None,
+        "measured_us": mine.estimate.value if mine else None,
+        **ratio_columns("speedup", others.get(ArmName.DEVELOPER)),
+        **ratio_columns("gain", others[best] if best else None),
+        "best_other": best,
+        "launches": len(mine.launches) if mine else 0,
+        "regret": regret(one, shortlisted),
+        "model_regret": regret(first, shortlisted) if first else None,
+        "reason": decided["message"][0],
+        "disturbed": _mostly_disturbed(confirmed, mine),
+        "fingerprint": mine.fingerprint if mine else None,
+    }
+
+
+def _mostly_disturbed(confirmed: pl.DataFrame, mine: Measurement | None) -> bool | None:
+    return None if mine is None else bool(2 * confirmed.unique("launch")["disturbed"].sum() > len(mine.launches))
+
+
+def add_pairs(rows: Sequence[Row]) -> None:
+    """predicted_pair_us: a direction that is not listed exchanges nothing and costs nothing."""
+    for mine in rows:
+        of_case = [other["predicted_us"] for other in rows if other["case"] == mine["case"]]
+        mine["predicted_pair_us"] = None if None in of_case else sum(of_case)
+
+
+# --------------------------------------------------------------------------------------------------------- models
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    """An arm at a count of microbatches."""
+
+    microbatches: int
+    arm: str
+    ran_as: str
+    seen: ArmEvidence
+
+    @property
+    def us(self) -> float:
+        """Median over launches."""
+        return _step_us(self.seen)
+
+    @property
+    def needs_search(self) -> bool:
+        """What is deployed counts as what its Programs are."""
+        return not (self.ran_as in NEEDS_NO_SEARCH or is_framework(self.ran_as))
+
+
+def split_rows(
+    model: str,
+    trained: Mapping[int, str],
+    steps: pl.DataFrame,
+    stamps: pl.DataFrame,
+    confirmed_steps: pl.DataFrame,
+    confirmed_stamps: pl.DataFrame,
+) -> list[Row]:
+    """The rows of `splits` of a model. trained: count of microbatches -> the arm that its Cases were chosen as.
+
+    steps, stamps: of training, by which the count of microbatches is chosen; what it is worth is of the confirmed.
+    """
+    splits = _splits(model, confirmed_steps, confirmed_stamps)
+    chosen = _chosen_split(model, trained, steps, stamps)
+    deployed = next((s for s in splits if (s.microbatches, s.arm) == (chosen, ArmName.DEPLOYED)), None)
+    rival = _rival(deployed, splits) if deployed else None
+    disturbed = confirmed_steps.filter(pl.col("model") == model).unique("launch")["disturbed"]
+    rows = []
+    for one in splits:
+        part = Part.DEPLOYED if one is deployed else Part.RIVAL if one is rival else Part.BESIDE
+        slower = deployed.seen.speedup_over(one.seen) if deployed and one is not deployed else None
+        rows.append(
+            {
+                "model": model,
+                "microbatches": one.microbatches,
+                "arm": one.arm,
+                "ran_as": one.ran_as,
+                "part": part,
+                "needs_search": one.needs_search,
+                "step_us": one.us,
+                "peak_activation_bytes": one.seen.peak_activation_bytes,
+                **ratio_columns("slower", slower),
+                "launches": len(one.seen.steps_us),
+                "disturbed": bool(2 * disturbed.sum() > len(disturbed)),
+                "fingerprint": confirmed_steps["fingerprint"][0],
+            }
+        )
+    return rows
+
+
+def _splits(model: str, steps: pl.DataFrame, stamps: pl.DataFrame) -> list[_Split]:
+    by_model = arms_by_model(steps, stamps)
+    splits = []
+    for microbatches in steps.filter(pl.col("model") == model)["microbatches"].unique().sort():
+        programs: dict[str, tuple[str, ...]] = {}
+        here = stamps.filter((pl.col("model") == model) & (pl.col("microbatches") == microbatches))
+        for (arm,), rows in here.sort("site").group_by("arm", maintain_order=True):
+            programs[str(arm)] = tuple(rows["program"])
+        for arm, seen in by_model.get(label(model, microbatches), {}).items():
+            same = (name for name in NEEDS_NO_SEARCH if arm in programs and programs.get(name) == programs[arm])
+            splits.append(_Split(microbatches=microbatches, arm=arm, ran_as=next(same, arm), seen=seen))
+    return splits
+
+
+def _chosen_split(model: str, trained: Mapping[int, str], steps: pl.DataFrame, stamps: pl.DataFrame) -> int | None:
+    """The count of microbatches at which what was chosen took the shortest steps in training."""
+    by_model = arms_by_model(steps, stamps)
+    took = {
+        microbatches: _step_us(arms[arm])
+        for microbatches, arm in trained.items()
+        if arm in (arms := by_model.get(label(model, microbatches), {}))
+    }
+    return min(took, key=lambda microbatches: took[microbatches], default=None)
+
+
+def _rival(deployed: _Split, splits: Sequence[_Split]) -> _Split | None:
+    """The fastest that needs no search at the same or less memory, and is not what is deployed."""
+    most = (deployed.seen.peak_activation_bytes or 0) * SAME_MEMORY
+    others = [
+        one
+        for one in splits
+        if one.arm != ArmName.DEPLOYED
+        and not one.needs_search
+        and (one.microbatches, one.ran_as) != (deployed.microbatches, deployed.ran_as)
+        and (one.seen.peak_activation_bytes or 0) <= most
+    ]
+    return min(others, key=lambda one: one.us, default=None)
+
+
+def _step_us(seen: ArmEvidence) -> float:
+    return float(np.median([np.median(us) for us in seen.steps_us.values()]))

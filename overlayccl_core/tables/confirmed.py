@@ -1,0 +1,28 @@
+"""What is deployed beside what needs no search, timed again in launches that choose nothing, one row a launch and arm.
+
+A Program that several arms have at a Case and direction is timed once, as the plainest (`ran_as`).
+"""
+
+import polars as pl
+
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
+
+CONFIRMED = Table(
+    name="confirmed",
+    version=1,
+    columns=(
+        Column(name="problem", dtype=pl.String()),
+        *CANDIDATE_KEY[:2],
+        Column(
+            name="arm",
+            dtype=pl.String(),
+            values=(*NEEDS_NO_SEARCH, ArmName.DEPLOYED),
+            doc="deployed: the file in deploy/ itself",
+        ),
+        CANDIDATE_KEY[2],
+        *TIMING_COLUMNS,
+    ),
+)

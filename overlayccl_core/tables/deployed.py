@@ -1,0 +1,88 @@
+"""What is deployed and what that is worth, by the launches that chose nothing (`confirmed`, `confirmed_steps`).
+
+`deployed`: one row a Case and direction. `splits`: one row a model, count of microbatches and arm.
+"""
+
+from enum import StrEnum
+
+import polars as pl
+
+from overlayccl_core.measuring.arms import OF_A_CASE, ArmName
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, ratio, us
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
+
+
+class Part(StrEnum):
+    """What an arm is to the headline of its model."""
+
+    DEPLOYED = "deployed"  # the fastest of what is deployed, at the count of microbatches that training chose
+    RIVAL = "rival"  # the fastest that needs no search, at any count of microbatches, at the same or less memory
+    BESIDE = "beside"
+
+
+_DISTURBED = Column(
+    name="disturbed",
+    dtype=pl.Boolean(),
+    nullable=True,
+    doc="others took CPU time in most of the launches; null: there are none",
+)
+
+DEPLOYED = Table(
+    name="deployed",
+    version=1,
+    columns=(
+        Column(name="problem", dtype=pl.String()),
+        *CANDIDATE_KEY,
+        Column(name="arm", dtype=pl.String(), values=OF_A_CASE, doc="as which it was chosen"),
+        NUMERICS,
+        Column(name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has it"),
+        us("predicted_us", "null: no price"),
+        us("predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"),
+        us("measured_us", "of the deployed file; null: not measured"),
+        *ratio("speedup", "developer's time over the deployed file's; null ends: too few rounds"),
+        *ratio("gain", "time of best_other over the deployed file's"),
+        Column(
+            name="best_other",
+            dtype=pl.String(),
+            nullable=True,
+            doc="the fastest arm that needs no search; null: that is what is deployed",
+        ),
+        Column(name="launches", dtype=pl.Int64(), doc="that these figures are of"),
+        Column(
+            name="regret",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="its bench time over the least of all measured ones that are not lossy, minus 1",
+        ),
+        Column(
+            name="model_regret",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="the same of the model's first choice among those",
+        ),
+        Column(name="reason", dtype=pl.String(), doc="why this one, in a sentence"),
+        _DISTURBED,
+        FINGERPRINT_OR_NULL,
+    ),
+)
+
+SPLITS = Table(
+    name="splits",
+    version=1,
+    columns=(
+        Column(name="model", dtype=pl.String()),
+        Column(name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"),
+        Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)} or ddp_<MiB>"),
+        Column(name="ran_as", dtype=pl.String(), doc="the plainest arm with the same modules, which was trained for it"),
+        Column(name="part", dtype=pl.String(), values=tuple(Part)),
+        Column(name="needs_search", dtype=pl.Boolean(), doc="false: people write it"),
+        us("step_us", "median over launches; null: it failed"),
+        Column(name="peak_activation_bytes", dtype=pl.Int64(), unit="bytes", nullable=True),
+        *ratio("slower", "its step over that of what is deployed (2: that is twice as fast)"),
+        Column(name="launches", dtype=pl.Int64()),
+        _DISTURBED,
+        FINGERPRINT_OR_NULL,
+    ),
+    minimum_rows=0,
+)

@@ -1,0 +1,129 @@
+"""The arms of a model as a launch runs them: which modules stand at which site, and what stamps will tell of them.
+
+Of arms that run the same modules one is trained: the plainest. What is seen of it is said of the others (`ran_as`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from overlayccl_core.backends.backend import Backend
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.models import Model, Site, sites_of
+from overlayccl_core.measuring.arms import ArmName, at_case, framework_arm
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.problem import Direction
+from overlayccl_core.training.launches import arm_site, module_name
+from overlayccl_core.training.plan import MODULES, Arm, ArmSite
+
+Row = dict[str, Any]
+
+
+class Arms:
+    """Arms of a model, the sources of their modules, and the beginnings of their stamps.
+
+    programs: rows of `finalists`, or such rows of other arms: case, direction, arm, candidate, program, program_json.
+    """
+
+    def __init__(self, model: Model, deployment: Deployment, backend: Backend, programs: Iterable[Row]) -> None:
+        self.model = model
+        self.deployment = deployment
+        self.backend = backend
+        self._programs: dict[tuple[str, Direction], dict[str, Row]] = {}
+        for row in programs:
+            place = row["case"], Direction(row["direction"])
+            self._programs.setdefault(place, {})[row["arm"]] = row
+        self.arms: list[Arm] = []
+        self.sources: dict[str, str] = {}
+        self._stamps: list[Row] = []
+        self._trained: dict[tuple[int, tuple[str, ...]], str] = {}
+
+    def add(self, microbatches: int, names: Sequence[str], purposes: Mapping[str, Sequence[Purpose]]) -> None:
+        """Those of the arms that have a Program at every site. purposes: by arm; TIMED alone where not there."""
+        for name in names:
+            at_sites = self._at_sites(microbatches, name)
+            if at_sites is None:
+                continue
+            programs = tuple(row["program"] for _, _, row in at_sites)
+            ran_as = self._trained.setdefault((microbatches, programs), name)
+            modules = tuple(self._site(name, ran_as, microbatches, *where) for where in at_sites)
+            if ran_as == name:
+                wanted = tuple(purposes.get(name, (Purpose.TIMED,)))
+                self.arms.append(Arm(name=name, microbatches=microbatches, sites=modules, purposes=wanted))
+
+    def add_deployed(self, microbatches: int, files: Mapping[str, str]) -> None:
+        """The arm `deployed`: its Programs as the deployed files have them. files: problem -> source."""
+        at_sites = self._at_sites(microbatches, ArmName.DEPLOYED)
+        if at_sites is None or any(case.problem not in files for _, case, _ in at_sites):
+            return
+        modules = []
+        for site, case, row in at_sites:
+            path = f"{MODULES}/deployed_{case.problem}.py"
+            self.sources[path] = files[case.problem]
+            modules.append(self._site(ArmName.DEPLOYED, ArmName.DEPLOYED, microbatches, site, case, row, path))
+        self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(modules)))
+
+    def add_framework(self, microbatches: int) -> None:
+        """The framework's own data parallelism, in each size that the model asks for."""
+        for mib in self.model.framework_buckets_mib:
+            self.arms.append(Arm(name=framework_arm(mib), microbatches=microbatches, ddp_bucket_mib=mib))
+
+    def stamps(self, trained: Sequence[Row]) -> list[Row]:
+        """The rows of `stamps` of the arms that ran, from the rows of their launches, whose `stamps` they take out."""
+        told = {}
+        for row in trained:
+            told.setdefault((row["microbatches"], row["arm"]), row.pop("stamps"))
+        return [
+            {**stamp, "library": self.deployment.library, **of_arm[stamp["site"]]}
+            for stamp in self._stamps
+            if (of_arm := told.get((stamp["microbatches"], stamp["ran_as"])))
+        ]
+
+    def _at_sites(self, microbatches: int, arm: str) -> list[tuple[Site, Case, Row]] | None:
+        """(site, its Case, the arm's Program there) of every site; None where it lacks one.
+
+        ValueError if not even the developer's is there.
+        """
+        cases = cases_of_model(self.model, self.deployment, microbatches)
+        found = []
+        for site in sites_of(self.model, microbatches):
+            here = self._programs.get((cases[site.name].id, site.direction), {})
+            if ArmName.DEVELOPER not in here:
+                raise ValueError(
+                    f"model {self.model.name}, site {site.name}: table finalists has no developer's Program of "
+                    f"{cases[site.name].id} {site.direction}: run the rule `finalists` again with this model configured"
+                )
+            if (row := at_case(here, arm)) is None:
+                return None
+            found.append((site, cases[site.name], row))
+        return found
+
+    def _site(
+        self,
+        arm: str,
+        ran_as: str,
+        microbatches: int,
+        site: Site,
+        case: Case,
+        row: Row,
+        deployed: str | None = None,
+    ) -> ArmSite:
+        program = loads(row["program_json"])
+        if deployed is None:
+            self.sources[module_name(program.digest)] = self.backend.emit(program)
+        self._stamps.append(
+            {
+                "model": self.model.name,
+                "microbatches": microbatches,
+                "arm": arm,
+                "ran_as": ran_as,
+                "site": site.name,
+                "problem": case.problem,
+                "case": case.id,
+                "direction": program.problem.direction.value,
+                "candidate": row["candidate"],
+            }
+        )
+        return arm_site(site.name, program, case.members(), deployed)

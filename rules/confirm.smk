@@ -1,0 +1,40 @@
+# What is reported: launches after everything is chosen, which choose nothing.
+
+
+rule confirm:
+    """What is deployed, timed again alone and in steps, beside all that needs no search; shared by all Problems."""
+    input:
+        of_problems("finalists"),
+        of_problems("choice"),
+        expand(f"{RESULTS}/deploy/{{problem}}.py", problem=PIPELINE.settings.problems),
+    output:
+        confirmed="results/{deployment}/confirmed.parquet",
+        confirmed_sidecar="results/{deployment}/confirmed.sidecar.json",
+        steps="results/{deployment}/confirmed_steps.parquet",
+        steps_sidecar="results/{deployment}/confirmed_steps.sidecar.json",
+        stamps="results/{deployment}/confirmed_stamps.parquet",
+        stamps_sidecar="results/{deployment}/confirmed_stamps.sidecar.json",
+    log:
+        f"{LOGS}/confirm.log",
+    benchmark:
+        f"{LOGS}/confirm.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: workflow.cores
+    resources:
+        machine=1,
+    params:
+        code=code("confirm"),
+        deployment=PIPELINE.ranks_json,
+        file=PIPELINE.deployment_file,
+        fields=[PIPELINE.model_json(model) for model in PIPELINE.settings.models],
+        models=",".join(PIPELINE.settings.models),
+        partial=PARTIAL,
+        problems=",".join(PIPELINE.settings.problems),
+        settings=PIPELINE.settings.part("confirm"),
+    message:
+        "Timing again what is deployed on {wildcards.deployment}"
+    shell:
+        "python -m workflow_scripts.confirm --deployment {params.file} --problems {params.problems}"
+        " --models {params.models:q} --settings {params.settings:q} --partial {params.partial}"
+        " --code {params.code} --inputs {input} --outputs {output} --log {log}"

@@ -1,0 +1,48 @@
+"""Time what is deployed again, beside all that needs no search, in launches that choose nothing."""
+
+from pathlib import Path
+
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.stages import confirm
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
+from workflow_scripts.command import Command, run
+
+
+def main(command: Command) -> None:
+    """Tables confirmed, confirmed_steps and confirmed_stamps."""
+    partial = Path(command.option("partial"))
+    problems = {
+        problem: confirm.Decided(
+            finalists=command.read(FINALISTS, problem),
+            choice=command.read(CHOICE, problem),
+            module=command.read_text(f"deploy/{problem}.py"),
+        )
+        for problem in command.option("problems").split(",")
+    }
+    tables = confirm.run(
+        load(command.option("deployment")),
+        Settings.from_part(command.option("settings")),
+        problems,
+        [models.load(name) for name in command.option("models").split(",") if name],
+        partial,
+        progress=command.say,
+        code=command.option("code"),
+    )
+    command.write(
+        {
+            CONFIRMED: tables["confirmed"],
+            CONFIRMED_STEPS: tables["confirmed_steps"],
+            CONFIRMED_STAMPS: tables["confirmed_stamps"],
+        }
+    )
+    forget(partial, f"{confirm.RULE}-*")
+
+
+if __name__ == "__main__":
+    run("confirm", main, "deployment", "settings", "problems", "models", "partial", "code")

@@ -67,8 +67,11 @@ class Expectations:
 
 def budget_s(rule: str, settings: Any) -> float:
     """What the configuration gives a job, with what comes on top."""
-    if rule not in ("probe", "bench", "train"):
+    if rule not in ("probe", "bench", "train", "confirm"):
         return WITHOUT_BUDGET_S.get(rule, ANY_OTHER_S)
+    if rule == "confirm":
+        steps_s = len(settings.models) * (settings.confirm.step_seconds + LAUNCH_S)
+        return float(settings.confirm.launches * (settings.confirm.seconds + BATCH_S + steps_s))
     if rule == "train":
         return float(settings.train.launches * (settings.train.seconds + LAUNCH_S))
     return float(getattr(settings, rule).seconds) + BATCH_S

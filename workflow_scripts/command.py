@@ -55,11 +55,14 @@ class Command:
 
     def read_text(self, suffix: str) -> str:
         """The text of the input whose path ends in `suffix`."""
-        return next(p for p in self._arguments.inputs if p.as_posix().endswith(suffix)).read_text()
+        path: Path = next(p for p in self._arguments.inputs if p.as_posix().endswith(suffix))
+        return path.read_text()
 
     def write_text(self, suffix: str, text: str) -> None:
         """Write the output that ends in `suffix`, whole or not at all."""
-        path = next(p for p in self._arguments.outputs if p.as_posix().endswith(suffix) and p.suffix != ".parquet")
+        path = next(
+            p for p in self._arguments.outputs if p.as_posix().endswith(suffix) and p.suffix != ".parquet"
+        )
         write_bytes(path, text.encode())
         self.say(str(path))
 

@@ -141,7 +141,9 @@ class Pipeline:
     def _plugins_of_models(self, models: Iterable[str]) -> tuple[str, ...]:
         files = {_file("backends", self.deployment.backend)}
         for model in models:
-            files |= {_file(folder, load_model(model).workload) for folder in ("workloads", "training/models")}
+            files |= {
+                _file(folder, load_model(model).workload) for folder in ("workloads", "training/models")
+            }
             files |= {_file("problems", name) for name in self.problems_of_model(model)}
         return tuple(sorted(files))
 

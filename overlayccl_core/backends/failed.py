@@ -47,9 +47,9 @@ def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
 class FailedJobs(Mapping[str, Failed]):
     """Name of a job that is left out -> how it failed. Kept in a batch's folder, where a run that goes on finds it.
 
-    needed: jobs without which the others mean nothing. alike: of a name, the jobs that fail with it (itself among
-    them). suspects: jobs at which a launch failed, to be tried alone. tried: whether all jobs of the batch were
-    tried by now, before they are timed. unchecked: job -> why its values were not seen. No folder: none is kept.
+    needed: jobs without which the others mean nothing. suspects: jobs at which a launch failed, to be tried alone.
+    tried: whether all jobs of the batch were tried by now, before they are timed. unchecked: job -> why its values
+    were not seen. No folder: none is kept.
     """
 
     def __init__(
@@ -58,12 +58,10 @@ class FailedJobs(Mapping[str, Failed]):
         progress: Callable[[str], None],
         *,
         needed: Collection[str] = (),
-        alike: Callable[[str], Collection[str]] = lambda name: (name,),
     ) -> None:
         self._path = folder / FILE if folder else None
         self._progress = progress
         self._needed = needed
-        self._alike = alike
         self._out: dict[str, Failed] = {}
         self._times: dict[str, int] = {}
         self.suspects: list[str] = []
@@ -89,11 +87,9 @@ class FailedJobs(Mapping[str, Failed]):
             self._write()
             self._progress(f"{name} {failed.status}, trying it once more, alone: {failed.message}")
             return
-        names = self._alike(name)
-        if not set(names).isdisjoint(self._needed):
+        if name in self._needed:
             raise error
-        for one in names:
-            self.leave_out(one, failed)
+        self.leave_out(name, failed)
 
     def clear(self, name: str) -> None:
         """A suspect ran alone to its end: going on with it, unless its values were wrong."""

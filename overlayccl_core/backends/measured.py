@@ -58,7 +58,8 @@ class TimingSettings:
 class Job:
     """One Program to time: `key` is unique in the batch and readable, `source` its emitted module.
 
-    `deployed`: the source is that of a deployed file, of which the Program's Case and direction run. `rounds`: no more rounds than that for this Program, spread over the batch (None: as many as there are).
+    `deployed`: the source is that of a deployed file, of which the Program's Case and direction run. `rounds`: no
+    more rounds than that for this Program, spread over the batch (None: as many as there are).
     """
 
     key: str

@@ -44,7 +44,7 @@ class Sizes(Fields, ABC):
 
 
 class Model(Sizes):
-    """What every model has: a training step of its workload on a batch, split in each of the ways to be measured."""
+    """What every model has: a training step on a batch, in each of the ways to split it that are measured."""
 
     name: str
     workload: str = Field(description="a file in overlayccl_core/workloads")

@@ -107,7 +107,8 @@ def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool]:
     """
     both = min(len(mine), len(fastest))  # rounds that a cut-off batch has of both
     ratio = statistics.paired_ratio([(mine[:both], fastest[:both])])
-    return statistics.estimate(mine).value / statistics.estimate(fastest).value - 1, ratio.low <= 1
+    regret = statistics.estimate(mine).value / statistics.estimate(fastest).value - 1
+    return regret, ratio.low is None or ratio.low <= 1
 
 
 def _order(correlation: str, a: Floats, b: Floats) -> float | None:

@@ -48,14 +48,19 @@ def deployed_row(
     others = {
         arm: ratio
         for arm, timed in arms.items()
-        if arm != ArmName.DEPLOYED and mine and timed.program != mine.program and (ratio := mine.speedup_over(timed))
+        if arm != ArmName.DEPLOYED
+        and mine
+        and timed.program != mine.program
+        and (ratio := mine.speedup_over(timed))
     }
     best = min(others, key=lambda arm: others[arm].value, default=None)
     price = predicted.get((*place, choice["program"]))
     decided = verdicts.filter((pl.col("gate") == Gate.CHOICE) & (pl.col("outcome") == Outcome.PASS))
     return {
         "problem": place[0].partition("/")[0],
-        **{name: choice[name] for name in ("case", "direction", "candidate", "arm", "numerics", "trained_in")},
+        **{
+            name: choice[name] for name in ("case", "direction", "candidate", "arm", "numerics", "trained_in")
+        },
         "predicted_us": price.us if price else None,
         "measured_us": mine.estimate.value if mine else None,
         **ratio_columns("speedup", others.get(ArmName.DEVELOPER)),
@@ -71,7 +76,9 @@ def deployed_row(
 
 
 def _mostly_disturbed(confirmed: pl.DataFrame, mine: Measurement | None) -> bool | None:
-    return None if mine is None else bool(2 * confirmed.unique("launch")["disturbed"].sum() > len(mine.launches))
+    return (
+        None if mine is None else bool(2 * confirmed.unique("launch")["disturbed"].sum() > len(mine.launches))
+    )
 
 
 def add_pairs(rows: Sequence[Row]) -> None:
@@ -151,12 +158,16 @@ def _splits(model: str, steps: pl.DataFrame, stamps: pl.DataFrame) -> list[_Spli
         for (arm,), rows in here.sort("site").group_by("arm", maintain_order=True):
             programs[str(arm)] = tuple(rows["program"])
         for arm, seen in by_model.get(label(model, microbatches), {}).items():
-            same = (name for name in NEEDS_NO_SEARCH if arm in programs and programs.get(name) == programs[arm])
+            same = (
+                name for name in NEEDS_NO_SEARCH if arm in programs and programs.get(name) == programs[arm]
+            )
             splits.append(_Split(microbatches=microbatches, arm=arm, ran_as=next(same, arm), seen=seen))
     return splits
 
 
-def _chosen_split(model: str, trained: Mapping[int, str], steps: pl.DataFrame, stamps: pl.DataFrame) -> int | None:
+def _chosen_split(
+    model: str, trained: Mapping[int, str], steps: pl.DataFrame, stamps: pl.DataFrame
+) -> int | None:
     """The count of microbatches at which what was chosen took the shortest steps in training."""
     by_model = arms_by_model(steps, stamps)
     took = {

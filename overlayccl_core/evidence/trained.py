@@ -70,7 +70,11 @@ def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, st
         for row in steps.iter_rows(named=True)
         if row["status"] in FAILED
     }
-    same = {(model, arm): failed[model, ran_as] for model, arm, ran_as in _same(stamps) if (model, ran_as) in failed}
+    same = {
+        (model, arm): failed[model, ran_as]
+        for model, arm, ran_as in _same(stamps)
+        if (model, ran_as) in failed
+    }
     return failed | same
 
 
@@ -87,7 +91,8 @@ def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
         gradient_rel_error=max(errors, default=None),
         matmuls=frozenset(counted),
         peak_activation_bytes=max(
-            (row["peak_activation_bytes"] for row in rows if row["peak_activation_bytes"] is not None), default=None
+            (row["peak_activation_bytes"] for row in rows if row["peak_activation_bytes"] is not None),
+            default=None,
         ),
         disturbed=2 * sum(row["disturbed"] for row in timed) > len(timed),
     )

@@ -16,7 +16,9 @@ class ArmName(StrEnum):
     BEST_SEED = "best_seed"  # the strategy of the library that was fastest in the bench: people wrote it, too
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
-    FINALIST_OVERLAP = "finalist_overlap"  # the fastest that a bench, which has nothing to hide it behind, undervalues
+    FINALIST_OVERLAP = (
+        "finalist_overlap"  # the fastest that a bench, which has nothing to hide it behind, undervalues
+    )
     DEPLOYED = "deployed"  # the file in deploy/ itself
 
 

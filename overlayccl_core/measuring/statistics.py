@@ -3,8 +3,8 @@
 The estimate of a time is the 25% trimmed mean over rounds, its error a bootstrap over rounds. Of what was
 tried on repeated batches (mean, median, minimum, trimmed mean) it repeats best: timings have a long upper
 tail, which the mean follows, and the minimum is the luck of one round. Ratios are of medians of PAIRED
-samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it. Launches differ
-by more than the rounds of one do, so an interval over fewer than three of them is of these launches only.
+samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it. Launches
+differ by more than the rounds of one, so an interval over fewer than three of them is of these launches only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

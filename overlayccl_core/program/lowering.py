@@ -60,7 +60,7 @@ def lower(program: Program) -> tuple[Step, ...]:
 
 
 def overlaps(program: Program) -> bool:
-    """Whether a collective is in flight when an input is read: it can run beside what the model computes for that."""
+    """Whether a collective is in flight when an input is read: it can run beside what the model computes."""
     return any(step.action is Action.READ and step.in_flight for step in lower(program))
 
 

@@ -1,12 +1,13 @@
 """choose: what is deployed at each Case and direction. Needs no ranks.
 
-All arms of a Case contend, from the plainest on (`gates.choice`). An arm was trained with its candidates at all sites
-of a model together, so it passes or fails as a whole. Where no model has a Case, the bench decides, and the verdict
-says that training is not applicable.
+All arms of a Case contend, from the plainest on (`gates.choice`). An arm was trained with its candidates at all
+sites of a model together, so it passes or fails as a whole. Where no model has a Case, the bench decides, and the
+verdict says that training is not applicable.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def run(
         verdicts += [row(place, one.candidate, one.verdict) for one in shortlisted]
         by_name = {one.candidate: one for one in shortlisted}
         contenders, trained_verdicts = trial.contenders(place, by_name)
-        decided = choose(contenders, lambda one, other, p=place, s=by_name: trial.speed(p, s, one, other))
+        decided = choose(contenders, partial(trial.speed, place, by_name))
         verdicts += trained_verdicts
         verdicts += [
             row(place, one.candidate, verdict, arm=one.arm)
@@ -86,9 +87,7 @@ def run(
         ]
         choices.append(trial.choice_row(place, decided, by_name[decided.chosen.candidate]))
         progress(f"{' '.join(place)}: {decided.chosen.candidate}: {decided.reason}")
-    module = module_of(
-        problem, library, fingerprint or "", printer, tables.seeds, tables.shortlist, choices
-    )
+    module = module_of(problem, library, fingerprint or "", printer, tables.seeds, tables.shortlist, choices)
     return Chosen(verdicts=verdicts, choice=choices, module=module)
 
 

@@ -1,8 +1,8 @@
 """confirm: what is deployed, timed again in launches that choose nothing, beside all that needs no search.
 
-What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures that
-are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes on the ranks first;
-its values are looked at before it is timed, its gradients before it is trained.
+What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
+that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes on the ranks
+first; its values are looked at before it is timed, its gradients before it is trained.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.training import wrong_gradients
 from overlayccl_core.measuring.arms import FINALISTS, NEEDS_NO_SEARCH, ArmName
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -55,10 +56,11 @@ def run(
 
     ValueError where the deployed file gives wrong values or gradients on the ranks, naming it.
     """
-    frames = {f"{name}: finalists": decided.finalists for name, decided in problems.items()}
-    one_fingerprint({**frames}, "the rule bench")
-    backend = backend_of(deployment)
-    rows = {name: _rows(decided) for name, decided in problems.items()}
+    frames: dict[str | Path, pl.DataFrame] = {
+        f"{name}: finalists": decided.finalists for name, decided in problems.items()
+    }
+    one_fingerprint(frames, "the rule bench")
+    rows = {name: rows_of(decided) for name, decided in problems.items()}
     confirmed: list[Row] = []
     for number in range(settings.confirm.launches):
         timing = TimingSettings(
@@ -74,14 +76,16 @@ def run(
     steps: list[Row] = []
     stamps: list[Row] = []
     for model in models:
-        trained, told = _trained(deployment, settings, model, problems, rows, Path(partial_dir), progress, code)
+        trained, told = _trained(
+            deployment, settings, model, problems, rows, Path(partial_dir), progress, code
+        )
         steps += trained
         stamps += told
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
 
 
-def _rows(decided: Decided) -> list[Row]:
-    """Rows of `finalists` of what needs no search and of finalists that were chosen, and one of what is deployed."""
+def rows_of(decided: Decided) -> list[Row]:
+    """The rows of `finalists`, and one of what is deployed at each Case and direction."""
     listed = list(decided.finalists.iter_rows(named=True))
     deployed = []
     for choice in decided.choice.iter_rows(named=True):
@@ -109,7 +113,9 @@ def _timed(
         for row in rows[problem]:
             place = (row["case"], row["direction"])
             emitted = row["arm"] in NEEDS_NO_SEARCH
-            if not (emitted or row["arm"] == ArmName.DEPLOYED) or (emitted and (*place, row["program"]) in seen):
+            if not (emitted or row["arm"] == ArmName.DEPLOYED) or (
+                emitted and (*place, row["program"]) in seen
+            ):
                 continue
             seen |= {(*place, row["program"])} if emitted else set()
             key = " ".join((*place, row["arm"]))
@@ -119,7 +125,10 @@ def _timed(
                 reference=row["arm"] == ArmName.DEVELOPER,
                 needed=row["arm"] == ArmName.DEPLOYED,
             )
-            heads[key] = {"problem": problem, **{k: row[k] for k in ("case", "direction", "arm", "candidate")}}
+            heads[key] = {
+                "problem": problem,
+                **{k: row[k] for k in ("case", "direction", "arm", "candidate")},
+            }
     batch = Batch(
         jobs=[one.job for one in proven.values()],
         deployment=deployment,
@@ -140,6 +149,10 @@ def _job(key: str, row: Row, backend: Backend, module: str) -> Job:
     )
 
 
+def _timed_only(_arm: str) -> tuple[Purpose, ...]:
+    return (Purpose.TIMED,)
+
+
 def _trained(
     deployment: Deployment,
     settings: Settings,
@@ -155,7 +168,7 @@ def _trained(
     arms = Arms(model, deployment, backend, [row for listed in rows.values() for row in listed])
     chosen = {arm for decided in problems.values() for arm in decided.choice["arm"]}
     for microbatches in model.microbatches:
-        arms.add(microbatches, [*NEEDS_NO_SEARCH, *(arm for arm in FINALISTS if arm in chosen)], {})
+        arms.add(microbatches, [*NEEDS_NO_SEARCH, *(arm for arm in FINALISTS if arm in chosen)], _timed_only)
         arms.add_deployed(microbatches, {name: decided.module for name, decided in problems.items()})
         arms.add_framework(microbatches)
     training = Training(
@@ -176,7 +189,10 @@ def _trained(
     trained = train(training, partial_dir, f"{RULE}-{model.name}", code, progress)
     for row in trained:
         error = row["gradient_rel_error"]
-        if row["arm"] == ArmName.DEPLOYED and error is not None and (wrong := wrong_gradients(error)):
+        wrong = row["message"] or ("" if error is None else wrong_gradients(error))
+        if row["arm"] == ArmName.DEPLOYED and wrong:
             where = label(model.name, row["microbatches"])
-            raise ValueError(f"the deployed files, in {where}: {wrong}: do not use them; look at what the backend emits")
+            raise ValueError(
+                f"the deployed files, in {where}: {wrong}: do not use them; look at what the backend emits"
+            )
     return trained, arms.stamps(trained)

@@ -1,5 +1,4 @@
-"""summary: per candidate proof, price and bench; what is deployed and what it is worth, by the launches that confirm.
-"""
+"""summary: proof, price and bench of each candidate; what is deployed and what that is worth."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,14 @@ import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.configuration.models import of_label
+from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, ratio_columns, split_rows
-from overlayccl_core.evidence.verdict_rows import verdicts_of
-from overlayccl_core.measuring.arms import OF_A_CASE
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
+from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.arms import OF_A_CASE
 from overlayccl_core.program.case import Case
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.seeds import SeedStatus
@@ -121,7 +120,7 @@ def _deployed(tables: ProblemTables, floor: Floor) -> list[Row]:
 
 
 def _splits(problems: Mapping[str, ProblemTables], steps: StepTables) -> list[Row]:
-    """Of every model; a count of microbatches whose Cases were chosen as different arms counts as the least plain."""
+    """Of every model. Where the Cases of a count of microbatches were chosen as several arms, the least plain counts."""
     arms: dict[str, dict[int, set[str]]] = {}
     for tables in problems.values():
         for row in tables.choice.iter_rows(named=True):

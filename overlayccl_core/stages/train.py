@@ -17,6 +17,7 @@ from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import StepSettings
 
+WITHOUT_LOSS = (Purpose.TIMED, Purpose.QUIET)
 COMPARED_BY_LOSS = (ArmName.DEVELOPER, ArmName.BEST_SEED, *FINALISTS)
 Row = dict[str, Any]
 
@@ -37,10 +38,12 @@ def run(
     backend = backend_of(deployment)
     arms = Arms(model, deployment, backend, rows)
     for microbatches in model.microbatches:
-        purposes = dict.fromkeys(OF_A_CASE, [Purpose.TIMED, Purpose.QUIET])
-        if microbatches == model.loss_microbatches:
-            purposes |= {name: [*purposes[name], Purpose.LOSS] for name in COMPARED_BY_LOSS}
-        arms.add(microbatches, OF_A_CASE, purposes)
+        compared = COMPARED_BY_LOSS if microbatches == model.loss_microbatches else ()
+        arms.add(
+            microbatches,
+            OF_A_CASE,
+            lambda name, compared=compared: [*WITHOUT_LOSS, *[Purpose.LOSS] * (name in compared)],
+        )
         arms.add_framework(microbatches)
     training = Training(
         model=model,

@@ -1,6 +1,6 @@
-"""What is deployed beside what needs no search, timed again in launches that choose nothing, one row a launch and arm.
+"""What is deployed beside what needs no search, in launches that choose nothing: one row a launch and arm.
 
-A Program that several arms have at a Case and direction is timed once, as the plainest (`ran_as`).
+A Program that several arms have at a Case and direction is timed once, as the plainest.
 """
 
 import polars as pl

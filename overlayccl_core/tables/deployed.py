@@ -17,7 +17,9 @@ class Part(StrEnum):
     """What an arm is to the headline of its model."""
 
     DEPLOYED = "deployed"  # the fastest of what is deployed, at the count of microbatches that training chose
-    RIVAL = "rival"  # the fastest that needs no search, at any count of microbatches, at the same or less memory
+    RIVAL = (
+        "rival"  # the fastest that needs no search, at any count of microbatches, at the same or less memory
+    )
     BESIDE = "beside"
 
 
@@ -36,9 +38,13 @@ DEPLOYED = Table(
         *CANDIDATE_KEY,
         Column(name="arm", dtype=pl.String(), values=OF_A_CASE, doc="as which it was chosen"),
         NUMERICS,
-        Column(name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has it"),
+        Column(
+            name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has it"
+        ),
         us("predicted_us", "null: no price"),
-        us("predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"),
+        us(
+            "predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"
+        ),
         us("measured_us", "of the deployed file; null: not measured"),
         *ratio("speedup", "developer's time over the deployed file's; null ends: too few rounds"),
         *ratio("gain", "time of best_other over the deployed file's"),
@@ -72,9 +78,15 @@ SPLITS = Table(
     version=1,
     columns=(
         Column(name="model", dtype=pl.String()),
-        Column(name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"),
+        Column(
+            name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"
+        ),
         Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)} or ddp_<MiB>"),
-        Column(name="ran_as", dtype=pl.String(), doc="the plainest arm with the same modules, which was trained for it"),
+        Column(
+            name="ran_as",
+            dtype=pl.String(),
+            doc="the plainest arm with the same modules, which was trained for it",
+        ),
         Column(name="part", dtype=pl.String(), values=tuple(Part)),
         Column(name="needs_search", dtype=pl.Boolean(), doc="false: people write it"),
         us("step_us", "median over launches; null: it failed"),

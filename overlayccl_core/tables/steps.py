@@ -83,9 +83,7 @@ _STEPS = (
         values=OF_AN_ARM,
         doc="of the arm in this launch; without steps where it is not `trained`, and in no later launch",
     ),
-    Column(
-        name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: trained"
-    ),
+    Column(name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: trained"),
     FINGERPRINT,
 )
 
@@ -94,7 +92,9 @@ _STAMPS = (
     Column(name="microbatches", dtype=pl.Int64()),
     Column(name="arm", dtype=pl.String()),
     Column(
-        name="ran_as", dtype=pl.String(), doc="the plainest arm with the same modules, which was trained for it"
+        name="ran_as",
+        dtype=pl.String(),
+        doc="the plainest arm with the same modules, which was trained for it",
     ),
     Column(name="site", dtype=pl.String(), doc="of the model's step"),
     Column(name="problem", dtype=pl.String()),

@@ -42,7 +42,10 @@ SUMMARY = Table(
         us("measured_us"),
         us("measured_low_us"),
         us("measured_high_us"),
-        *ratio("speedup", "developer's time over this one's in the bench, whose fastest look faster than they are"),
+        *ratio(
+            "speedup",
+            "developer's time over this one's in the bench, whose fastest look faster than they are",
+        ),
         _number("repeat_rel_error", doc="of the measurement: even against odd rounds"),
         _number("algbw_gbps", "GB/s", "payload over time"),
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),

@@ -3,7 +3,7 @@
 Of arms that run the same modules one is trained: the plainest. What is seen of it is said of the others (`ran_as`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from overlayccl_core.backends.backend import Backend
@@ -24,10 +24,13 @@ Row = dict[str, Any]
 class Arms:
     """Arms of a model, the sources of their modules, and the beginnings of their stamps.
 
-    programs: rows of `finalists`, or such rows of other arms: case, direction, arm, candidate, program, program_json.
+    programs: rows of `finalists`, or rows of other arms with their case, direction, arm, candidate, program and
+    program_json.
     """
 
-    def __init__(self, model: Model, deployment: Deployment, backend: Backend, programs: Iterable[Row]) -> None:
+    def __init__(
+        self, model: Model, deployment: Deployment, backend: Backend, programs: Iterable[Row]
+    ) -> None:
         self.model = model
         self.deployment = deployment
         self.backend = backend
@@ -40,8 +43,10 @@ class Arms:
         self._stamps: list[Row] = []
         self._trained: dict[tuple[int, tuple[str, ...]], str] = {}
 
-    def add(self, microbatches: int, names: Sequence[str], purposes: Mapping[str, Sequence[Purpose]]) -> None:
-        """Those of the arms that have a Program at every site. purposes: by arm; TIMED alone where not there."""
+    def add(
+        self, microbatches: int, names: Sequence[str], purposes: Callable[[str], Sequence[Purpose]]
+    ) -> None:
+        """Those of the arms that have a Program at every site."""
         for name in names:
             at_sites = self._at_sites(microbatches, name)
             if at_sites is None:
@@ -50,7 +55,7 @@ class Arms:
             ran_as = self._trained.setdefault((microbatches, programs), name)
             modules = tuple(self._site(name, ran_as, microbatches, *where) for where in at_sites)
             if ran_as == name:
-                wanted = tuple(purposes.get(name, (Purpose.TIMED,)))
+                wanted = tuple(purposes(name))
                 self.arms.append(Arm(name=name, microbatches=microbatches, sites=modules, purposes=wanted))
 
     def add_deployed(self, microbatches: int, files: Mapping[str, str]) -> None:
@@ -62,7 +67,9 @@ class Arms:
         for site, case, row in at_sites:
             path = f"{MODULES}/deployed_{case.problem}.py"
             self.sources[path] = files[case.problem]
-            modules.append(self._site(ArmName.DEPLOYED, ArmName.DEPLOYED, microbatches, site, case, row, path))
+            modules.append(
+                self._site(ArmName.DEPLOYED, ArmName.DEPLOYED, microbatches, site, case, row, path)
+            )
         self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(modules)))
 
     def add_framework(self, microbatches: int) -> None:
@@ -71,8 +78,8 @@ class Arms:
             self.arms.append(Arm(name=framework_arm(mib), microbatches=microbatches, ddp_bucket_mib=mib))
 
     def stamps(self, trained: Sequence[Row]) -> list[Row]:
-        """The rows of `stamps` of the arms that ran, from the rows of their launches, whose `stamps` they take out."""
-        told = {}
+        """The rows of `stamps` of the arms that ran, taken out of the rows of their launches."""
+        told: dict[tuple[int, str], Row] = {}
         for row in trained:
             told.setdefault((row["microbatches"], row["arm"]), row.pop("stamps"))
         return [
@@ -93,7 +100,8 @@ class Arms:
             if ArmName.DEVELOPER not in here:
                 raise ValueError(
                     f"model {self.model.name}, site {site.name}: table finalists has no developer's Program of "
-                    f"{cases[site.name].id} {site.direction}: run the rule `finalists` again with this model configured"
+                    f"{cases[site.name].id} {site.direction}: run the rule `finalists` again with this model "
+                    "configured"
                 )
             if (row := at_case(here, arm)) is None:
                 return None

@@ -73,7 +73,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
 
 
 def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
-    """Count from now on the collectives that a module starts; returns what reads the count. A deployed one counts."""
+    """Count from now on the collectives that a module starts; returns what reads the count."""
     if not isinstance(module, ModuleType):
         before = module.calls
         return lambda: module.calls - before
@@ -99,7 +99,7 @@ class _Done:
         """At once."""
 
 
-def make_quiet(module: ModuleType) -> None:
+def make_quiet(module: ModuleType | Deployed) -> None:
     """Replace the collectives of an emitted module by local work that gives tensors of the same sizes.
 
     What they give is wrong; how long the step takes without communication is what is asked.

@@ -84,7 +84,7 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
     arm that failed.
 
     LaunchError (a ValueError) names rank, arm and the file of the traceback if ranks die or hang in the developer's
-    arm, or in one that runs the same modules.
+    arm.
     """
     folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class _Batch:
         if not any(folder.iterdir()):
             evidence.clear()
         developers = {arm.label for arm in training.arms if arm.name == ArmName.DEVELOPER}
-        self.failed = FailedJobs(folder, progress, needed=developers, alike=self._alike)
+        self.failed = FailedJobs(folder, progress, needed=developers)
 
     def finish(self) -> list[Row]:
         """The rows of all launches, made or kept."""
@@ -157,15 +157,6 @@ class _Batch:
             progress=self.progress,
         )
         return least_disturbed(self._attempts(number)).rows
-
-    def _alike(self, label: str) -> list[str]:
-        """The arm of that label, and those that run the same modules at the same sites in the same way."""
-
-        def runs(arm: Arm) -> tuple[Any, ...]:
-            return arm.microbatches, arm.sites, arm.ddp_bucket_mib
-
-        culprit = next(arm for arm in self.training.arms if arm.label == label)
-        return [arm.label for arm in self.training.arms if runs(arm) == runs(culprit)]
 
     def _attempts(self, number: int) -> list[_Attempt]:
         paths = sorted(self.folder.glob(f"launch-{number}.*.json"))

@@ -64,7 +64,8 @@ class Pieces(ABC, Generic[M]):
 
         The mean of their losses is that of the batch, however many there are.
         """
-        return torch.chunk(batch, microbatches)
+        parts: Sequence[Batch] = torch.chunk(batch, microbatches)
+        return parts
 
     @abstractmethod
     def whole(self, batch: Batch) -> Tensor:

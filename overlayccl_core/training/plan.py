@@ -21,10 +21,10 @@ MODULES = "modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSite:
-    """A module at a site of the step: an emitted one, or a deployed file; which Case and direction of it runs there.
+    """A module at a site of the step, and which Case and direction of it runs there.
 
-    deployed: the module is a deployed file. early: its Program starts a collective before it has read all that it reads. members: global ranks of the
-    groups; shapes: of its outputs.
+    deployed: it is a deployed file, not an emitted module. early: its Program starts a collective before it has read
+    all that it reads. members: global ranks of the groups; shapes: of its outputs.
     """
 
     site: str

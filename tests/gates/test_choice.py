@@ -1,5 +1,6 @@
-"""What is deployed: the first that passes; the developer's own way where nothing does; always with the reason."""
+"""What is deployed: a ladder from the plainest up, each rung beyond noise; always with the reason."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,78 +10,126 @@ from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.training import judge
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason
 from overlayccl_core.measuring.statistics import Estimate, Ratio
-from tests.gates.training_evidence import steps, trial
+from tests.gates.training_evidence import trial
 
 RIGHT = (("nano m8", judge(trial())),)
-SLOWER = (("nano m8", judge(trial(steps_us=steps(1200.0)))),)
-FAST = Ratio(value=2.0, low=1.9, high=2.1)
-SAME = Ratio(value=1.0, low=0.97, high=1.03)
+WRONG = (("nano m8", judge(trial(gradient_rel_error=0.3))),)
 
 
 def contender(arm: str, **changes: Any) -> Contender:
     verdict = bench.check(Estimate(value=10.0, standard_error=0.1, rounds=12), 1.0)
-    fields = {"arm": arm, "candidate": f"{arm}'s", "bench": verdict, "training": (), "speedup": FAST}
+    fields = {"arm": arm, "candidate": f"{arm}'s", "bench": verdict, "training": RIGHT}
     return Contender(**(fields | changes))
 
 
-DEVELOPER = contender("developer", speedup=Ratio(value=1.0, low=1.0, high=1.0))
+DEVELOPER = contender("developer")
 
 
-def reasons(decided: Choice) -> list[Reason]:
-    assert {v.gate for v in decided.verdicts} == {Gate.CHOICE}
-    return [v.reason for v in decided.verdicts]
+def decided(
+    contenders: list[Contender],
+    us: Mapping[str, float],
+    *,
+    noise: float = 0.02,
+    places: tuple[str, ...] = ("nano m8",),
+) -> Choice:
+    """us: arm -> how long it took, everywhere; noise: half of the relative width of all intervals."""
+
+    def speed(one: Contender, other: Contender) -> dict[str, Ratio | None]:
+        value = us[other.arm] / us[one.arm]
+        return {p: Ratio(value=value, low=value * (1 - noise), high=value * (1 + noise)) for p in places}
+
+    return choose(contenders, speed)
 
 
-def test_the_first_finalist_that_passes_is_chosen_and_the_others_are_not_needed() -> None:
-    decided = choose(
-        [contender("finalist_1", training=RIGHT), contender("finalist_2", training=RIGHT), DEVELOPER]
-    )
-    assert decided.chosen.arm == "finalist_1"
-    assert decided.reason == "passes the training gate in nano m8"
-    assert reasons(decided) == [Reason.OK, Reason.NOT_NEEDED, Reason.NOT_NEEDED]
+def reasons(choice: Choice) -> list[Reason]:
+    assert {v.gate for v in choice.verdicts} == {Gate.CHOICE}
+    return [v.reason for v in choice.verdicts]
 
 
-def test_a_finalist_that_is_slower_in_the_step_is_passed_over_and_that_is_said() -> None:
-    decided = choose(
-        [contender("finalist_1", training=SLOWER), contender("finalist_2", training=RIGHT), DEVELOPER]
-    )
-    assert decided.chosen.arm == "finalist_2"
-    assert (
-        "finalist_1 (finalist_1's): training nano m8" in decided.reason
-        and "slower beyond noise" in decided.reason
-    )
-    assert reasons(decided) == [Reason.NOT_PASSED, Reason.OK, Reason.NOT_NEEDED]
+def test_each_rung_has_to_be_faster_beyond_noise_than_what_is_chosen_so_far() -> None:
+    arms = [DEVELOPER, *map(contender, ("hand_bundled", "best_seed", "finalist_1"))]
+    us = {"developer": 4000.0, "hand_bundled": 1500.0, "best_seed": 1480.0, "finalist_1": 1000.0}
+    choice = decided(arms, us)
+    assert choice.chosen.arm == "finalist_1"
+    assert reasons(choice) == [Reason.SURPASSED, Reason.SURPASSED, Reason.NOT_FASTER, Reason.OK]
+    said = "1.50 (1.47..1.53) in nano m8 times as fast as hand_bundled (hand_bundled's)"
+    assert choice.reason == choice.verdicts[3].message == said
 
 
-def test_every_model_that_has_the_case_must_pass() -> None:
-    decided = choose([contender("finalist_1", training=(*RIGHT, ("wide m8", SLOWER[0][1]))), DEVELOPER])
-    assert decided.chosen.arm == "developer"
-    assert "nothing beats the baseline" in decided.reason and "training wide m8" in decided.reason
+def test_within_noise_the_plainer_one_is_taken_however_fast_the_median_looks() -> None:
+    arms = [DEVELOPER, contender("best_seed"), contender("finalist_1")]
+    us = {"developer": 4000.0, "best_seed": 1190.0, "finalist_1": 1000.0}
+    choice = decided(arms, us, noise=0.25)  # 1.19 (0.89..1.49)
+    assert choice.chosen.arm == "best_seed"
+    assert "finalist_1 (finalist_1's): 1.19 (0.89..1.49) in nano m8 times as fast" in choice.reason
+    assert "not faster beyond noise" in choice.reason
 
 
-def test_a_baseline_is_deployed_by_name_where_no_finalist_passes() -> None:
-    decided = choose(
-        [contender("finalist_1", training=SLOWER), contender("hand_bundled", training=RIGHT), DEVELOPER]
-    )
-    assert decided.chosen.arm == "hand_bundled"
-    assert decided.reason.startswith("hand_bundled, a baseline, is deployed")
+def test_one_that_is_slower_is_said_to_be_slower() -> None:
+    arms = [DEVELOPER, contender("hand_bundled"), contender("finalist_1")]
+    choice = decided(arms, {"developer": 4000.0, "hand_bundled": 1000.0, "finalist_1": 1200.0})
+    assert choice.chosen.arm == "hand_bundled"
+    assert choice.verdicts[2].message.endswith("slower beyond noise")
 
 
-def test_without_a_model_the_bench_decides_and_training_is_said_to_be_not_applicable() -> None:
-    decided = choose([contender("finalist_1"), DEVELOPER])
-    assert decided.chosen.arm == "finalist_1"
-    assert "fastest in the bench; training: not applicable" in decided.reason
-    for stopped in ({"speedup": SAME}, {"speedup": None}, {"bench": bench.check(None, 1.0)}):
-        assert choose([contender("finalist_1", **stopped), DEVELOPER]).chosen.arm == "developer"
+def test_too_few_rounds_for_an_interval_leave_the_developers_own_way() -> None:
+    arms = [DEVELOPER, contender("finalist_1")]
+    choice = choose(arms, lambda _one, _other: {"the bench": Ratio(value=1.29)})
+    assert choice.chosen.arm == "developer"
+    assert "nothing is faster beyond noise" in choice.reason
+    assert "1.29 (too few rounds for an interval) in the bench" in choice.reason
 
 
-def test_a_time_below_the_floor_is_never_chosen_whatever_training_says() -> None:
+def test_what_a_gate_before_stopped_is_no_rung() -> None:
     impossible = bench.check(Estimate(value=10.0, standard_error=0.1, rounds=12), 11.0)
-    decided = choose([contender("finalist_1", bench=impossible, training=RIGHT), DEVELOPER])
-    assert decided.chosen.arm == "developer" and "physical floor" in decided.reason
-    assert decided.verdicts[0].outcome is Outcome.FAIL
+    us = {"developer": 4000.0, "hand_bundled": 1500.0, "finalist_1": 1000.0}
+    for stopped, said in (
+        ({"bench": impossible}, "physical floor"),
+        ({"training": WRONG}, "a gradient is 0.3"),
+    ):
+        choice = decided([DEVELOPER, contender("hand_bundled"), contender("finalist_1", **stopped)], us)
+        assert choice.chosen.arm == "hand_bundled" and said in choice.reason
+        assert (choice.verdicts[2].outcome, choice.verdicts[2].reason) == (Outcome.FAIL, Reason.NOT_PASSED)
+
+
+def test_every_model_that_has_the_case_must_pass_and_none_may_be_slower() -> None:
+    both = (*RIGHT, ("wide m8", WRONG[0][1]))
+    us = {"developer": 4000.0, "finalist_1": 1000.0}
+    choice = decided([DEVELOPER, contender("finalist_1", training=both)], us)
+    assert choice.chosen.arm == "developer" and "training wide m8" in choice.reason
+    faster, same = Ratio(value=1.5, low=1.4, high=1.6), Ratio(value=1.0, low=0.97, high=1.03)
+    maybe = Ratio(value=1.0, low=0.9, high=1.1)
+    for second, arm in (
+        (faster, "finalist_1"),
+        (same, "finalist_1"),
+        (maybe, "developer"),
+        (None, "developer"),
+    ):
+        speeds = {"nano m8": faster, "wide m8": second}
+        choice = choose([DEVELOPER, contender("finalist_1")], lambda _one, _other, s=speeds: s)
+        assert choice.chosen.arm == arm, second
+
+
+def test_the_same_program_contends_once_as_the_plainest() -> None:
+    us = {"developer": 4000.0, "hand_bundled": 1000.0, "best_seed": 900.0, "finalist_1": 900.0}
+    same = {"candidate": "hand_bundled's"}
+    arms = [
+        DEVELOPER,
+        contender("hand_bundled"),
+        contender("best_seed", **same),
+        contender("finalist_1", **same),
+    ]
+    choice = decided(arms, us)
+    assert choice.chosen.arm == "hand_bundled"
+    assert reasons(choice)[2:] == [Reason.SAME_PROGRAM] * 2
+
+
+def test_what_was_not_timed_stays_below() -> None:
+    choice = choose([DEVELOPER, contender("finalist_1")], lambda _one, _other: {"nano m8": None})
+    assert choice.chosen.arm == "developer" and "not timed in nano m8" in choice.reason
+    assert choose([DEVELOPER, contender("finalist_1")], lambda _one, _other: {}).chosen.arm == "developer"
 
 
 def test_the_developer_must_be_there() -> None:
-    with pytest.raises(ValueError, match="last contender must be developer"):
-        choose([contender("finalist_1")])
+    with pytest.raises(ValueError, match="first contender must be developer"):
+        choose([contender("finalist_1")], lambda _one, _other: {})

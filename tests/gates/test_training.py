@@ -4,21 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from overlayccl_core.gates.training import (
-    ArmEvidence,
-    Trained,
-    band,
-    best_other,
-    faster_frameworks,
-    judge,
-    passes,
-)
+from overlayccl_core.gates.training import Losses, Trained, band, judge, passes
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
-from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.numerics import NumericsClass
 from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
 
-CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES, Check.FASTER, Check.NOT_SLOWER)
+CHECKS = (Check.MATMULS, Check.GRADIENTS, Check.LOSSES)
 
 
 def verdict_of(check: Check, trained: Trained) -> Verdict:
@@ -31,6 +22,12 @@ def losses_verdict(numerics: NumericsClass, explained: str = "", **changes: floa
     mine = arm("finalist_1", 1000.0, **changes)
     trained = trial(numerics, losses=mine.losses, timed_losses=mine.timed_losses)
     return verdict_of(Check.LOSSES, replace(trained, explained=explained))
+
+
+def ends(seed: int, away: float) -> Losses:
+    """A run whose last losses are so far from what they should be."""
+    *before, last = curve(seed)
+    return (*before, tuple(loss + away for loss in last))
 
 
 def test_the_developers_step_in_half_the_time_passes_every_check() -> None:
@@ -91,7 +88,6 @@ def test_other_matrix_products_than_the_developers_are_no_comparison() -> None:
         (Check.MATMULS, {"matmuls": frozenset()}),
         (Check.GRADIENTS, {"gradient_rel_error": None}),
         (Check.LOSSES, {"losses": {}, "timed_losses": {}}),
-        (Check.FASTER, {"steps_us": {}}),
     ],
 )
 def test_what_was_not_looked_at_is_unproven_and_does_not_pass(
@@ -118,11 +114,11 @@ class TestLosses:
     def test_reordered_must_end_inside_half_the_band_and_lossy_inside_the_band(self) -> None:
         width = band(arm("developer", 1.0).losses)
         assert width == pytest.approx(0.03)  # seeds end 0.02 apart: quartiles of 0, 0.02, 0.04, 0.06
-        final = {seed: (*curve(seed)[:-1], curve(seed)[-1] + 0.7 * width) for seed in SEEDS}
+        final = {seed: ends(seed, 0.7 * width) for seed in SEEDS}
         assert verdict_of(Check.LOSSES, trial(NumericsClass.LOSSY, losses=final)).passed
         verdict = verdict_of(Check.LOSSES, trial(NumericsClass.REORDERED, losses=final))
         assert verdict.reason is Reason.OTHER_LOSSES and "final loss" in verdict.message
-        final = {seed: (*curve(seed)[:-1], curve(seed)[-1] + 1.1 * width) for seed in SEEDS}
+        final = {seed: ends(seed, 1.1 * width) for seed in SEEDS}
         assert not verdict_of(Check.LOSSES, trial(NumericsClass.LOSSY, losses=final)).passed
 
     def test_with_one_seed_the_band_is_not_applicable_and_that_is_said(self) -> None:
@@ -142,53 +138,20 @@ class TestLosses:
     def test_a_loss_that_is_no_number_fails(self) -> None:
         for step in (3, 39):
             bad = {seed: curve(seed) for seed in SEEDS}
-            bad[1] = (*bad[1][:step], float("nan"), *bad[1][step + 1 :])
+            bad[1] = (*bad[1][:step], (float("nan"),) * 2, *bad[1][step + 1 :])
             assert not verdict_of(Check.LOSSES, trial(losses=bad)).passed
 
 
-class TestSpeed:
-    def test_faster_means_the_interval_lies_above_1_02(self) -> None:
-        verdict = verdict_of(Check.FASTER, trial())
-        assert verdict.passed and verdict["ratio"] == pytest.approx(2.0, rel=0.02)
-        for us in (1990.0, 2500.0):
-            verdict = verdict_of(Check.FASTER, trial(steps_us=steps(us)))
-            assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.NOT_FASTER)
+def test_ratios_hold_within_a_launch_only() -> None:
+    slow_first = {k: us for k, us in steps(1000.0).items() if k == 4}
+    ratio = trial(steps_us=slow_first).arm.speedup_over(trial().developer)
+    assert ratio is not None and ratio.value == pytest.approx(2, rel=0.02)
+    assert trial(steps_us={9: (1.0, 1.0)}).arm.speedup_over(trial().developer) is None
+    unpaired = {k: us[:-1] for k, us in steps(1000.0).items()}
+    assert trial(steps_us=unpaired).arm.speedup_over(trial().developer) is None
 
-    def test_not_slower_is_against_the_best_other_arm_beyond_noise(self) -> None:
-        verdict = verdict_of(Check.NOT_SLOWER, trial())
-        assert verdict["best_other"] == "hand_bundled" and verdict["ratio"] == pytest.approx(1.1, rel=0.02)
-        assert verdict_of(Check.NOT_SLOWER, trial(steps_us=steps(1105.0))).passed
-        verdict = verdict_of(Check.NOT_SLOWER, trial(steps_us=steps(1200.0)))
-        assert verdict.reason is Reason.SLOWER and "hand_bundled" in verdict.message
 
-    def test_what_is_faster_beyond_noise_does_not_hide_behind_a_lower_median(self) -> None:
-        mine = steps(1000.0, noise=0)
-        loud = {k: tuple(0.9 * us for us in v) if k < 3 else v for k, v in mine.items()}  # 0.9 (0.9..1)
-        sure = {k: tuple(0.92 * us for us in v) for k, v in mine.items()}
-        others = [replace(arm(n, 1.0), steps_us=s) for n, s in (("ddp_4", loud), ("ddp_25", sure))]
-        me = replace(trial().arm, steps_us=mine)
-        for listed in (others, others[::-1]):
-            best = best_other(me, listed)
-            assert best is not None and best[0] == "ddp_25" and best[1].value == pytest.approx(0.92)
-        verdict = verdict_of(Check.NOT_SLOWER, replace(trial(steps_us=mine), others=tuple(others)))
-        assert verdict.reason is Reason.SLOWER and "ddp_25" in verdict.message
-
-    def test_all_faster_arms_of_the_framework_are_named_and_no_others(self) -> None:
-        far, near, noisy = (Ratio(value=v, low=v - 0.03, high=v + 0.03) for v in (0.7, 0.9, 0.96))
-        beside = [("ddp_1", noisy), ("ddp_4", near), ("hand_bundled", far), ("ddp_9", None), ("ddp_25", far)]
-        assert faster_frameworks(beside) == (("ddp_25", far), ("ddp_4", near))
-
-    def test_ratios_hold_within_a_launch_only(self) -> None:
-        slow_first = {k: us for k, us in steps(1000.0).items() if k == 4}
-        assert trial(steps_us=slow_first).arm.speedup_over(trial().developer).value == pytest.approx(
-            2, rel=0.02
-        )
-        assert trial(steps_us={9: (1.0, 1.0)}).arm.speedup_over(trial().developer) is None
-        unpaired = {k: us[:-1] for k, us in steps(1000.0).items()}
-        assert trial(steps_us=unpaired).arm.speedup_over(trial().developer) is None
-
-    def test_without_another_arm_there_is_no_question(self) -> None:
-        alone: ArmEvidence = trial().arm
-        assert best_other(alone, ()) is None
-        verdict = verdict_of(Check.NOT_SLOWER, replace(trial(), others=()))
-        assert verdict.outcome is Outcome.NOT_APPLICABLE and passes([verdict])
+def test_losses_are_compared_rank_by_rank() -> None:
+    """Ranks that drift apart may keep their mean."""
+    apart = {seed: tuple((1.001 * a, 0.999 * b) for a, b in curve(seed)) for seed in SEEDS}
+    assert verdict_of(Check.LOSSES, trial(losses=apart)).reason is Reason.OTHER_LOSSES

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.gates.training import ArmEvidence, Trained
+from overlayccl_core.gates.training import ArmEvidence, Losses, Trained
 from overlayccl_core.program.numerics import NumericsClass
 
 LAUNCHES = range(5)
@@ -14,14 +14,15 @@ STEPS = 40
 MATMULS = frozenset({(96, "0123456789abcdef")})
 
 
-def curve(seed: int, *, rate: float = 0.05, change: float = 0.0) -> tuple[float, ...]:
-    """Losses of a run: they fall from 5.5 to about 3, by a few per cent apart between seeds.
+def curve(seed: int, *, rate: float = 0.05, change: float = 0.0) -> Losses:
+    """Losses of a run on two ranks: they fall from 5.5 to about 3, by a few per cent apart between seeds.
 
     change: relative difference that grows with the steps, as rounding does.
     """
     at = np.arange(STEPS)
     losses = 3.0 + 0.02 * seed + 2.5 * np.exp(-rate * at)
-    return tuple((losses * (1 + change * at / STEPS)).tolist())
+    of_a_rank = (losses * (1 + change * at / STEPS)).tolist()
+    return tuple(zip(of_a_rank, of_a_rank, strict=True))
 
 
 def steps(us: float, *, noise: float = 0.01) -> dict[int, tuple[float, ...]]:
@@ -46,9 +47,6 @@ def arm(name: str, us: float, **curve_changes: Any) -> ArmEvidence:
 
 
 def trial(numerics: NumericsClass = NumericsClass.REORDERED, **changes: Any) -> Trained:
-    """finalist_1 beside developer, half as fast, and hand_bundled, a tenth slower; `changes` to finalist_1."""
+    """finalist_1 beside developer, half as fast; `changes` to finalist_1."""
     mine = arm("finalist_1", 1000.0, change=1e-6)
-    developer, bundled = arm("developer", 2000.0), arm("hand_bundled", 1100.0)
-    return Trained(
-        arm=replace(mine, **changes), developer=developer, others=(developer, bundled), numerics=numerics
-    )
+    return Trained(arm=replace(mine, **changes), developer=arm("developer", 2000.0), numerics=numerics)

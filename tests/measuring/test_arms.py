@@ -1,9 +1,9 @@
-"""Names of arms: their order of choice, the framework's own, and what stands at a Case with one finalist."""
+"""Names of arms: from the plainest on, the framework's own, and what stands at a Case with one finalist."""
 
 from overlayccl_core.measuring.arms import (
     BASELINES,
+    FINALISTS,
     OF_A_CASE,
-    ORDER_OF_CHOICE,
     ArmName,
     at_case,
     framework_arm,
@@ -13,9 +13,9 @@ from overlayccl_core.measuring.arms import (
 from overlayccl_core.program.library import Role
 
 
-def test_finalists_are_chosen_first_and_the_developer_last() -> None:
-    assert ORDER_OF_CHOICE == ("finalist_1", "finalist_2", "hand_bundled", "single_graph", "developer")
-    assert set(ORDER_OF_CHOICE) == set(OF_A_CASE)
+def test_arms_stand_from_the_plainest_on() -> None:
+    assert OF_A_CASE[:4] == ("developer", "single_graph", "hand_bundled", "best_seed")
+    assert set(OF_A_CASE[4:]) == set(FINALISTS)
 
 
 def test_a_baseline_is_named_as_the_role_of_its_seed() -> None:
@@ -28,8 +28,8 @@ def test_an_arm_of_the_framework_tells_its_bucket() -> None:
     assert not any(is_framework(arm) for arm in ArmName)
 
 
-def test_one_finalist_stands_in_both_arms_and_two_in_one_each() -> None:
+def test_a_finalist_that_a_case_lacks_is_its_first_one() -> None:
     one = {"developer": 0, "finalist_1": 1}
-    assert [at_case(one, arm) for arm in ("developer", "finalist_1", "finalist_2")] == [0, 1, 1]
+    assert [at_case(one, arm) for arm in ("developer", *FINALISTS)] == [0, 1, 1, 1]
     assert at_case({**one, "finalist_2": 2}, "finalist_2") == 2
     assert at_case(one, "hand_bundled") is at_case({"developer": 0}, "finalist_2") is None

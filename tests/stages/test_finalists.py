@@ -8,6 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.stages import finalists
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
@@ -47,15 +50,44 @@ def faster(bench: pl.DataFrame, times: dict[str, float]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=bench.schema)
 
 
-def test_the_two_fastest_are_finalists_beside_the_baselines(flow: SimpleNamespace) -> None:
+def test_the_two_fastest_are_finalists_beside_what_needs_no_search(flow: SimpleNamespace) -> None:
     by_arm = arms(flow, {})
-    assert set(by_arm) == {"developer", "single_graph", "hand_bundled", "finalist_1", "finalist_2"}
+    assert set(by_arm) == {*NEEDS_NO_SEARCH, "finalist_1", "finalist_2"}
     assert by_arm["hand_bundled"]["candidate"] == "merged_over_microbatches"
     us = {row["candidate"]: median(row["samples_us"]) for row in flow.bench.iter_rows(named=True)}
     exact = set(flow.shortlisted.filter(pl.col("numerics") != "lossy")["candidate"])
     assert [by_arm[f"finalist_{k}"]["candidate"] for k in (1, 2)] == sorted(exact, key=lambda one: us[one])[
         :2
     ]
+
+
+def test_the_fastest_that_people_wrote_is_an_arm(flow: SimpleNamespace) -> None:
+    seeds = set(flow.seeds["strategy"])
+    found = {name: 0.01 for name in flow.bench["candidate"] if name not in seeds}
+    by_arm = arms(flow, found | {"reduce_then_gather": 0.02})
+    assert by_arm["best_seed"]["candidate"] in seeds
+    us = {row["candidate"]: median(row["samples_us"]) for row in flow.bench.iter_rows(named=True)}
+    exact = flow.shortlisted.filter((pl.col("numerics") != "lossy") & pl.col("candidate").is_in(seeds))
+    assert arms(flow, {})["best_seed"]["candidate"] == min(exact["candidate"], key=lambda one: us[one])
+
+
+def test_the_fastest_that_overlaps_is_a_finalist_however_slow_the_bench_finds_it(
+    flow: SimpleNamespace,
+) -> None:
+    """In the bench every read is answered at once: there is nothing behind which a collective could hide."""
+    case = flow.listed["case"][0]
+    overlapping = {
+        row["candidate"]
+        for row in flow.shortlisted.iter_rows(named=True)
+        if row["numerics"] != "lossy" and overlaps(loads(row["program_json"]))
+    }
+    others = set(flow.shortlisted["candidate"]) - overlapping
+    assert len(overlapping) >= 2 and len(others) >= 2
+    first, *rest = sorted(overlapping)
+    slow = dict.fromkeys(rest, 90.0) | {first: 50.0} | dict.fromkeys(others, 0.1)
+    assert arms(flow, slow, {case: ("forward",)})["finalist_overlap"]["candidate"] == first
+    assert "finalist_overlap" not in arms(flow, slow)  # no step in which it could gain
+    assert "finalist_overlap" not in arms(flow, {first: 1e-3}, {case: ("forward",)})  # it is finalist_1
 
 
 def test_where_the_same_programs_come_out_the_table_is_the_same_to_the_byte(flow: SimpleNamespace) -> None:

@@ -14,7 +14,7 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.trained import Ran, arms_by_model, outcomes
+from overlayccl_core.evidence.trained import Ran, arms_by_model, judged
 from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.program.case import Case
@@ -121,17 +121,24 @@ def trained(
 @pytest.mark.ranks
 def test_each_site_ran_the_program_of_its_direction(trained: dict[str, pl.DataFrame]) -> None:
     keys = ["case", "direction", "arm", "program"]
-    ran = trained["stamps"].filter(~pl.col("arm").is_in(["big_batch", "finalist_2"]))
+    ran = trained["stamps"].filter(~pl.col("arm").is_in(["finalist_2", "finalist_overlap"]))
     assert set(ran.select(keys).rows()) == set(trained["finalists"].select(keys).rows())
     assert ran.filter(arm="finalist_1", direction="backward").height == 4
     assert ran.filter(arm="finalist_1", direction="backward", calls=1).height == 4
     assert ran.filter(arm="hand_bundled", direction="backward", calls=0).height == 4
-    developer = trained["stamps"].filter(arm="big_batch")
-    assert sorted(developer["site"]) == [
-        *("combine_0_backward", "combine_0_forward", "dispatch_0_backward", "dispatch_0_forward"),
-        "gradients",
-    ]
-    assert set(developer["candidate"]) == {"c_developer"}
+
+
+@pytest.mark.ranks
+def test_arms_with_the_same_modules_are_trained_once_as_the_plainest(
+    trained: dict[str, pl.DataFrame],
+) -> None:
+    same = trained["stamps"].filter(pl.col("arm").is_in(["finalist_2", "finalist_overlap"]))
+    assert set(same["ran_as"]) == {"finalist_1"}
+    assert same.height == 2 * trained["stamps"].filter(arm="finalist_1").height
+    assert set(trained["steps"]["arm"]) == {"developer", "hand_bundled", "finalist_1"}
+    arms = arms_by_model(trained["steps"], trained["stamps"])["experts m2"]
+    assert arms["finalist_2"].steps_us == arms["finalist_1"].steps_us
+    assert (arms["finalist_1"].peak_activation_bytes or 0) > 0
 
 
 @pytest.mark.ranks
@@ -139,25 +146,25 @@ def test_a_wrong_backward_is_seen_in_its_gradients_and_all_others_train_as_the_u
     trained: dict[str, pl.DataFrame],
 ) -> None:
     timed = {row["arm"]: row for row in trained["steps"].filter(purpose="timed").iter_rows(named=True)}
-    assert set(timed) == {"developer", "hand_bundled", "finalist_1", "finalist_2", "big_batch"}
+    assert set(timed) == {"developer", "hand_bundled", "finalist_1"}
     assert {arm for arm, row in timed.items() if row["gradient_rel_error"] > 1e-2} == {"hand_bundled"}
     assert {arm for arm, row in timed.items() if row["gradient_rel_error"] < 1e-5} == set(timed) - {
         "hand_bundled"
     }
-    same = [arm for arm in timed if arm != "big_batch"]
-    assert len({timed[arm]["matmul_digest"] for arm in same}) == 1
+    assert len({row["matmul_digest"] for row in timed.values()}) == 1
     assert timed["developer"]["matmuls"] == 2 * (
         1 + 2 + 1 + 4
     )  # entrance, two of an expert; no gradient of tokens
     losses = trained["steps"].filter(purpose="loss")
-    assert set(losses["arm"]) == {"developer", "finalist_1", "finalist_2"} and losses["seed"].n_unique() == 2
+    assert set(losses["arm"]) == {"developer", "finalist_1"} and losses["seed"].n_unique() == 2
+    assert {len(of_ranks) for run in losses["losses"] for of_ranks in run} == {2}
 
 
 @pytest.mark.ranks
 def test_the_training_gate_judges_the_backward_by_its_own_program(trained: dict[str, pl.DataFrame]) -> None:
-    [(label, arms)] = arms_by_model(trained["steps"]).items()
+    [(label, arms)] = arms_by_model(trained["steps"], trained["stamps"]).items()
 
-    def judged(arm: str, ran_as: str) -> set[Reason]:
+    def reasons(arm: str, ran_as: str) -> set[Reason]:
         rows = trained["finalists"].filter(arm=ran_as).iter_rows(named=True)
         ran = [
             Ran(
@@ -168,13 +175,11 @@ def test_the_training_gate_judges_the_backward_by_its_own_program(trained: dict[
             )
             for row in rows
         ]
-        verdicts = outcomes(label, arm, arms, trained["stamps"], lambda _arm: ran).verdicts
-        speed = {Reason.OK, Reason.NOT_FASTER, Reason.SLOWER}
-        return {v.reason for v in verdicts} - speed
+        return {v.reason for v in judged(label, arm, arms, trained["stamps"], lambda _arm: ran)} - {Reason.OK}
 
-    assert judged("finalist_1", "finalist_1") == set()
-    assert judged("hand_bundled", "hand_bundled") == {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES}
-    assert judged("finalist_1", "hand_bundled") == {Reason.NOT_MEASURED}  # another backward Program
+    assert reasons("finalist_1", "finalist_1") == set()
+    assert reasons("hand_bundled", "hand_bundled") == {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES}
+    assert reasons("finalist_1", "hand_bundled") == {Reason.NOT_MEASURED}  # another backward Program
 
 
 def test_a_site_without_the_developers_program_in_its_direction_is_named(

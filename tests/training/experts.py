@@ -10,7 +10,7 @@ PLUGINS = Path(__file__).parents[1] / "plugins"
 
 def experts(**fields: Any) -> Model:
     """Two experts and two microbatches; `fields` otherwise."""
-    given = {"workload": "experts", "experts": 2, "width": 4, "hidden": 8, "chunk": 3}
+    given = {"workload": "experts", "experts": 2, "width": 4, "hidden": 8, "batch": 6}
     return Model.from_data(
         {**given, "microbatches": [2], "loss_microbatches": 2, **fields}, name="tiny-experts"
     )

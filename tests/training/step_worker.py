@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from overlayccl_core.backends.status import Phase
-from overlayccl_core.backends.torchdist.bench_driver import Emitted
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.driver import SiteModule, run_step
@@ -71,7 +70,7 @@ def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
     for number, site in enumerate(arm["sites"]):
         path = rank.folder / site["module"]
         members = tuple(tuple(m) for m in site["members"])
-        modules[site["site"]] = Emitted.load(path, f"arm_{index}_{number}", "forward", members, rank.device)
+        modules[site["site"]] = rank.load(path, f"arm_{index}_{number}", members)
     data = tokens(arm["microbatches"], arm["replicas"])
     pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, seed=1), place, ranks)
     step = TensorParallelStep(pieces, data[replica])
@@ -81,8 +80,8 @@ def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
     sites = [
         SiteModule(
             site=site["site"],
-            generator=modules[site["site"]].function(),
-            read=modules[site["site"]].read,
+            generator=modules[site["site"]].forward(),
+            read=modules[site["site"]].Read,
             shapes={tuple(port): tuple(shape) for port, shape in site["shapes"]},
         )
         for site in arm["sites"]

@@ -19,7 +19,7 @@ from overlayccl_core.training.launches import arm_site
 from overlayccl_core.training.plan import Arm
 
 MODEL = models.load("nano-dp").changed(layers=1)
-TOKENS = list(torch.randint(256, (3, 1, 9), generator=torch.Generator().manual_seed(1)))
+TOKENS = torch.randint(256, (6, 9), generator=torch.Generator().manual_seed(1))
 
 
 class Read(SimpleNamespace):
@@ -43,17 +43,17 @@ class OneRank:
         return [SiteModule(site="gradients", generator=module(), read=Read, shapes=shapes)]
 
 
-@pytest.mark.parametrize(("overlap", "merged"), [(False, False), (True, False), (True, True)])
-def test_an_arm_has_the_gradients_and_the_loss_of_all_its_microbatches_every_step(
-    overlap: bool, merged: bool
+@pytest.mark.parametrize(("overlap", "microbatches"), [(False, 3), (True, 3), (True, 1), (False, 6)])
+def test_an_arm_has_the_gradients_and_the_loss_of_its_batch_every_step_however_it_is_split(
+    overlap: bool, microbatches: int
 ) -> None:
-    expected = unsharded_gradients(MODEL, TOKENS, seed=3)
+    expected = unsharded_gradients(MODEL, [TOKENS], seed=3)
     modules: Any = OneRank(overlap, [x.numel() for x in expected.values()])
-    arm = Arm(name="developer", microbatches=3, merged_batch=merged)
+    arm = Arm(name="developer", microbatches=microbatches)
     rank: Any = SimpleNamespace(index=0, ranks=1)
     state = ArmState(arm, MODEL, modules, rank, seed=3)
     with torch.no_grad():
-        loss = sum(float(state.pieces.whole(one)) for one in TOKENS) / 3
+        loss = float(state.pieces.whole(TOKENS))
     for _ in range(2):  # the second does not add to the first
         assert state.gradients(TOKENS) == pytest.approx(loss, rel=1e-5)
         for name, parameter in state.pieces.parameters.items():

@@ -1,6 +1,5 @@
 """A finalist that fails in a training launch is left out of the others and cannot be chosen. Needs no ranks."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from overlayccl_core.evidence.trained import arms_by_model, failed_arms
 from overlayccl_core.gates.training import passes
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
@@ -23,6 +22,7 @@ from overlayccl_core.training.plan import Arm, ArmSite, RankRecord, StepSettings
 from tests.training.test_rows import SEEN
 
 HERE = load("config/deployments/local-2.yaml")
+NO_STAMPS = pl.DataFrame(schema=STAMPS.schema)
 ARMS = tuple(
     Arm(
         name=name,
@@ -32,6 +32,9 @@ ARMS = tuple(
                 site="exit",
                 direction=Direction.FORWARD,
                 module=f"modules/{name}.py",
+                case="tp_mlp/n2",
+                deployed=False,
+                early=False,
                 members=((0, 1),),
                 shapes=(),
             ),
@@ -98,33 +101,10 @@ def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
     assert (row["arm"], row["launch"], row["steps_us"]) == ("finalist_1", number, [])
     columns = [{k: v for k, v in row.items() if k != "stamps"} for row in rows]
     steps = write(STEPS, columns, tmp_path / "steps.parquet")
-    assert set(arms_by_model(steps)["nano m2"]) == {"developer", "finalist_2"}
-    [verdict] = failed_arms(steps).values()
+    assert set(arms_by_model(steps, NO_STAMPS)["nano m2"]) == {"developer", "finalist_2"}
+    [verdict] = failed_arms(steps, NO_STAMPS).values()
     assert not passes([verdict]) and verdict.reason == "crashed" and str(trace) in verdict.message
     assert steps.filter(pl.col("status") == "trained").height == 4 + number
-
-
-def test_an_arm_that_runs_the_same_modules_fails_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A seed may be finalist_1 and hand_bundled at once: its failure is not chosen under the other name."""
-    twin = replace(next(arm for arm in ARMS if arm.name == "finalist_1"), name="hand_bundled")
-    ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
-    training = replace(TRAINING, arms=(*ARMS, twin))
-    rows = train(training, tmp_path / ".partial", "train-nano", "", lambda _line: None)
-    assert {row["arm"] for row in rows if row["status"] == "crashed"} == {"finalist_1", "hand_bundled"}
-    assert [len(names) for _, names in ranks.launched] == [4, 1, 2, 2]
-
-
-def test_an_arm_that_runs_the_developers_modules_ends_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    twin = replace(next(arm for arm in ARMS if arm.name == "developer"), name="single_graph")
-    Ranks(monkeypatch, "single_graph, M=2", 0)
-    with pytest.raises(LaunchError):
-        train(
-            replace(TRAINING, arms=(*ARMS, twin)), tmp_path / ".partial", "train-nano", "", lambda _line: None
-        )
 
 
 def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

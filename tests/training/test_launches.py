@@ -14,7 +14,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.evidence.trained import RIGHT, arms_by_model
+from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates.training import Trained, judge
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.measuring.purposes import Purpose
@@ -22,6 +22,7 @@ from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
+from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, StepSettings
 
@@ -102,7 +103,7 @@ class Arms:
 
 @pytest.fixture(scope="module")
 def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    arms = Arms(models.load("nano").changed(layers=LAYERS))
+    arms = Arms(models.load("nano").changed(layers=LAYERS, batch=M, microbatches=(M,)))
     everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
     for name in ("developer", "merged_over_microbatches"):
         arms.add(name, everything, entry=name, exit=name)
@@ -148,12 +149,10 @@ def test_the_training_gate_rejects_wrong_strategies_without_any_proof(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
     frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in tensor_parallel])
-    [arms] = arms_by_model(frame).values()
+    [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
     for name, arm in arms.items():
-        trial = Trained(
-            arm=arm, developer=arms["developer"], others=(), numerics=NumericsClass.REORDERED, explained=""
-        )
-        failed = {v.reason for v in judge(trial, RIGHT) if v.outcome is Outcome.FAIL}
+        trial = Trained(arm=arm, developer=arms["developer"], numerics=NumericsClass.REORDERED)
+        failed = {v.reason for v in judge(trial) if v.outcome is Outcome.FAIL}
         cheats = name in ("drops", "scales", "skips")
         assert failed == ({Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES} if cheats else set()), name
 

@@ -48,12 +48,14 @@ def test_its_fields_are_its_own_and_travel_as_json() -> None:
     model = experts()
     assert Model.from_json(model.to_json()) == model
     assert type(model).__module__ == "overlayccl_core.workloads.experts"
-    with pytest.raises(ValueError, match="chunks: there is no such field: did you mean 'chunk'"):
-        experts(chunks=3)
+    with pytest.raises(ValueError, match="expert: there is no such field: did you mean 'experts'"):
+        experts(expert=3)
     with pytest.raises(
-        ValueError, match=r"chunk: must be greater than or equal to 1 .*tokens that a rank has"
+        ValueError, match=r"hidden: must be greater than or equal to 1 .*channels of an expert"
     ):
-        experts(chunk=0)
+        experts(hidden=0)
+    with pytest.raises(ValueError, match=r"microbatches must divide batch \(got 2 and 3\)"):
+        experts(batch=3)
 
 
 def test_its_sites_become_cases_in_both_directions() -> None:
@@ -156,9 +158,9 @@ def trained(model: Model, exchange: Exchange, data: Sequence[Sequence[Any]]) -> 
     return shares
 
 
-def worst_error(model: Model, shares: Sequence[Pieces[Any]], data: Sequence[Sequence[Any]]) -> float:
-    """Of a gradient against the unsharded model's."""
-    expected = unsharded_gradients(model, [batch for each in data for batch in each], seed=1)
+def worst_error(model: Model, shares: Sequence[Pieces[Any]], batches: Sequence[Any]) -> float:
+    """Of a gradient against the unsharded model's. batches: one a replica."""
+    expected = unsharded_gradients(model, batches, seed=1)
     return max(
         float((p.grad - want).norm() / want.norm())
         for rank, share in enumerate(shares)
@@ -167,20 +169,16 @@ def worst_error(model: Model, shares: Sequence[Pieces[Any]], data: Sequence[Sequ
     )
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_its_step_has_the_gradients_of_the_unsharded_model_with_exchanges_in_both_directions(
-    merged: bool,
+@pytest.mark.parametrize("microbatches", [1, 2, 3])
+def test_its_step_has_the_gradients_of_the_unsharded_model_however_its_batch_is_split(
+    microbatches: int,
 ) -> None:
-    model = experts()
+    model = experts(microbatches=[microbatches], loss_microbatches=microbatches)
     cls = pieces_of(model)
-    data: list[list[Any]] = [
-        [cls.batch(model, seed=0, step=0, microbatch=m, replica=rank) for m in range(2)]
-        for rank in range(RANKS)
-    ]
-    if merged:
-        model, data = model.merged(2), [[cls.joined(each)] for each in data]
-    assert worst_error(model, trained(model, Exchange(), data), data) < 1e-5
-    assert worst_error(model, trained(model, Exchange(lazy="backward"), data), data) > 0.1
+    batches = [cls.batch(model, seed=0, step=0, replica=rank) for rank in range(RANKS)]
+    data = [cls.split(batch, microbatches) for batch in batches]
+    assert worst_error(model, trained(model, Exchange(), data), batches) < 1e-5
+    assert worst_error(model, trained(model, Exchange(lazy="backward"), data), batches) > 0.1
 
 
 def test_a_workload_without_pieces_is_named_with_those_that_have_some(tmp_path: Path) -> None:

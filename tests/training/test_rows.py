@@ -61,7 +61,7 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
     ]
     [row] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False)
     assert (row["cold_us"], row["steps_us"]) == ([8.0], [18.0])
-    assert row["losses"] == [3.0, 2.0]
+    assert row["losses"] == [[2.0, 4.0], [1.0, 3.0]]
     assert row["stamps"] == {"exit": {"program": "p", "library_version": "torch 2", "calls": 3}}
     assert not row["disturbed"]
     assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True)[0]["disturbed"]

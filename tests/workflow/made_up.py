@@ -1,7 +1,7 @@
 """Put on the path of a copy as sitecustomize: measuring rules take made-up times and start no ranks.
 
 Every process that works for a rule adds a line `RULE SUBJECT` to started.txt: what ran, in order. The functions of
-the four stages that measure are replaced by ones whose rows depend on the Programs alone, so that a table differs
+the five stages that measure are replaced by ones whose rows depend on the Programs alone, so that a table differs
 where the Programs that are measured do. All else is the real command.
 """
 
@@ -67,7 +67,39 @@ def train(
     return {"steps": steps.to_dicts(), "stamps": stamps.to_dicts()}
 
 
-MADE_UP = {"selftest": selftest, "probe": probe, "bench": bench, "train": train}
+def confirm(
+    deployment: Any, settings: Any, problems: Mapping[str, Any], models: Any, *_: Any, **__: Any
+) -> dict[str, Any]:
+    """What is deployed and what needs no search, at their made-up times; steps as in training."""
+    import polars as pl
+
+    from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
+    from overlayccl_core.program.json_form import loads
+    from overlayccl_core.stages import confirm as stage
+    from tests.fake_timings import timing_columns
+    from tests.stages.training import train_tables
+
+    rows = {problem: stage.rows_of(decided) for problem, decided in problems.items()}
+    confirmed = [
+        {"problem": problem}
+        | {key: row[key] for key in ("case", "direction", "arm", "candidate")}
+        | timing_columns(loads(row["program_json"]), launch=launch)
+        for problem, listed in rows.items()
+        for row in listed
+        for launch in range(settings.confirm.launches)
+        if row["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED)
+    ]
+    steps, stamps = [], []
+    for model in models:
+        frame = pl.DataFrame([row for listed in rows.values() for row in listed], infer_schema_length=None)
+        with tempfile.TemporaryDirectory() as folder:
+            tables = train_tables(frame, Path(folder), model=model.name)
+        steps += tables[0].to_dicts()
+        stamps += tables[1].to_dicts()
+    return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
+
+
+MADE_UP = {"selftest": selftest, "probe": probe, "bench": bench, "train": train, "confirm": confirm}
 
 if (rule := started()) in MADE_UP:
     import_module(f"overlayccl_core.stages.{rule}").run = MADE_UP[rule]  # type: ignore[attr-defined]

@@ -32,10 +32,10 @@ PRICED = {
 COMPARED = {
     *("finalists tp_mlp", "finalists uniform_a2a", "choose tp_mlp", "choose uniform_a2a"),
     *("summary", "report"),
-}
+}  # not `confirm`: it starts ranks
 EVERYTHING = {
     *("selftest", "probe", "cases tp_mlp", "cases uniform_a2a", "seed tp_mlp", "seed uniform_a2a"),
-    *("bench tp_mlp", "bench uniform_a2a", "train tiny", *PRICED, *COMPARED),
+    *("bench tp_mlp", "bench uniform_a2a", "train tiny", "confirm", *PRICED, *COMPARED),
 }
 
 

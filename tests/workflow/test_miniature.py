@@ -11,7 +11,10 @@ import yaml
 from overlayccl_core.digest import closure
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
 from tests.workflow.repository import copy_to, snakemake
@@ -38,6 +41,15 @@ SMALL = {
     },
     "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 4},
     "fit": {"bootstraps": 4, "ridge": 0.02, "seed": 0},
+    "confirm": {
+        "launches": 2,
+        "seconds": 3,
+        "minimum_rounds": 2,
+        "maximum_rounds": 3,
+        "step_seconds": 2,
+        "minimum_steps": 2,
+        "maximum_steps": 3,
+    },
     "train": {
         "launches": 2,
         "seconds": 3,
@@ -55,14 +67,14 @@ TINY = {
     "layers": 1,
     "heads": 4,
     "sequence": 8,
-    "batch": 1,
+    "batch": 2,
     "vocabulary": 256,
-    "microbatches": [2],
+    "microbatches": [1, 2],
     "loss_microbatches": 2,
 }
 RULES = {
     *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
-    *("finalists", "train", "choose", "summary", "report"),
+    *("finalists", "train", "choose", "confirm", "summary", "report"),
 }
 
 
@@ -89,7 +101,10 @@ def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
     tables = {
         p.relative_to(results).as_posix() for p in results.rglob("*.parquet") if ".partial" not in p.parts
     }
-    deployment = ("selftest", "capabilities", "probes", "theta", "fidelity", "summary")
+    deployment = (
+        *("selftest", "capabilities", "probes", "theta", "fidelity"),
+        *("confirmed", "confirmed_steps", "confirmed_stamps", "summary", "deployed", "splits"),
+    )
     problem = (
         "cases",
         "seeds",
@@ -129,12 +144,12 @@ def test_measurements_are_of_one_machine_and_every_strategy_has_a_row(finished: 
 def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     results = finished / "results" / "local"
     choice = read(CHOICE, results / "problems/tp_mlp/choice.parquet")
-    assert choice.height == 3  # the model's two sites, and the Case of the configuration
-    assert choice["trained_in"].to_list().count("tiny m2") == 2
+    assert choice.height == 5  # the model's two sites, whole and split, and the Case of the configuration
+    assert [choice["trained_in"].to_list().count(m) for m in ("tiny m1", "tiny m2")] == [2, 2]
     verdicts = read(VERDICTS, results / "problems/tp_mlp/verdicts.parquet")
     assert set(verdicts["gate"]) == {"legality", "equivalence", "bench", "training", "choice"}
     training = verdicts.filter((pl.col("gate") == "training") & pl.col("model").is_not_null())
-    right = training.filter(~pl.col("reason").is_in(["ok", "not_faster", "slower", "not_measured"]))
+    right = training.filter(~pl.col("reason").is_in(["ok", "not_measured"]))
     assert right.is_empty(), right["message"].to_list()
     module = (results / "deploy/tp_mlp.py").read_text()
     record = json.loads((results / "deploy/tp_mlp.json").read_text())
@@ -142,8 +157,27 @@ def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     for row in choice.iter_rows(named=True):
         assert row["case"] in module and row["candidate"] in module
         assert row["candidate"][:20] in shown
-    assert [one["case"] for one in record["choice"]] == choice["case"].to_list()
-    assert "tp_mlp: deployed" in shown
+    assert [one["case"] for one in record["deployed"]] == choice["case"].to_list()
+
+
+def test_what_is_deployed_is_timed_again_as_the_file_that_it_is(finished: Path) -> None:
+    results = finished / "results" / "local"
+    confirmed = read(CONFIRMED, results / "confirmed.parquet")
+    choice = read(CHOICE, results / "problems/tp_mlp/choice.parquet")
+    deployed = confirmed.filter(arm="deployed")
+    assert deployed.height == 2 * choice.height and deployed["launch"].n_unique() == 2
+    assert set(deployed["program"]) == set(choice["program"])
+    steps, stamps = (
+        read(table, results / f"{table.name}.parquet") for table in (CONFIRMED_STEPS, CONFIRMED_STAMPS)
+    )
+    ran = stamps.filter(arm="deployed")
+    assert set(ran["program"]) <= set(choice["program"]) and ran["calls"].min() > 0
+    for split in (1, 2):
+        here = steps.filter(arm="deployed", microbatches=split)
+        assert here.height == 2 and here["gradient_rel_error"].drop_nulls().max() < 1e-5
+    splits = read(SPLITS, results / "splits.parquet")
+    assert splits.filter(part="deployed").height == 1 and set(splits["microbatches"]) == {1, 2}
+    assert splits["peak_activation_bytes"].min() > 0
 
 
 def test_all_that_a_rule_loaded_is_in_its_code_digest(

@@ -14,7 +14,8 @@ from tests.workflow.repository import ROOT, copy_to, python
 PROBLEMS = ("grad_ar", "tp_mlp", "uniform_a2a")
 TRAINED = ("grad_ar", "tp_mlp")
 MODELS_OF = {"tp_mlp": "nano", "grad_ar": "nano-dp"}
-AFTER_TRAINING = {"choose", "summary", "report"}
+AFTER_CONFIRM = {"summary", "report"}
+AFTER_TRAINING = {"choose", "confirm", "summary", "report"}
 AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
 AFTER_SEED = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
 MODEL = {"fit", *AFTER_SEED}
@@ -76,6 +77,12 @@ ROWS = [
         new_column("choice", "*VERDICT_COLUMNS,\n"),
     ),
     Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
+    Row("a column of confirmed", AFTER_CONFIRM | {"confirm"}, new_column("confirmed", "CANDIDATE_KEY[2],\n")),
+    Row(
+        "seconds of the launches that confirm",
+        AFTER_CONFIRM | {"confirm"},
+        {"config/config.yaml": ("launches: 4\n  seconds: ", "launches: 4\n  seconds: 1")},
+    ),
     Row("the training gate", AFTER_TRAINING, appended(f"{CORE}/gates/training.py")),
     Row("the choice", AFTER_TRAINING, appended(f"{CORE}/gates/choice.py")),
     Row("the bench gate", AFTER_BENCH, appended(f"{CORE}/gates/bench.py")),
@@ -122,7 +129,7 @@ ROWS = [
     Row(
         "seconds of the training",
         {"train", *AFTER_TRAINING},
-        {"config/config.yaml": ("launches: 5\n  seconds: ", "launches: 5\n  seconds: 1")},
+        {"config/config.yaml": ("launches: 3\n  seconds: ", "launches: 3\n  seconds: 1")},
         problems=TRAINED,
     ),
     Row(

@@ -54,13 +54,15 @@ def make_usual_groups() -> None:
 
 
 class Deployed:
-    """A Case of a deployed file, connected, with what an emitted module has. Its own selftest has passed on all ranks.
+    """A Case of a deployed file, connected, with what an emitted module has. Its own selftest has passed.
 
     RuntimeError on all ranks, naming rank, port and error, where it does not pass.
     """
 
     def __init__(self, module: ModuleType, case: str, members: Members, device: str) -> None:
-        self._connected = module.connect(case, members=members, new_group=shared_group, device=device, strict=True)
+        self._connected = module.connect(
+            case, members=members, new_group=shared_group, device=device, strict=True
+        )
         self._connected.selftest()
         self.Read = module.Read
         self.DIGEST: Mapping[str, str] = self._connected.stamp()["program"]

@@ -76,8 +76,7 @@ class Pieces(pieces.Pieces[Model]):
             return ()
         held_out, shape = text.standard_library().validation, (self.model.batch, self.model.sequence)
         return [
-            text.batch(held_out, seed=0, step=k, replica=0, shape=shape)
-            for k in range(VALIDATION_BATCHES)
+            text.batch(held_out, seed=0, step=k, replica=0, shape=shape) for k in range(VALIDATION_BATCHES)
         ]
 
     def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:

@@ -9,7 +9,7 @@ from overlayccl_core.backends.paper import clock
 
 from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.launch import Launch, Watch
-from overlayccl_core.backends.plan import Calibration, LaunchPlan
+from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, planned_job
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.backends.trials import Observed, Trial, Values
@@ -62,7 +62,7 @@ def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: W
     stamps = plan.open_stamps(folder)
     for index, job in enumerate(plan.jobs):
         visits = cold + min(rounds, job.rounds or rounds)
-        program = loads((folder / job.module).read_text())
+        program = _program((folder / job.module).read_text(), job)
         stamps[:visits, index] = clock.stamps(program, visits, deployment.ranks, seed=plan.launch)
     rows = Status(np.zeros((deployment.ranks, 6), np.int64))
     rows.array[:, Status.PHASE] = Phase.DONE
@@ -79,7 +79,19 @@ def run_once(
     step_timeout_s: float = 60.0,
 ) -> Sequence[Observed]:
     """What the Programs mean."""
-    return [Observed(outputs=_meaning(loads(trial.job.source), trial.inputs)) for trial in trials]
+    return [
+        Observed(outputs=_meaning(_program(trial.job.source, planned_job(0, trial.job)), trial.inputs))
+        for trial in trials
+    ]
+
+
+def _program(source: str, job: PlannedJob) -> Program:
+    """What an emitted module is, or what a deployed one holds."""
+    if not job.deployed:
+        return loads(source)
+    module: dict[str, Any] = {}
+    exec(source, module)
+    return loads(module["PROGRAMS"][job.case][job.function])
 
 
 def _meaning(program: Program, inputs: Values) -> Values:

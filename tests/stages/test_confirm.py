@@ -1,0 +1,161 @@
+"""Rule confirm on real ranks: the deployed file itself is timed and trained, and a wrong one is never reported."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist import backend, deployed
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import read
+from overlayccl_core.emit import torch_views
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.program.json_form import dumps
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.stages import confirm
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.deployed import SPLITS
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
+from overlayccl_core.tables.table import write
+
+pytestmark = pytest.mark.ranks
+DEPLOYMENT = load("config/deployments/local-2.yaml")
+MODEL = models.load("nano-dp").changed(layers=1, ddp_buckets_mib=(25,))
+LAUNCHES = 2
+QUICK = read()
+QUICK = QUICK.changed(
+    confirm=QUICK.confirm.changed(
+        launches=LAUNCHES, seconds=1, minimum_rounds=3, maximum_rounds=3, step_seconds=0.5, minimum_steps=2,
+        maximum_steps=3,
+    )
+)  # fmt: skip
+ARMS = {"developer": "developer", "hand_bundled": "flat", "best_seed": "flat"}
+
+
+def program(strategy: str) -> Program:
+    [case] = cases_of_model(MODEL, DEPLOYMENT, 1).values()
+    return trace_source(catalog.library_source("grad_ar"), strategy, catalog.build(case))
+
+
+def module(chosen: Program, plain: Program) -> str:
+    """deploy/grad_ar.py."""
+    import torch
+
+    case = DeployedCase(
+        case_id=chosen.problem.case.id, candidate="flat", recipe="{}", numerics="reordered", forward=chosen,
+        plain_forward=plain, has_backward=False,
+    )  # fmt: skip
+    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__.partition("+")[0]})
+    return deployed.deployed("grad_ar", [case], stamp)
+
+
+def decided(folder: Path) -> confirm.Decided:
+    """flat is deployed, as hand_bundled, which is the best seed too."""
+    programs = {name: program(name) for name in set(ARMS.values())}
+    rows = [
+        {
+            "case": programs[name].problem.case.id, "direction": "forward", "arm": arm, "candidate": name,
+            "recipe": "{}", "numerics": "exact" if arm == "developer" else "reordered",
+            "program": programs[name].digest, "program_json": dumps(programs[name]),
+            "fingerprint": backend.fingerprint(DEPLOYMENT),
+        }
+        for arm, name in ARMS.items()
+    ]  # fmt: skip
+    chosen = rows[1] | {"value_digest": programs["flat"].value_digest, "trained_in": "nano-dp m1, nano-dp m2"}
+    return confirm.Decided(
+        finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
+        choice=write(
+            CHOICE, [{k: v for k, v in chosen.items() if k != "program_json"}], folder / "choice.parquet"
+        ),
+        module=module(programs["flat"], programs["developer"]),
+    )
+
+
+def confirmed(folder: Path, of: confirm.Decided) -> dict[str, list[dict[str, Any]]]:
+    return confirm.run(
+        DEPLOYMENT, QUICK, {"grad_ar": of}, [MODEL], folder / ".partial", progress=lambda _line: None
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
+    folder = tmp_path_factory.mktemp("confirmed")
+    made = confirmed(folder, decided(folder))
+    return {
+        table.name: write(table, made[table.name], folder / f"{table.name}.parquet")
+        for table in (CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS)
+    }
+
+
+def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
+    tables: dict[str, pl.DataFrame],
+) -> None:
+    frame = tables["confirmed"]
+    assert sorted(frame.select("launch", "arm").rows()) == [
+        (launch, arm) for launch in range(LAUNCHES) for arm in ("deployed", "developer", "hand_bundled")
+    ]  # best_seed is hand_bundled's Program
+    digests = {arm: set(frame.filter(arm=arm)["program"]) for arm in ("deployed", "hand_bundled")}
+    assert digests["deployed"] == digests["hand_bundled"]
+
+
+def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[str, pl.DataFrame]) -> None:
+    steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
+    arms = {"developer", "hand_bundled", "deployed", "ddp_25"}
+    for microbatches in MODEL.microbatches:
+        here = steps.filter(microbatches=microbatches)
+        assert set(here["arm"]) == arms and here.height == LAUNCHES * len(arms)
+        assert here["gradient_rel_error"].drop_nulls().max() < 1e-5
+        told = stamps.filter(microbatches=microbatches)
+        calls = {row["arm"]: row["calls"] for row in told.iter_rows(named=True)}
+        assert calls == {
+            "developer": len(MODEL.parameter_sizes()),
+            "hand_bundled": 1,
+            "best_seed": 1,
+            "deployed": 1,
+        }
+    losses = {arm: steps.filter(arm=arm, launch=0)["losses"].to_list() for arm in ("developer", "deployed")}
+    for a, b in zip(*losses.values(), strict=True):
+        assert all(x == pytest.approx(y, rel=1e-4) for x, y in zip(a, b, strict=True))
+
+
+def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+    steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
+    trained = {m: "hand_bundled" for m in MODEL.microbatches}
+    rows = split_rows("nano-dp", trained, steps, stamps, steps, stamps)
+    frame = write(SPLITS, rows, tmp_path / "splits.parquet")
+    assert frame.filter(part="deployed").select("arm", "ran_as", "needs_search").rows() == [
+        ("deployed", "hand_bundled", False)
+    ]
+    [rival] = frame.filter(part="rival").iter_rows(named=True)
+    assert rival["arm"] in ("developer", "hand_bundled", "best_seed", "ddp_25") and not rival["needs_search"]
+    assert rival["slower"] > 0 and rival["peak_activation_bytes"] > 0
+
+
+def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof is of the nodes; what is printed of them has values of its own."""
+    honest, mine = torch_views._alias, []
+
+    def alias(plan: Any, operands: Any, store: Any) -> str:
+        text = honest(plan, operands, store)
+        name, _, ends = text.partition("[")
+        if not ends:
+            return text
+        start, _, end = ends.rstrip("]").partition(":")
+        mine.append(text)
+        return f"{name}[0:{int(end) - int(start or 0)}]"
+
+    monkeypatch.setattr(torch_views, "_alias", alias)
+    of = decided(tmp_path)
+    assert mine
+    with pytest.raises(ValueError, match=r"forward deployed .*(gives|differs|wrong)"):
+        confirmed(tmp_path, of)

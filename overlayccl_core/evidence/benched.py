@@ -21,7 +21,7 @@ from overlayccl_core.tables.shortlist import Why
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benched:
-    """One candidate. speedup: over the developer, paired; None where either time is missing or not possible."""
+    """One candidate. speedup: over the developer, paired; None for itself and where a time is missing or wrong."""
 
     candidate: str
     why: tuple[str, ...]
@@ -82,7 +82,12 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
         program, timed = loads(row["program_json"]), measured.get(row["program"])
         floor_us = floor.us(program)
         verdict = _verdict(timed, benched_rows.get(row["program"]), floor_us)
-        comparable = timed is not None and developer is not None and verdict.passed
+        comparable = (
+            timed is not None
+            and developer is not None
+            and timed.program != developer.program  # a ratio to itself says nothing
+            and verdict.passed
+        )
         judged.append(
             Benched(
                 candidate=row["candidate"],

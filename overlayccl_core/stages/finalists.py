@@ -2,8 +2,8 @@
 
 What passes the bench gate is ranked by its measured time; within noise the estimate decides, too. The bench
 answers every read at once, so that what overlaps with the model's computing gains nothing there: where a model
-trains the Case, the best that overlaps is a finalist however slow it was. A lossy candidate stands behind all others,
-and is none where no model trains the Case: only losses can decide about it. Needs no ranks.
+trains the Case, the best that overlaps is a finalist however slow it was. A lossy candidate stands behind all
+others, and is none where no model trains the Case: only losses can decide about it. Needs no ranks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

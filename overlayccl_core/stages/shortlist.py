@@ -2,8 +2,8 @@
 
 All proven seeds; of what the search found besides, the cheapest Program of each of the families that promise
 most, proven ones drawn at random (without them a regret would be over the model's own favourites), the cheapest
-that overlaps with the model's computing (the price sees no computing), and the next cheapest up to a number. A lossy
-find is not listed: it could not be chosen before those that keep all bits.
+that overlaps with the model's computing (the price sees no computing), and the next cheapest up to a number. A
+lossy find is not listed: it could not be chosen before those that keep all bits.
 """
 
 import hashlib

@@ -120,7 +120,7 @@ def _deployed(tables: ProblemTables, floor: Floor) -> list[Row]:
 
 
 def _splits(problems: Mapping[str, ProblemTables], steps: StepTables) -> list[Row]:
-    """Of every model. Where the Cases of a count of microbatches were chosen as several arms, the least plain counts."""
+    """Of every model. Where its Cases were chosen as several arms, the least plain counts."""
     arms: dict[str, dict[int, set[str]]] = {}
     for tables in problems.values():
         for row in tables.choice.iter_rows(named=True):

@@ -1,6 +1,7 @@
 """train: the finalists of a model's Problems and all baseline arms, in real training steps on real ranks."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import StepSettings
 
-WITHOUT_LOSS = (Purpose.TIMED, Purpose.QUIET)
 COMPARED_BY_LOSS = (ArmName.DEVELOPER, ArmName.BEST_SEED, *FINALISTS)
 Row = dict[str, Any]
 
@@ -38,12 +38,8 @@ def run(
     backend = backend_of(deployment)
     arms = Arms(model, deployment, backend, rows)
     for microbatches in model.microbatches:
-        compared = COMPARED_BY_LOSS if microbatches == model.loss_microbatches else ()
-        arms.add(
-            microbatches,
-            OF_A_CASE,
-            lambda name, compared=compared: [*WITHOUT_LOSS, *[Purpose.LOSS] * (name in compared)],
-        )
+        losses = microbatches == model.loss_microbatches
+        arms.add(microbatches, OF_A_CASE, partial(_purposes, losses=losses))
         arms.add_framework(microbatches)
     training = Training(
         model=model,
@@ -63,6 +59,12 @@ def run(
     trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
     stamps = arms.stamps(trained)
     return {"steps": trained, "stamps": stamps}
+
+
+def _purposes(arm: str, *, losses: bool) -> tuple[Purpose, ...]:
+    if losses and arm in COMPARED_BY_LOSS:
+        return (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
+    return (Purpose.TIMED, Purpose.QUIET)
 
 
 def partial_rule(model: str) -> str:

@@ -23,8 +23,8 @@ MODULES = "modules"
 class ArmSite:
     """A module at a site of the step, and which Case and direction of it runs there.
 
-    deployed: it is a deployed file, not an emitted module. early: its Program starts a collective before it has read
-    all that it reads. members: global ranks of the groups; shapes: of its outputs.
+    deployed: it is a deployed file, not an emitted module. early: its Program starts a collective before it has
+    read all that it reads. members: global ranks of the groups; shapes: of its outputs.
     """
 
     site: str

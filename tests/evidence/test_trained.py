@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from overlayccl_core.evidence.trained import Ran, outcomes
+from overlayccl_core.evidence.trained import Ran, judged
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.numerics import NumericsClass
@@ -30,8 +30,8 @@ def failures(sites: pl.DataFrame, numerics: NumericsClass) -> set[str]:
     """Reasons why finalist_1, whose losses differ from the developer's by rounding, fails."""
     arms = {"developer": arm("developer", 2000.0), "finalist_1": arm("finalist_1", 1000.0, change=1e-6)}
     ran = Ran(case="here", direction="forward", program=gathered(), numerics=numerics)
-    judged = outcomes(MODEL, "finalist_1", arms, sites, lambda _arm: [ran])
-    return {verdict.reason.value for verdict in judged.verdicts if verdict.outcome is not Outcome.PASS}
+    verdicts = judged(MODEL, "finalist_1", arms, sites, lambda _arm: [ran])
+    return {verdict.reason.value for verdict in verdicts if verdict.outcome is not Outcome.PASS}
 
 
 def test_equal_losses_are_asked_only_where_all_sites_are_exact() -> None:

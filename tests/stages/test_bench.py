@@ -15,6 +15,7 @@ from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import read
+from overlayccl_core.evidence import values
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows
@@ -224,7 +225,7 @@ def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(
     def too_large(*_: Any) -> str:
         raise TooLarge("a value of 600 MiB on all ranks (limit 512 MiB)")
 
-    monkeypatch.setattr(bench, "wrong_values", too_large)
+    monkeypatch.setattr(values, "wrong_values", too_large)
     first = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
     told = "its values on the ranks were not looked at: a value of 600 MiB on all ranks (limit 512 MiB)"
     assert {(row["status"], row["message"]) for row in first["bench"]} == {("timed", told)}

@@ -20,7 +20,18 @@ MODEL = "tiny m2"
 
 @pytest.fixture
 def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
-    return tp_flow
+    """Finalists that nobody wrote: the two fastest that are no strategy of the library."""
+    seeds = set(tp_flow.seeds["strategy"])
+    finds = tp_flow.shortlisted.filter(~pl.col("candidate").is_in(seeds))
+    ready = []
+    for row in tp_flow.ready.iter_rows(named=True):
+        if row["arm"].startswith("finalist") and row["candidate"] in seeds:
+            place = (pl.col("case") == row["case"]) & (pl.col("direction") == row["direction"])
+            taken = {r["candidate"] for r in ready} | set(tp_flow.ready.filter(place)["candidate"])
+            other = finds.filter(place & ~pl.col("candidate").is_in(taken)).row(0, named=True)
+            row |= {name: other[name] for name in other if name in row and name != "arm"}
+        ready.append(row)
+    return SimpleNamespace(**vars(tp_flow) | {"ready": pl.DataFrame(ready, schema=tp_flow.ready.schema)})
 
 
 def chosen(flow: SimpleNamespace, *, trained: bool = True, **training: Any) -> choose.Chosen:
@@ -145,7 +156,7 @@ def test_an_arm_that_was_trained_as_another_has_what_is_said_of_that(flow: Simpl
     decided = decide(flow, steps, stamps)
     assert arms(decided) == {"finalist_2"}  # 1,200 us: the first one's are best_seed's 1,400 here
     said = [v["message"] for v in decided.verdicts if v["gate"] == "choice" and v["arm"] == "finalist_1"]
-    assert all("1.00 (1.00..1.00)" not in message for message in said)
+    assert all("not faster beyond noise" in message for message in said)
 
 
 @pytest.mark.parametrize("directions", [("forward",), ("forward", "backward"), ("backward",)])

@@ -53,7 +53,7 @@ def module(chosen: Program, plain: Program) -> str:
         case_id=chosen.problem.case.id, candidate="flat", recipe="{}", numerics="reordered", forward=chosen,
         plain_forward=plain, has_backward=False,
     )  # fmt: skip
-    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__.partition("+")[0]})
+    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__})
     return deployed.deployed("grad_ar", [case], stamp)
 
 

@@ -45,7 +45,7 @@ rule all:
         expand(
             "{results}/{table}.parquet",
             results=RESULTS,
-            table=["capabilities", "probes", "theta"],
+            table=["capabilities", "probes", "theta", "confirmed", "confirmed_steps"],
         ),
         of_problems("cases"),
         of_problems("seeds"),

@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import Batch, time_candidates
 from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
@@ -15,7 +17,10 @@ from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.evidence.values import Proven, value_check
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import dumps
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.stages import confirm
@@ -157,5 +162,22 @@ def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
     monkeypatch.setattr(torch_views, "_alias", alias)
     of = decided(tmp_path)
     assert mine
-    with pytest.raises(ValueError, match=r"forward deployed .*(gives|differs|wrong)"):
+    with pytest.raises(ValueError, match=r"differs from the plain calls by .* forward deployed"):
         confirmed(tmp_path, of)
+    developer, flat = (
+        Proven(
+            job=Job(key=name, program=program(name), source=backend.emit(program(name))),
+            numerics=NumericsClass.REORDERED,
+            reference=name == "developer",
+        )
+        for name in ("developer", "flat")
+    )
+    batch = Batch(
+        jobs=[developer.job, flat.job],
+        deployment=DEPLOYMENT,
+        settings=TimingSettings(seconds=1, minimum_rounds=2, maximum_rounds=2),
+        partial_dir=tmp_path / ".partial",
+        rule="bench-grad_ar",
+    )
+    timed, failed = time_candidates(batch, value_check([developer, flat]), lambda _line: None)
+    assert {one.key for one in timed} == {"developer"} and failed["flat"].status is JobStatus.WRONG

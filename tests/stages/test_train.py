@@ -136,7 +136,7 @@ def test_arms_with_the_same_modules_are_trained_once_as_the_plainest(
     assert set(same["ran_as"]) == {"finalist_1"}
     assert same.height == 2 * trained["stamps"].filter(arm="finalist_1").height
     assert set(trained["steps"]["arm"]) == {"developer", "hand_bundled", "finalist_1"}
-    arms = arms_by_model(trained["steps"], trained["stamps"])["experts m2"]
+    arms = arms_by_model(trained["steps"], trained["stamps"])["tiny-experts m2"]
     assert arms["finalist_2"].steps_us == arms["finalist_1"].steps_us
     assert (arms["finalist_1"].peak_activation_bytes or 0) > 0
 

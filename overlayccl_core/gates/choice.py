@@ -51,7 +51,7 @@ def choose(contenders: Sequence[Contender]) -> Choice:
             )
         elif against:
             verdicts.append(_verdict(Outcome.FAIL, Reason.NOT_PASSED, against, one))
-            stopped.append(f"{one.arm} ({one.candidate}): {against}")
+            stopped.append(f"; {one.arm} ({one.candidate}) is passed over: {against}")
         else:
             chosen = one
             verdicts.append(_verdict(Outcome.PASS, Reason.OK, _why(one, stopped), one))
@@ -73,9 +73,9 @@ def against_it(one: Contender) -> str:
 
 
 def _why(one: Contender, stopped: Sequence[str]) -> str:
-    before = f" ({'; '.join(stopped)})" if stopped else ""
+    others = "".join(stopped)
     if one.arm == ArmName.DEVELOPER:
-        return f"nothing beats the baseline, so the developer's own way is deployed{before}"
+        return f"nothing beats the baseline, so the developer's own way is deployed{others}"
     if one.training:
         models = ", ".join(model for model, _ in one.training)
         passed = f"passes the training gate in {models}"
@@ -83,8 +83,8 @@ def _why(one: Contender, stopped: Sequence[str]) -> str:
         place = "the fastest" if one.arm == ArmName.FINALIST_1 else "faster than the developer"
         passed = f"{place} in the bench; training: not applicable, no model has this Case"
     if one.arm not in FINALISTS:
-        return f"{one.arm}, a baseline, is deployed: {passed}{before}"
-    return f"{passed}{before}"
+        return f"{one.arm}, a baseline, is deployed: {passed}{others}"
+    return f"{passed}{others}"
 
 
 def _verdict(outcome: Outcome, reason: Reason, message: str, one: Contender) -> Verdict:

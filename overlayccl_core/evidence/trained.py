@@ -13,13 +13,12 @@ from overlayccl_core.gates.verdict import Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import FINALISTS, ArmName, is_framework
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import REDUCING
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
 RIGHT = frozenset({Check.MATMULS, Check.GRADIENTS, Check.LOSSES})
-REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
 _SEVERITY = tuple(NumericsClass)
 

@@ -27,12 +27,16 @@ _loaded: dict[Path, ModuleType] = {}
 
 
 def roots() -> tuple[Path, ...]:
-    """The package, then the folders that OVERLAYCCL_PLUGINS names. ValueError for one that is not there."""
+    """The package, then the folders that OVERLAYCCL_PLUGINS names.
+
+    NotADirectoryError for one that is not there: no ValueError, since whatever field or file is being read, it is
+    not to blame.
+    """
     named = [Path(text) for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
     for folder in named:
         if not folder.is_dir():
-            raise ValueError(
-                f"{VARIABLE}: there is no folder {folder}: name folders laid out like {PACKAGE}/"
+            raise NotADirectoryError(
+                f"{VARIABLE}: there is no folder {folder}: name folders laid out like {PACKAGE}/, or unset it"
             )
     return (ROOT, *(folder.resolve() for folder in named))
 

@@ -9,7 +9,6 @@
 import sys
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 if str(workflow.basedir) not in sys.path:
@@ -21,8 +20,8 @@ from workflow_scripts.pipeline import prefer_this_python, prepare
 prefer_this_python()
 try:
     PIPELINE = prepare(config, overrides=workflow.config_settings.config)
-except ValueError as error:
-    raise WorkflowError(str(error)) from None
+except (ValueError, OSError) as error:
+    sys.exit(f"error: {error}")  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
 if PIPELINE.left_out and workflow.is_main_process:
     logger.warning(PIPELINE.left_out)

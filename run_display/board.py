@@ -77,10 +77,11 @@ class Board:
             step = job.step()
             left[job.name] = job.left_s(step, now)
             of_jobs.append(_line(job, step, left[job.name], now))
-        total = total_left_s(self.expectations.left(), left)
+        word = "at least" if None in left.values() else "about"  # one of them takes longer than expected
+        total = about(total_left_s(self.expectations.left(), left), word)
         return [
             *of_jobs,
-            f"{self.done} of {self.total} jobs done in {_clock(now - self.began)}, {about(total)} left",
+            f"{self.done} of {self.total} jobs done in {_clock(now - self.began)}, {total} left",
         ]
 
 
@@ -96,11 +97,11 @@ def _clock(seconds: float) -> str:
     return f"{minutes}:{rest:02d}"
 
 
-def about(seconds: float) -> str:
+def about(seconds: float, word: str = "about") -> str:
     """As exact as an estimate is."""
     if seconds < 90:
-        return f"about {max(5 * round(seconds / 5), 5)} s"
-    return f"about {round(seconds / 60)} min"
+        return f"{word} {max(5 * round(seconds / 5), 5)} s"
+    return f"{word} {round(seconds / 60)} min"
 
 
 def last_words(logs: Sequence[str]) -> str:

@@ -78,7 +78,10 @@ def budget_s(rule: str, settings: Any) -> float:
 
 
 def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:
-    """Seconds until all is done, the machine full all the time. running: job -> its own seconds left."""
+    """Seconds until all is done, the machine full all the time.
+
+    running: job -> its own seconds left; None (longer than expected) counts nothing, so the sum is a least.
+    """
     total = 0.0
     for job in planned:
         own = running.get(job.name, job.expected_s)

@@ -1,7 +1,12 @@
 """For all tests: in which order they start; how long an example takes is not tested, since machines are shared."""
 
+from collections.abc import Iterator
+from functools import partial
+
 import pytest
 from hypothesis import settings
+
+from overlayccl_core.backends.measured import TimingSettings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -10,6 +15,23 @@ settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs of the pipeline come first: they take minutes, for which a second worker would wait at the end."""
     items.sort(key=lambda item: (-_timeout(item), item.path.parent.name != "workflow"))
+
+
+@pytest.fixture(scope="module")
+def unrepeated() -> Iterator[None]:
+    """Launches are not made again because others use the machine: what such a launch means is not looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("overlayccl_core.training.launches.FOREIGN_CPU_LIMIT", 1.0)
+        patch.setattr(
+            "overlayccl_core.stages.bench.TimingSettings", partial(TimingSettings, foreign_cpu_limit=1.0)
+        )
+        yield
+
+
+@pytest.fixture
+def judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails beside others is not tried alone first: tests/backends/test_failed.py holds that it is."""
+    monkeypatch.setattr("overlayccl_core.backends.failed.MOST", 1)
 
 
 def _timeout(item: pytest.Item) -> float:

@@ -105,7 +105,7 @@ def test_data_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
 
 def test_a_folder_of_plug_ins_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(loader.VARIABLE, "/nowhere")
-    with pytest.raises(ValueError, match="OVERLAYCCL_PLUGINS: there is no folder /nowhere"):
+    with pytest.raises(NotADirectoryError, match="OVERLAYCCL_PLUGINS: there is no folder /nowhere"):
         loader.names("problems")
 
 

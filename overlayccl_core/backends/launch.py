@@ -96,13 +96,13 @@ class Launch:
 class Starter:
     """How a library starts its ranks on this host.
 
-    command: of the one process that starts all others. environment: of all of them. exit_code(text of launch.log,
-    process id): how a rank's process ended as that log tells it, negative for a signal; None: it tells nothing.
+    command: of the one process that starts all others. environment: of all of them. exit_codes: process id -> how
+    that rank's process ended, negative for a signal, as far as the starting process has told.
     """
 
     command: Callable[[Launch], list[str]]
     environment: Callable[[], Mapping[str, str]]
-    exit_code: Callable[[str, int], int | None]
+    exit_codes: Callable[[Launch], Mapping[int, int]]
 
 
 Watch = Callable[[NDArray[np.int64]], None]
@@ -228,7 +228,8 @@ class _Watcher:
             time.sleep(POLL_S)
         now = self.status.snapshot()
         failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
-        codes = [self._exit_code(pid) for pid in rows[:, Status.PID].tolist()]
+        told = self.starter.exit_codes(self.plan)
+        codes = [told.get(pid) for pid in rows[:, Status.PID].tolist()]
         gave = self.process.poll() or 0
         if gave < 0 or (gave > 0 and not len(failed) and not any(codes)):
             return self._launcher_ended(rows)
@@ -289,9 +290,6 @@ class _Watcher:
         return (
             path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
         )
-
-    def _exit_code(self, pid: int) -> int | None:
-        return self.starter.exit_code(self._log(), pid)
 
     def _last_words(self, phase: Phase) -> str:
         """What was printed last, where ranks ended before they could say anything themselves."""

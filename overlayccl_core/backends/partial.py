@@ -2,7 +2,7 @@
 
 <partial>/<rule>-<key>/   a batch: what its launches gave, until the rule's table is written
   launch-<k>/             a launch at work, or what a dead run left of one
-<logs>/<rule>.launch-<k>/ evidence of a launch that failed: its log, and the tracebacks of its ranks
+<logs>/<rule>.failure-<k>/ evidence of the k-th launch that failed, from 0: its log, its ranks' tracebacks
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def forget(partial_dir: Path, rule: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Where launches of a rule leave what their ranks said when they failed: <logs>/<name>.launch-<k>/."""
+    """Where launches of a rule leave what their ranks said when they failed: <logs>/<name>.failure-<k>/."""
 
     logs: Path
     name: str
@@ -48,12 +48,12 @@ class Evidence:
 
     def clear(self) -> None:
         """Forget what an earlier run of the rule left."""
-        for folder in self.logs.glob(f"{self.name}.launch-*"):
+        for folder in self.logs.glob(f"{self.name}.failure-*"):
             shutil.rmtree(folder)
 
     def keep(self, work: Path, ranks: Sequence[int] = ()) -> Path:
         """Copy a launch's log and tracebacks; returns the file to read first: of `ranks`, else the log."""
-        folders = (self.logs / f"{self.name}.launch-{k}" for k in itertools.count())
+        folders = (self.logs / f"{self.name}.failure-{k}" for k in itertools.count())
         folder = next(one for one in folders if not one.exists())
         folder.mkdir(parents=True)
         for file in (work / LOG_FILE, *sorted(work.glob("rank-*.error"))):

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, read
 from overlayccl_core.configuration.sizes import Bytes
 
@@ -29,11 +30,16 @@ def _node_and_network(given: Mapping[str, Any]) -> tuple[Tier, ...]:
     return Tier(name="node", ranks=on_a_node), Tier(name="network", ranks=ranks)
 
 
+def _known(backend: str) -> str:
+    loader.path("backends", backend)  # ValueError naming those there are
+    return backend
+
+
 class Deployment(Fields):
     """Where Programs run."""
 
     name: str
-    backend: str = Field(
+    backend: Annotated[str, AfterValidator(_known)] = Field(
         pattern=r"^[a-z][a-z0-9_]*$", description="folder in backends/ of the code that runs Programs here"
     )
     library: str = Field(min_length=1, description="the collective library that the backend is to use")

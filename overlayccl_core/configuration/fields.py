@@ -187,6 +187,9 @@ def _said(cls: type[Fields], error: ValidationError) -> str:
         return f"{where}: {text}{mend}"
     if first["type"] == "missing":
         return f"{where}: must be there{mend}"
+    if first["type"] == "too_short":
+        items = "entry" if (least := first["ctx"]["min_length"]) == 1 else "entries"
+        return f"{prefix}must have at least {least} {items} (got {_shown(first['input'])}){mend}"
     subject, rule = first["msg"].split(" should ", 1) if " should " in first["msg"] else ("", first["msg"])
     return f"{prefix}{'must ' if subject else ''}{rule} (got {_shown(first['input'])}){mend}"
 

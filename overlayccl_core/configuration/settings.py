@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
@@ -21,6 +21,7 @@ WITHOUT_MEANING = {
     "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
 }
 
+Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
 Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
@@ -33,11 +34,11 @@ def _ordered(of: Fields, what: str) -> None:
         raise ValueError(f"minimum_{what} must be at most maximum_{what} (got {low} and {high})")
 
 
-def _of_known_problems(cases: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An entry of a misspelt Problem would be left out without a word."""
-    for name in cases:
+def _known_problems(names: Named) -> Named:
+    """Cases of a misspelt Problem would be left out without a word."""
+    for name in names:
         loader.path("problems", name)  # ValueError naming those there are
-    return cases
+    return names
 
 
 class _Timing(Fields):
@@ -144,11 +145,13 @@ class Settings(Fields):
 
     deployment: Name = Field(description="name of a file in config/deployments")
     preset: str = Field(description="one of the names under presets")
-    problems: Names = Field(min_length=1, description="names of files in overlayccl_core/problems")
+    problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
+        min_length=1, description="names of files in overlayccl_core/problems"
+    )
     models: Names = Field(description="names of files in config/models, whose sites add Cases")
     searches: Names = Field(description="names of files in config/searches")
     heldout_seed: int = Field(ge=0, description="seed of the mixed Programs that judge the cost model")
-    cases: Annotated[Mapping[str, Entries], AfterValidator(_of_known_problems)] = Field(
+    cases: Annotated[Mapping[str, Entries], AfterValidator(_known_problems)] = Field(
         description="Problem to its Cases; the Problem checks their fields"
     )
     probe: ProbeSection = Field(description="what the cost model is fitted on and judged by")

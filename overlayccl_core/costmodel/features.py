@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import REDUCING, Kind
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import crosses_nodes, groups_cross_nodes, payload_bytes, wire_bytes
@@ -40,7 +40,6 @@ class Increment(StrEnum):
     TO_EIGHTH = "second_to_eighth"
 
 
-REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 NARROW_BYTES = 2  # types that a library may add up in software, much slower than float32
 EIGHTH = 7  # outstanding when the eighth of a run starts
 # What one local operation handles beyond them may cost more a byte. Probes of CPU ranks bend between 2 and 4 MiB;

@@ -12,12 +12,11 @@ from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import REDUCING
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
-REDUCING = frozenset({Kind.ALL_REDUCE, Kind.REDUCE_SCATTER})
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
 _SEVERITY = tuple(NumericsClass)
 

@@ -16,7 +16,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
-from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.program.kinds import COLLECTIVES, REDUCING, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
 
@@ -75,7 +75,7 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
 
 def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
     """Reductions in 16 bits, one after another."""
-    for kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER):
+    for kind in REDUCING:
         for payload, times in NARROW_GRID:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)

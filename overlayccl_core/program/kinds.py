@@ -54,6 +54,8 @@ COLLECTIVES = (
     Kind.COLLECTIVE_PERMUTE,
 )
 
+REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+
 
 class DType(StrEnum):
     """Element types: floating point only, integers are never data."""

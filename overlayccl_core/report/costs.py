@@ -6,27 +6,27 @@ import altair as alt
 
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, missing, ms, price
 from overlayccl_core.report.charts import Figure, Ink, figure, named
-from overlayccl_core.report.terms import Explanation, Part, Priced, explanations, term_names
+from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explanations, term_names
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.prices import PRICES, TERMS_US
 from overlayccl_core.tables.seeds import SEEDS
 
 FIGURES = 6  # of the Cases that a model was trained with first; the table has all
-INKS = {
-    "launch": Ink.GREY,
-    "collectives": Ink.BLUE,
-    "amortization": Ink.SKY,
-    "copies": Ink.YELLOW,
-    "network": Ink.ORANGE,
-}
+INKS = (
+    Ink.GREY,
+    Ink.BLUE,
+    Ink.SKY,
+    Ink.YELLOW,
+    Ink.ORANGE,
+    Ink.GREEN,
+    Ink.PURPLE,
+)  # of the terms in their order
 READING = (
-    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. launch: the start of the "
-    "module and of its graphs; collectives: library calls issued alone, with their bytes and waits; "
-    "amortization: library calls issued while others are in flight; copies: local packing and unpacking; "
-    "network: bytes through a node's network card, where there are several nodes. Diamond: the measured time of "
-    "a pass."
+    "The model's price of one pass (all exchanges of a Case once) is a sum of terms. "
+    f"{'; '.join(f'{NAMES[column]}: {of}' for column, of in TERMS_US.items())}. "
+    "Diamond: the measured time of a pass."
 )
 
 
@@ -43,6 +43,11 @@ def blocks(tree: Tree) -> list[Block]:
     if not explained:
         return [missing("Nothing that was chosen has a price.", "")]
     return [Text(text=READING), *(_figure(e) for e in explained[:FIGURES]), _table(explained)]
+
+
+def ink_of(term: str) -> Ink:
+    """The colour of a term of the cost model: that of its place among all terms."""
+    return INKS[list(NAMES.values()).index(term) % len(INKS)]
 
 
 def _compared(explanation: Explanation) -> list[tuple[Part, Priced]]:
@@ -76,7 +81,7 @@ def _figure(explanation: Explanation) -> Figure:
             "term:N",
             title=None,
             sort=terms,
-            scale=alt.Scale(domain=terms, range=[INKS[term].value for term in terms]),
+            scale=alt.Scale(domain=terms, range=[ink_of(term).value for term in terms]),
         )
         bars = (
             alt.Chart(named("rows"))

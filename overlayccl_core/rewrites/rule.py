@@ -14,7 +14,7 @@ import numpy as np
 from overlayccl_core import loader
 from overlayccl_core.program import maps
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import Kind, Reduction
+from overlayccl_core.program.kinds import REDUCING, Kind, Reduction
 from overlayccl_core.program.maps import Ints
 from overlayccl_core.program.nodes import Node, Replacement, make_collective, make_view
 from overlayccl_core.program.program import Program
@@ -103,8 +103,7 @@ def by_library(sums: Mapping[Node, Node], kind: Kind) -> dict[Node, Replacement]
 
 def adds(x: Node) -> bool:
     """True for an all_reduce or reduce_scatter that sums (not a maximum)."""
-    reduces = x.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
-    return reduces and x.attr.reduction is Reduction.SUM
+    return x.kind in REDUCING and x.attr.reduction is Reduction.SUM
 
 
 # --------------------------------------------------------------------------------------------------- layouts

@@ -20,7 +20,7 @@ from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
-from overlayccl_core.program.numerics import LOSSY_TOLERANCE
+from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
@@ -157,7 +157,7 @@ def _prover(bases: Iterable[Base], reference: Program) -> Prover:
     """Proofs in which lossy Programs may be as far off as what practitioners write is in its own dtypes."""
     developer = next((b.program for b in bases if b.origin is Origin.DEVELOPER), None)
     if developer is None:
-        return Prover(reference=reference, lossy_bound=LOSSY_TOLERANCE)
+        return Prover(reference=reference, lossy_bound=tolerance(NumericsClass.LOSSY))
     return Prover(reference=reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
 

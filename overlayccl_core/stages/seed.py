@@ -15,7 +15,7 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.library import Role, read_library
-from overlayccl_core.program.numerics import LOSSY_TOLERANCE
+from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -61,7 +61,7 @@ def seed_rows(
     A lossy strategy may be as far off in its own dtypes as the developer's, which comes first.
     """
     reference = catalog.reference_program(problem)
-    lossy_bound = LOSSY_TOLERANCE
+    lossy_bound = tolerance(NumericsClass.LOSSY)
     for seed in seeds_of(problem):
         head = {
             "case": problem.case.id,

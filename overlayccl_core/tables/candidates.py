@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from overlayccl_core.tables.prices import TERMS_US, US
+from overlayccl_core.tables.prices import PRICE_COLUMNS
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
@@ -30,10 +30,7 @@ CANDIDATES = Table(
         Column(name="reason", dtype=pl.String(), doc="code of the deciding verdict"),
         Column(name="message", dtype=pl.String()),
         Column(name="elite", dtype=pl.Boolean(), doc="the cheapest of its family that is not shown wrong"),
-        *(
-            Column(name=name, dtype=pl.Float64(), unit="us", nullable=True, doc="null: no price")
-            for name in (*US, *TERMS_US)
-        ),
+        *PRICE_COLUMNS,
         FINGERPRINT,
     ),
 )

@@ -6,7 +6,17 @@ from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 US = ("predicted_us", "low_us", "high_us")
-TERMS_US = ("launch_us", "collectives_us", "amortization_us", "copies_us", "network_us")
+TERMS_US = {  # column -> what the term is of; the report says it too
+    "launch_us": "the start of the module and of its graphs",
+    "collectives_us": "library calls issued alone, with their bytes and waits",
+    "amortization_us": "library calls issued while others are in flight",
+    "copies_us": "local packing and unpacking",
+    "network_us": "bytes through a node's network card, where there are several nodes",
+}
+PRICE_COLUMNS = tuple(
+    Column(name=name, dtype=pl.Float64(), unit="us", nullable=True, doc=f"{of}; null: no price")
+    for name, of in (dict.fromkeys(US, "all terms together") | TERMS_US).items()
+)
 
 PRICES = Table(
     name="prices",
@@ -18,10 +28,7 @@ PRICES = Table(
         Column(name="program", dtype=pl.String(), doc="digest"),
         Column(name="feasible", dtype=pl.Boolean()),
         Column(name="reason", dtype=pl.String(), doc="why it is not feasible or has no price; ok"),
-        *(
-            Column(name=name, dtype=pl.Float64(), unit="us", nullable=True, doc="null: no price")
-            for name in (*US, *TERMS_US)
-        ),
+        *PRICE_COLUMNS,
         FINGERPRINT,
     ),
 )

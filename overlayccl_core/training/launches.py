@@ -19,7 +19,7 @@ from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
-from overlayccl_core.backends.plan import write_text
+from overlayccl_core.backends.plan import MODULES, write_text
 from overlayccl_core.backends.reporting import Reporter
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
@@ -29,7 +29,6 @@ from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.plan import (
-    MODULES,
     Arm,
     ArmSite,
     Inspection,

@@ -11,12 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.backends.plan import MODULES, PLAN_FILE
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.problem import Direction
-
-PLAN_FILE = "plan.json"
-MODULES = "modules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
-"""Batches of small Programs for tests of timing."""
+"""Batches of small Programs for tests of timing, and modules that misbehave."""
 
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from overlayccl_core.backends.measured import Job, TimingSettings
@@ -31,14 +32,43 @@ def jobs(ranks: int = 2, names: tuple[str, ...] = tuple(BODIES)) -> list[Job]:
     return [Job(key=name, program=program, source=emit(program)) for name, program in programs.items()]
 
 
-def broken_job(statement: str, ranks: int = 2) -> Job:
-    """A Program whose module misbehaves on rank 1: `statement` runs there before anything else."""
-    [job] = jobs(ranks, ("reduce",))
-    spoiled = job.source.replace(
+def silent(_line: str) -> None:
+    """No progress."""
+
+
+def on_rank_1(source: str, statement: str) -> str:
+    """A module that misbehaves on rank 1: `statement` runs there before anything else."""
+    spoiled = source.replace(
         "def forward():\n", f"def forward():\n    if dist.get_rank() == 1:\n        {statement}\n"
     )
-    assert spoiled != job.source
-    return Job(key="the broken one", program=job.program, source=spoiled)
+    assert spoiled != source
+    return spoiled
+
+
+def broken_job(statement: str, ranks: int = 2) -> Job:
+    """A Program whose module misbehaves on rank 1."""
+    [job] = jobs(ranks, ("reduce",))
+    return Job(key="the broken one", program=job.program, source=on_rank_1(job.source, statement))
+
+
+BETWEEN = """
+
+right = forward
+
+def forward():
+    generator, answer = right(), None
+    while True:
+        try:
+            event = generator.send(answer)
+        except StopIteration:
+            return
+{step}
+"""
+
+
+def between(source: str, step: str) -> str:
+    """A module with a step between it and whoever drives it: from its `event` to the `answer` that it gets."""
+    return source + BETWEEN.format(step=indent(step, " " * 8))
 
 
 def settings(**changes: Any) -> TimingSettings:

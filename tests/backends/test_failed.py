@@ -15,13 +15,9 @@ from overlayccl_core.backends.timing import ValueCheck, time_candidates
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.gates.on_ranks import inputs_of
-from tests.backends.batches import batch, broken_job, deployment, jobs
+from tests.backends.batches import batch, between, broken_job, deployment, jobs, silent
 
 pytestmark = pytest.mark.ranks
-
-
-def silent(_line: str) -> None:
-    """No progress."""
 
 
 def trial(job: Job) -> Trial:
@@ -70,7 +66,7 @@ def test_a_candidate_that_always_crashes_has_its_verdict_and_its_evidence(tmp_pa
     assert {one.key for one in timed} == {job.key for job in jobs()} and set(failed) == {culprit.key}
     verdict = failed[culprit.key]
     assert verdict.status is JobStatus.CRASHED and "rank 1 of 2 died (exit code 3)" in verdict.message
-    log = tmp_path / "logs" / "bench.launch-1" / "launch.log"
+    log = tmp_path / "logs" / "bench.failure-1" / "launch.log"
     assert verdict.message.endswith(f"; see {log}") and "exitcode" in log.read_text()
 
 
@@ -85,29 +81,17 @@ def test_nobody_is_to_blame_where_what_started_the_ranks_is_ended(
     with pytest.raises(LaunchError, match="what started the 2 ranks ended") as error:
         time_candidates(batch(tmp_path / ".partial", [*jobs(), orphan]), ANY_VALUES, silent)
     assert error.value.kind is Failure.LAUNCHER and error.value.job is None
-    assert error.value.evidence == tmp_path / "logs" / "bench.launch-0" / "launch.log"
+    assert error.value.evidence == tmp_path / "logs" / "bench.failure-0" / "launch.log"
 
 
-OVERWRITING = """
-
-right = forward
-
-def forward():
-    generator, answer = right(), None
-    while True:
-        try:
-            event = generator.send(answer)
-        except StopIteration:
-            return
-        answer = yield event
-        if answer is not None:
-            answer += 1
-"""
+OVERWRITING = """answer = yield event
+if answer is not None:
+    answer += 1"""
 
 
 def test_a_module_that_overwrites_its_input_has_wrong_values_and_ends_no_launch(tmp_path: Path) -> None:
     [good] = jobs(names=("reduce",))
-    bad = Job(key="bad", program=good.program, source=good.source + OVERWRITING)
+    bad = Job(key="bad", program=good.program, source=between(good.source, OVERWRITING))
     for may_refuse in (False, True):
         folder = tmp_path / str(may_refuse)
         folder.mkdir()

@@ -7,10 +7,7 @@ import pytest
 
 from overlayccl_core.backends.failed import FailedJobs, without_failed
 from overlayccl_core.backends.launch import Failure, LaunchError
-
-
-def silent(_line: str) -> None:
-    """No progress."""
+from tests.backends.batches import silent
 
 
 def crashed(job: str) -> LaunchError:

@@ -40,7 +40,7 @@ def test_what_ranks_said_is_kept_launch_by_launch_and_the_message_names_the_file
             (work / "launch.log").write_text("the log")
             (work / "rank-1.error").write_text("Traceback of rank 1")
             raise LaunchError("a rank died", kind=Failure.CRASHED, ranks=(rank,), job="x")
-        folder = tmp_path / "logs" / f"bench-a.launch-{number}"
+        folder = tmp_path / "logs" / f"bench-a.failure-{number}"
         read_first = folder / ("rank-1.error" if rank == 1 else "launch.log")
         assert error.value.evidence == read_first and str(read_first) in str(error.value)
         assert {p.name for p in folder.iterdir()} == {"launch.log", "rank-1.error"}

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,9 @@ from overlayccl_core.stages import selftest
 from overlayccl_core.tables import table
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST
-from tests.backends.batches import deployment
+from tests.backends.batches import deployment, silent
 
 ranks = pytest.mark.ranks
-
-
-def silent(_line: str) -> None:
-    """No progress."""
 
 
 def right(trials: Sequence[Trial]) -> list[Observed]:
@@ -76,7 +72,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from overlayccl_core.stages import selftest
-from tests.backends.batches import deployment
+from tests.backends.batches import deployment, silent
 selftest.run(deployment(2), Path(sys.argv[1]), progress=lambda line: print(line, flush=True))
 """
 
@@ -96,88 +92,92 @@ def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -
     assert tables["selftest"][0]["outcome"] == "pass" and list(partial.iterdir()) == []
 
 
-def test_a_library_that_computes_wrongly_stops_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def wrong(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+Library = Callable[[Path, Sequence[Trial]], list[Observed]]
+
+
+@pytest.fixture
+def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The capabilities that two ranks of a library turn out to have: what it observes in a launch's folder."""
+
+    def run(library: Library, progress: Callable[[str], None] = silent) -> Any:
+        def run_once(_: Deployment, folder: Path, trials: Sequence[Trial], **__: Any) -> list[Observed]:
+            return library(folder, trials)
+
+        monkeypatch.setattr(backend, "run_once", run_once)
+        return selftest.run(deployment(2), tmp_path / ".partial", progress=progress)["capabilities"]
+
+    return run
+
+
+def died(how: str, trial: Trial) -> LaunchError:
+    return LaunchError(f"rank 1 of 2 died ({how})", kind=Failure.CRASHED, ranks=(1,), job=trial.job.key)
+
+
+def test_a_library_that_computes_wrongly_stops_everything(run_with: Callable[..., Any]) -> None:
+    def wrong(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         return [Observed(outputs={p: np.zeros_like(x) for p, x in o.outputs.items()}) for o in right(trials)]
 
-    monkeypatch.setattr(backend, "run_once", wrong)
     with pytest.raises(ValueError, match="all_reduce of ones gives 2"):
-        selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
+        run_with(wrong)
 
 
 def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_with: Callable[..., Any]
 ) -> None:
     launches: list[int] = []
 
-    def fragile(_: Deployment, folder: Path, trials: Sequence[Trial], **__: Any) -> list[Observed]:
+    def fragile(folder: Path, trials: Sequence[Trial]) -> list[Observed]:
         launches.append(len(trials))
         for trial in trials:
             if trial.job.key.startswith("all_to_all over 2 of 2 ranks, float16"):
                 (folder / "launch.log").write_text("Fatal Python error: Segmentation fault")
-                raise LaunchError(
-                    "rank 1 of 2 died (SIGSEGV)", kind=Failure.CRASHED, ranks=(1,), job=trial.job.key
-                )
+                raise died("SIGSEGV", trial)
         return right(trials)
 
-    monkeypatch.setattr(backend, "run_once", fragile)
-    tables = selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
-    [lost] = [row for row in tables["capabilities"] if not row["supported"]]
+    [lost] = [row for row in run_with(fragile) if not row["supported"]]
     assert (lost["operation"], lost["dtype"]) == ("all_to_all", "float16")
-    log = tmp_path / "logs" / "selftest.launch-1" / "launch.log"
+    log = tmp_path / "logs" / "selftest.failure-1" / "launch.log"
     assert lost["evidence"] == f"rank 1 of 2 died (SIGSEGV); see {log}"
     assert "Segmentation fault" in log.read_text()
     assert launches[-3:] == [launches[-3], 1, launches[-3] - 1]
 
 
 def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_with: Callable[..., Any],
 ) -> None:
     launches: list[int] = []
 
-    def killed_once(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+    def killed_once(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         launches.append(len(trials))
         if len(launches) == 2:
-            raise LaunchError(
-                "rank 1 of 2 died (SIGKILL)", kind=Failure.CRASHED, ranks=(1,), job=trials[3].job.key
-            )
+            raise died("SIGKILL", trials[3])
         return right(trials)
 
     said: list[str] = []
-    monkeypatch.setattr(backend, "run_once", killed_once)
-    tables = selftest.run(deployment(2), tmp_path / ".partial", progress=said.append)
-    assert all(row["supported"] for row in tables["capabilities"])
+    assert all(row["supported"] for row in run_with(killed_once, said.append))
     assert launches == [1, launches[1], 1, launches[1]]
     assert any("runs when it is alone" in line for line in said)
 
 
-def test_a_library_that_overwrites_its_inputs_computes_wrongly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: Callable[..., Any]) -> None:
     """Told by a field: no error is raised, and it is no refusal of the library."""
 
-    def overwriting(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+    def overwriting(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         wrong = {"all_gather over 2 of 2 ranks, float32": "rank 0: input x was overwritten"}
         return [
             Observed(outputs={}, overwritten=wrong[trial.job.key]) if trial.job.key in wrong else one
             for trial, one in zip(trials, right(trials), strict=True)
         ]
 
-    monkeypatch.setattr(backend, "run_once", overwriting)
     with pytest.raises(
         ValueError, match=r"all_gather over 2 ranks in float32: rank 0: input x was overwritten"
     ):
-        selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
+        run_with(overwriting)
 
 
-def test_ranks_that_fail_at_no_primitive_stop_the_selftest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def late(*_: Any, **__: Any) -> list[Observed]:
+def test_ranks_that_fail_at_no_primitive_stop_the_selftest(run_with: Callable[..., Any]) -> None:
+    def late(*_: Any) -> list[Observed]:
         raise LaunchError("ranks 0, 1 of 2 did not join", kind=Failure.NOT_JOINED, ranks=(0, 1))
 
-    monkeypatch.setattr(backend, "run_once", late)
     with pytest.raises(LaunchError, match=r"did not join.* is kept: .*launch\.log"):
-        selftest.run(deployment(2), tmp_path / ".partial", progress=silent)
+        run_with(late)

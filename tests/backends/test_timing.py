@@ -14,13 +14,9 @@ from overlayccl_core.backends import processes
 from overlayccl_core.backends.timed_launches import LAUNCH
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.tables.table import read
-from tests.backends.batches import BODIES, batch, broken_job, jobs, leftovers, settings
+from tests.backends.batches import BODIES, batch, broken_job, jobs, leftovers, settings, silent
 
 pytestmark = pytest.mark.ranks
-
-
-def silent(_line: str) -> None:
-    """No progress."""
 
 
 def ranks_of(folder: Path) -> list[psutil.Process]:

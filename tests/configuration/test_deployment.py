@@ -59,6 +59,10 @@ def test_the_deployment_of_this_machine_is_valid() -> None:
             "memory_budget: must be a size such as 64KiB, 1.5MiB or a whole number of bytes (got 0)",
         ),
         (("backend: torchdist\n", ""), "backend: must be there: folder in backends/"),
+        (
+            ("backend: torchdist", "backend: torchdst"),
+            "backend: there is no 'torchdst' in overlayccl_core/ba",
+        ),
         (("library: gloo\n", ""), "library: must be there: the collective library"),
         (("ranks: 8", "ranks: [8"), "not readable as YAML"),
         (("ranks: 8", "tiers: [{name: node, ranks: 3}, {name: net, ranks: 8}]\nranks: 8"), "got [3, 8]"),

@@ -66,7 +66,7 @@ def test_what_is_read_has_its_types_and_survives_its_own_text() -> None:
         ({"seconds": True}, "seconds: must be a valid number (got True): how long"),
         ({"seconds": 0}, "seconds: must be greater than 0 (got 0): how long"),
         ({"seconds": float("inf")}, "seconds: must be a finite number"),
-        ({"counts": []}, "counts: must have at least 1 item"),
+        ({"counts": []}, "counts: must have at least 1 entry (got [])"),
         ({"counts": [2, "4"]}, "counts.1: must be a valid integer (got '4'): how many"),
         ({"counts": [True]}, "counts.0: must be a valid integer (got True): how many"),
         ({"on": 1}, "on: must be a valid boolean (got 1): whether"),

@@ -34,7 +34,7 @@ def test_the_id_tells_the_site_groups_nodes_and_dtype() -> None:
     [
         ({"layers": 0}, r"layers: must be .* 1 \(got 0\): sums of a microbatch"),
         ({"layers": True}, r"layers: must be a valid integer \(got True\)"),
-        ({"shape": []}, "shape: must have at least 1 item"),
+        ({"shape": []}, "shape: must have at least 1 entry"),
         ({"site": "middle"}, "site: must be 'exit' or 'entry'"),
         ({"layer": 8}, "layer: there is no such field: did you mean 'layers'"),
     ],

@@ -7,9 +7,10 @@ declares, keep what the rule promises (promises.py), and come out the same twice
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from random import Random
 
 from overlayccl_core.program.kinds import Rejected
@@ -23,7 +24,8 @@ from tests.rewrites.generator import random_program
 from tests.rewrites.judge import Rounding, differs, loses
 from tests.rewrites.promises import Applied, promises
 
-PROGRAMS = 2400
+PROGRAMS = 2400  # for rules that seldom apply
+FEWEST_PROGRAMS = 2000
 FEWEST_APPLIED = 500
 LARGEST_IN_A_ROW = 256  # elements of a value after many steps
 KNOBS = {  # besides those that a rule calls worth trying: it must do right, or refuse
@@ -59,9 +61,12 @@ HEADER = f"{'rule':28}{'Programs':>10}{'applied':>10}{'seconds':>8}  knobs"
 program_of = lru_cache(maxsize=None)(random_program)
 
 
-def run(rule: str, seeds: Iterable[int]) -> Tally:
-    """One application at each Program where the rule applies, at a random class and knob. Raises Wrong."""
-    tally, start = Tally(rule), time.perf_counter()
+def run(rule: str, seeds: Iterable[int], tally: Tally | None = None) -> Tally:
+    """One application at each Program where the rule applies, at a random class and knob. Raises Wrong.
+
+    tally: what the rule did before, to go on with.
+    """
+    tally, start = tally or Tally(rule), time.perf_counter()
     for seed in seeds:
         tally.programs += 1
         program = program_of(seed)
@@ -70,7 +75,7 @@ def run(rule: str, seeds: Iterable[int]) -> Tally:
                 tally.applied += 1
                 tally.knobs[step[2]] += 1
                 break
-    tally.seconds = time.perf_counter() - start
+    tally.seconds += time.perf_counter() - start
     return tally
 
 
@@ -129,7 +134,7 @@ def in_a_row(seed: int, length: int) -> list[Step]:
     """Random steps one after another from the Program of a seed, each judged; those that applied."""
     random, program, done = Random(seed), program_of(seed), list[Step]()
     while len(done) < length:
-        for step in _some(random, list(steps_at(program))):
+        for step in _some(random, program):
             result = judged(program, step, twice=False, seed=seed, after=done)
             if result is not None and max(x.size for x in result.nodes) <= LARGEST_IN_A_ROW:
                 program = result
@@ -140,11 +145,12 @@ def in_a_row(seed: int, length: int) -> list[Step]:
     return done
 
 
-def _some(random: Random, steps: list[Step]) -> list[Step]:
-    """Up to 12 of them, so that common rules do not crowd out the others: a rule first, then a step of it."""
-    rules = sorted({step[0] for step in steps})
+def _some(random: Random, program: Program) -> Iterator[Step]:
+    """Up to 12 steps, so that common rules do not crowd out the others: a rule first, then a step of it."""
+    rules = list(rule_names())
     random.shuffle(rules)
-    return [random.choice([step for step in steps if step[0] == name]) for name in rules[:12]]
+    steps_of = (list(steps_at(program, (name,))) for name in rules)
+    return (random.choice(steps) for steps in islice(filter(None, steps_of), 12))
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.program.arithmetics import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
 from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program
 
@@ -105,6 +106,16 @@ def values(program: Program, how: Arithmetic, known: dict[Node, Array]) -> dict[
     return held
 
 
+_tables: dict[bytes, Array] = {}
+
+
+def _written_out(layout: Map) -> Array:
+    """The table of a map: the same layouts come again in what rules make of a Program."""
+    if layout.digest not in _tables:
+        _tables[layout.digest] = layout.table()
+    return _tables[layout.digest]
+
+
 def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
     match x.kind:
         case Kind.INPUT:
@@ -114,7 +125,7 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
         case Kind.VIEW:
             zero = np.zeros((how.planes, ranks, 1), np.int64)
             joined = np.concatenate([*below, zero], 2)
-            return joined[:, np.arange(ranks)[:, None], x.map.table()]  # ZERO is the last one
+            return joined[:, np.arange(ranks)[:, None], _written_out(x.map)]  # ZERO is the last one
         case Kind.SCALE:
             return how.scale(below[0], x)
         case Kind.CAST:

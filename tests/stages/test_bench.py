@@ -22,8 +22,9 @@ from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.shortlist import SHORTLIST
-from tests.backends.batches import deployment
+from tests.backends.batches import between, deployment, on_rank_1, silent
 
+pytestmark = pytest.mark.usefixtures("unrepeated")
 QUICK = read()
 QUICK = QUICK.changed(bench=QUICK.bench.changed(seconds=2.0, minimum_rounds=2, maximum_rounds=2))
 
@@ -57,20 +58,7 @@ def test_both_directions_are_timed_in_one_launch(tmp_path: Path) -> None:
     assert set(frame["status"]) == {"timed"}
 
 
-WRONG = """
-
-right = forward
-
-def forward():
-    generator, answer = right(), None
-    while True:
-        try:
-            event = generator.send(answer)
-        except StopIteration:
-            return
-        answer = yield (event if event.__class__ is Read else event.__class__(*event.port, event.value + 1))
-"""
-ON_RANK_1 = "def forward():\n    if dist.get_rank() == 1:\n        {}\n"
+WRONG = "answer = yield (event if type(event) is Read else type(event)(*event.port, event.value + 1))"
 PLANTED = {
     "crashed": "import os; os._exit(3)",
     "hung": "import time; time.sleep(1000)",
@@ -80,11 +68,7 @@ PLANTED = {
 
 def planted(source: str, how: str) -> str:
     """A module that fails on rank 1, or gives wrong values everywhere."""
-    if how == "wrong":
-        return source + WRONG
-    spoiled = source.replace("def forward():\n", ON_RANK_1.format(PLANTED[how]))
-    assert spoiled != source
-    return spoiled
+    return between(source, WRONG) if how == "wrong" else on_rank_1(source, PLANTED[how])
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, how: Mapping[str, str]) -> None:
@@ -96,6 +80,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, how: Mapping[str, str]) -> None:
 
 
 @pytest.mark.ranks
+@pytest.mark.usefixtures("judged_at_once")
 def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_are_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +107,7 @@ def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_a
 
 
 @pytest.mark.ranks
+@pytest.mark.usefixtures("judged_at_once")
 def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,12 +116,19 @@ def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
     later = "global calls; calls = globals().get('calls', 0) + 1; calls == 3 and __import__('os')._exit(3)"
     monkeypatch.setitem(PLANTED, "crashed", later)
     spoil(monkeypatch, {program: "crashed"})
-    tables = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+    tables = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=silent)
     status = {row["candidate"]: row["status"] for row in tables["bench"] if row["program"] == program}
     assert status == {"permute_ring": "crashed"}
     timed = [row for row in tables["bench"] if row["status"] == "timed"]
     assert len(timed) == listed.height - 1
-    assert len({row["launch"] for row in timed}) == 1  # not the first where others disturbed that
+    assert len({row["launch"] for row in timed}) == 1
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """Two ranks on paper."""
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
+    return deployment(2).changed(backend="paper", library="numpy")
 
 
 class Fails:
@@ -144,7 +137,6 @@ class Fails:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, culprit: str, *, times: int = 99) -> None:
         self.culprit = culprit
         self.times = times
-        monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
         self.paper = loader.load("backends", "paper")
         self.real = self.paper.time_launch
         self.launches: list[list[str]] = []
@@ -168,30 +160,27 @@ def developed(listed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-PAPER = deployment(2).changed(backend="paper", library="numpy")
-
-
 def test_without_ranks_a_crash_costs_one_candidate_and_names_its_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: Deployment
 ) -> None:
     fails = Fails(monkeypatch, "forward permute_ring")
     listed = shortlist(tmp_path)
-    tables = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+    tables = bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=silent)
     [row] = [row for row in tables["bench"] if row["status"] != "timed"]
-    evidence = tmp_path / "logs" / "bench-uniform_a2a.launch-1" / "rank-1.error"
+    evidence = tmp_path / "logs" / "bench-uniform_a2a.failure-1" / "rank-1.error"
     assert row["message"] == f"rank 1 of 2 died; see {evidence}" and evidence.exists()
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
 
 
 @pytest.mark.parametrize("needed", [False, True])
 def test_without_ranks_a_crash_that_does_not_come_again_costs_nobody_anything(
-    needed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    needed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: Deployment
 ) -> None:
     fails = Fails(monkeypatch, "forward permute_ring", times=1)
     listed, said = shortlist(tmp_path), list[str]()
     if needed:
         listed = developed(listed)
-    tables = bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=said.append)
+    tables = bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=said.append)
     assert {row["status"] for row in tables["bench"]} == {"timed"} and len(tables["bench"]) == listed.height
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height]
     assert {row["launch"] for row in tables["bench"]} == {0}
@@ -200,7 +189,7 @@ def test_without_ranks_a_crash_that_does_not_come_again_costs_nobody_anything(
 
 
 def test_a_first_failure_outlives_a_run_that_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: Deployment
 ) -> None:
     fails = Fails(monkeypatch, "forward permute_ring")
     listed, partial = shortlist(tmp_path), tmp_path / ".partial"
@@ -210,47 +199,45 @@ def test_a_first_failure_outlives_a_run_that_is_cut_off(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bench.run(PAPER, QUICK, listed, partial, progress=cut_off)
-    tables = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+        bench.run(paper, QUICK, listed, partial, progress=cut_off)
+    tables = bench.run(paper, QUICK, listed, partial, progress=silent)
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
     assert sum(row["status"] == "crashed" for row in tables["bench"]) == 1
 
 
 def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: Deployment
 ) -> None:
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
     listed, partial = shortlist(tmp_path), tmp_path / ".partial"
 
     def too_large(*_: Any) -> str:
         raise TooLarge("a value of 600 MiB on all ranks (limit 512 MiB)")
 
-    monkeypatch.setattr(values, "wrong_values", too_large)
-    first = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(values, "wrong_values", too_large)
+        first = bench.run(paper, QUICK, listed, partial, progress=silent)
     told = "its values on the ranks were not looked at: a value of 600 MiB on all ranks (limit 512 MiB)"
     assert {(row["status"], row["message"]) for row in first["bench"]} == {("timed", told)}
-    monkeypatch.undo()
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
-    assert bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None) == first
+    assert bench.run(paper, QUICK, listed, partial, progress=silent) == first
 
 
 def test_where_the_developer_s_own_way_fails_there_is_nothing_to_compare_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: Deployment
 ) -> None:
     listed = developed(shortlist(tmp_path))
     Fails(monkeypatch, "forward permute_ring")
     with pytest.raises(LaunchError, match=r"is kept: .*rank-1.error"):
-        bench.run(PAPER, QUICK, listed, tmp_path / ".partial", progress=lambda _line: None)
+        bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=silent)
 
 
 def test_what_failed_is_not_tried_again_by_a_run_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: Deployment
 ) -> None:
     fails = Fails(monkeypatch, "forward permute_ring")
     listed, partial = shortlist(tmp_path), tmp_path / ".partial"
-    first = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    first = bench.run(paper, QUICK, listed, partial, progress=silent)
     (partial / next(partial.iterdir()).name / "trial").mkdir()  # of a run that was killed
-    again = bench.run(PAPER, QUICK, listed, partial, progress=lambda _line: None)
+    again = bench.run(paper, QUICK, listed, partial, progress=silent)
     assert first == again and len(fails.launches) == 3
 
 

@@ -25,7 +25,7 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
 ) -> None:
     flow = a2a_flow
     first = flow.ready.filter(pl.col("arm") == "finalist_1").row(0, named=True)
-    failed = {**EMPTY, "status": status, "message": "what happened; see logs/bench.launch-0/rank-1.error"}
+    failed = {**EMPTY, "status": status, "message": "what happened; see logs/bench.failure-0/rank-1.error"}
     here = {key: first[key] for key in ("case", "direction", "program")}
     rows = [
         row | failed if all(row[k] == v for k, v in here.items()) else row

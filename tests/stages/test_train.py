@@ -104,7 +104,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, p
 
 @pytest.fixture(scope="module")
 def trained(
-    tmp_path_factory: pytest.TempPathFactory, ready: Callable[..., dict[str, pl.DataFrame]]
+    tmp_path_factory: pytest.TempPathFactory, ready: Callable[..., dict[str, pl.DataFrame]], unrepeated: None
 ) -> dict[str, pl.DataFrame]:
     """Tables finalists, steps and stamps of the experts."""
     folder, model = tmp_path_factory.mktemp("trained"), experts()

@@ -19,6 +19,7 @@ from overlayccl_core.tables.table import write
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import Arm, ArmSite, RankRecord, StepSettings, TrainingPlan, write_records
+from tests.backends.batches import silent
 from tests.training.test_rows import SEEN
 
 HERE = load("config/deployments/local-2.yaml")
@@ -91,12 +92,12 @@ def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranks = Ranks(monkeypatch, "finalist_1, M=2", number)
-    rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)
     assert [(n, len(names)) for n, names in ranks.launched] == (
         [(0, 3), (0, 1), (0, 2), (1, 2)] if number == 0 else [(0, 3), (1, 3), (1, 1), (1, 2)]
     )
     [row] = [row for row in rows if row["status"] == "crashed"]
-    trace = tmp_path / "logs" / "train-nano.launch-1" / "rank-1.error"
+    trace = tmp_path / "logs" / "train-nano.failure-1" / "rank-1.error"
     assert row["message"] == f"rank 1 of 2 died; see {trace}" and "of rank 1" in trace.read_text()
     assert (row["arm"], row["launch"], row["steps_us"]) == ("finalist_1", number, [])
     columns = [{k: v for k, v in row.items() if k != "stamps"} for row in rows]
@@ -109,9 +110,18 @@ def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
 
 def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
-    first = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
-    assert train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None) == first
+    first = train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)
+    assert train(TRAINING, tmp_path / ".partial", "train-nano", "", silent) == first
     assert len(ranks.launched) == 4
+
+
+def test_a_finished_launch_is_made_again_for_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, "nobody", 0)
+    for code, launched in (("code", 2), ("code", 2), ("other code", 4)):
+        train(TRAINING, tmp_path / ".partial", "train-nano", code, silent)
+        assert len(ranks.launched) == launched
 
 
 @pytest.mark.parametrize("culprit", ["finalist_1, M=2", "developer, M=2"])
@@ -119,7 +129,7 @@ def test_an_arm_whose_rank_was_ended_from_outside_is_tried_alone_and_trained_wit
     culprit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranks = Ranks(monkeypatch, culprit, 0, times=1)
-    rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)
     assert [(n, len(names)) for n, names in ranks.launched] == [(0, 3), (0, 1), (0, 3), (1, 3)]
     assert {row["status"] for row in rows} == {"trained"} and len(rows) == 6
 
@@ -128,8 +138,8 @@ def test_a_developers_arm_that_crashes_ends_the_training_and_leaves_its_evidence
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Ranks(monkeypatch, "developer, M=2", 1)
-    with pytest.raises(LaunchError, match=r"is kept: .*train-nano.launch-1/rank-1.error"):
-        train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    with pytest.raises(LaunchError, match=r"is kept: .*train-nano.failure-1/rank-1.error"):
+        train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)
 
 
 def test_what_a_dead_run_left_of_a_launch_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +147,5 @@ def test_what_a_dead_run_left_of_a_launch_is_cleared(tmp_path: Path, monkeypatch
     left = tmp_path / ".partial" / f"train-nano-{TRAINING.key('')}" / "launch-0"
     (left / "modules").mkdir(parents=True)
     (left / "rank-0.error").write_text("of a run that is dead")
-    train(TRAINING, tmp_path / ".partial", "train-nano", "", lambda _line: None)
+    train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)
     assert len(ranks.launched) == 2 and not left.exists()

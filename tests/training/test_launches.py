@@ -1,6 +1,6 @@
 """Training launches on real ranks: what is counted, what is compared, and what is wrong enough to be seen."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.evidence.trained import arms_by_model
-from overlayccl_core.gates.training import Trained, judge
+from overlayccl_core.gates import training as gate
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.numerics import NumericsClass
@@ -25,6 +25,7 @@ from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import Training, arm_site, module_name, train
 from overlayccl_core.training.plan import Arm, StepSettings
+from tests.backends.batches import silent
 
 RANKS = 2
 M = 2
@@ -87,7 +88,7 @@ class Arms:
         source = CHEATS if f"def {strategy}(" in CHEATS else catalog.library_source(problem)
         return trace_source(source, strategy, at)
 
-    def training(self, **settings: Any) -> Training:
+    def training(self, launches: int, **settings: Any) -> Training:
         given: dict[str, Any] = {"seconds": 0.5, "minimum_steps": 2, "maximum_steps": 3}
         given |= {"loss_steps": 3, "loss_seeds": (0, 1), **settings}
         return Training(
@@ -97,12 +98,12 @@ class Arms:
             deployment=self.deployment,
             fingerprint="test",
             settings=StepSettings(**given),
-            launches=2,
+            launches=launches,
         )
 
 
 @pytest.fixture(scope="module")
-def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def tensor_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
     arms = Arms(models.load("nano").changed(layers=LAYERS, batch=M, microbatches=(M,)))
     everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
     for name in ("developer", "merged_over_microbatches"):
@@ -113,16 +114,26 @@ def tensor_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, 
     arms.add("drops", exit="drops_a_microbatch", entry="developer")
     arms.add("scales", exit="scales_by_nine_tenths", entry="developer")
     arms.add("skips", exit="developer", entry="skips_a_layer")
-    return train(arms.training(), tmp_path_factory.mktemp("tp"), "train-test", "", lambda _text: None)
+    return train(arms.training(launches=2), tmp_path_factory.mktemp("tp"), "train-test", "", silent)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training that ended: in which folder, and its rows."""
+
+    training: Training
+    folder: Path
+    rows: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def data_parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def data_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> Trained:
     arms = Arms(models.load("nano-dp").changed(layers=LAYERS))
     for name in ("developer", "flat"):
         arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=name)
     arms.arms.append(Arm(name="ddp_25", microbatches=M, ddp_bucket_mib=25))
-    return train(arms.training(), tmp_path_factory.mktemp("dp"), "train-test", "", lambda _text: None)
+    training, folder = arms.training(launches=1), tmp_path_factory.mktemp("dp")
+    return Trained(training, folder, train(training, folder, "train-test", "", silent))
 
 
 def rows(table: list[dict[str, Any]], purpose: str) -> dict[str, list[dict[str, Any]]]:
@@ -151,8 +162,8 @@ def test_the_training_gate_rejects_wrong_strategies_without_any_proof(
     frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in tensor_parallel])
     [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
     for name, arm in arms.items():
-        trial = Trained(arm=arm, developer=arms["developer"], numerics=NumericsClass.REORDERED)
-        failed = {v.reason for v in judge(trial) if v.outcome is Outcome.FAIL}
+        trial = gate.Trained(arm=arm, developer=arms["developer"], numerics=NumericsClass.REORDERED)
+        failed = {v.reason for v in gate.judge(trial) if v.outcome is Outcome.FAIL}
         cheats = name in ("drops", "scales", "skips")
         assert failed == ({Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES} if cheats else set()), name
 
@@ -221,40 +232,35 @@ def test_losses_of_honest_arms_agree_step_by_step_and_seeds_differ(
 
 
 @pytest.mark.ranks
-def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: list[dict[str, Any]]) -> None:
-    timed = {arm: launches[0] for arm, launches in rows(data_parallel, "timed").items()}
+def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: Trained) -> None:
+    timed = {arm: launches[0] for arm, launches in rows(data_parallel.rows, "timed").items()}
     assert all(row["gradient_rel_error"] < 1e-5 for row in timed.values())
     assert len({(row["matmuls"], row["matmul_digest"]) for row in timed.values()}) == 1
     assert timed["developer"]["collectives"] == 3 + 6 * LAYERS
     assert timed["flat"]["collectives"] == timed["ddp_25"]["collectives"] == 1
-    losses = [launches[0]["losses"] for launches in rows(data_parallel, "timed").values()]
+    losses = [launches[0]["losses"] for launches in rows(data_parallel.rows, "timed").values()]
     assert np.allclose(losses[0], losses[1], rtol=1e-4) and np.allclose(losses[0], losses[2], rtol=1e-4)
     validation = [
-        launches[0]["validation_loss"] for launches in rows(data_parallel, "loss").values() if launches
+        launches[0]["validation_loss"] for launches in rows(data_parallel.rows, "loss").values() if launches
     ]
     assert len(validation) == 2 and all(2 < loss < 10 for loss in validation)
 
 
 @pytest.mark.ranks
-def test_a_finished_launch_is_not_run_again(tmp_path: Path) -> None:
-    arms = Arms(models.load("nano-dp").changed(layers=1))
-    arms.add("flat", gradients="flat")
-    training = replace(arms.training(loss_seeds=()), launches=1)
+def test_a_finished_launch_is_not_run_again(data_parallel: Trained) -> None:
     said: list[str] = []
-    first = train(training, tmp_path, "train-test", "code", said.append)
-    again = train(training, tmp_path, "train-test", "code", said.append)
-    assert first == again
-    assert said[-1].startswith("using launch 1 of 1")
-    train(training, tmp_path, "train-test", "other code", said.append)
-    assert not said[-1].startswith("using")
+    again = train(data_parallel.training, data_parallel.folder, "train-test", "", said.append)
+    assert again == data_parallel.rows
+    assert said == ["using launch 1 of 1 of a run that was cut off after it"]
 
 
 @pytest.mark.ranks
+@pytest.mark.usefixtures("judged_at_once")
 def test_an_arm_that_raises_is_named(tmp_path: Path) -> None:
     arms = Arms(models.load("nano-dp").changed(layers=1))
     arms.add("developer", gradients="flat")
     [name] = arms.sources
     arms.sources[name] += "\n\ndef forward():\n    raise RuntimeError('no luck')\n    yield\n"
     with pytest.raises(ValueError, match=r"raised RuntimeError: no luck .*developer, M=2"):
-        train(replace(arms.training(), launches=1), tmp_path, "train-test", "", lambda _text: None)
+        train(arms.training(launches=1), tmp_path, "train-test", "", silent)
     assert not [p for p in tmp_path.rglob("launch-*") if p.is_dir()]

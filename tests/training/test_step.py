@@ -42,17 +42,8 @@ def tensor_parallel(
     return sites
 
 
-def run(folder: Path, arms: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """arm -> what every rank found."""
-    (folder / "arms.json").write_text(json.dumps(list(arms.values())))
-    launch(Launch(worker="tests.training.step_worker", folder=folder, ranks=RANKS, names=tuple(arms)))
-    by_rank = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(RANKS)]
-    return {name: [one[index] for one in by_rank] for index, name in enumerate(arms)}
-
-
-def test_gradients_are_those_of_the_unsharded_model_and_the_developers_memory_does_not_grow_with_m(
-    tmp_path: Path,
-) -> None:
+def sums_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Arms of a tensor-parallel model, by strategy and microbatches."""
     strategies = [
         "developer",
         "merged_over_microbatches",
@@ -60,25 +51,18 @@ def test_gradients_are_those_of_the_unsharded_model_and_the_developers_memory_do
         "reduce_scatter_all_gather",
         "all_to_all_sum",
     ]
-    arms = {
+    return {
         f"{strategy} {microbatches}": {
             "microbatches": microbatches,
             "replicas": 1,
-            "sites": tensor_parallel(tmp_path, strategy, microbatches),
+            "sites": tensor_parallel(folder, strategy, microbatches),
         }
         for strategy in strategies
         for microbatches in ((3, 6) if strategy == "developer" else (3,))
     }
-    by_arm = run(tmp_path, arms)
-    for name, ranks in by_arm.items():
-        assert max(one["error"] for one in ranks) < 1e-5, name
-    held = {name: ranks[0]["peak_bytes"] for name, ranks in by_arm.items()}
-    assert held["developer 3"] == held["developer 6"]
-    assert held["merged_over_microbatches 3"] > 1.5 * held["developer 3"]
-    assert held["single_graph 3"] > 1.5 * held["developer 3"]
 
 
-def test_three_modules_of_several_segments_share_a_step(tmp_path: Path) -> None:
+def sums_and_means_of(folder: Path) -> dict[str, dict[str, Any]]:
     """Two replicas of two tensor-parallel ranks: sums inside, gradients averaged across while backward runs."""
     microbatches, replicas = 3, 2
     full = Pieces.full_parameters(MODEL, seed=0)
@@ -91,17 +75,43 @@ def test_three_modules_of_several_segments_share_a_step(tmp_path: Path) -> None:
         groups=RANKS // replicas,
         strided=True,
     )
-    arms = {
+    return {
         f"{strategy}, {averaging}": {
             "microbatches": microbatches,
             "replicas": replicas,
             "sites": [
-                *tensor_parallel(tmp_path, strategy, microbatches, replicas),
-                site(tmp_path, "gradients", across, averaging),
+                *tensor_parallel(folder, strategy, microbatches, replicas),
+                site(folder, "gradients", across, averaging),
             ],
         }
         for strategy in ("developer", "merged_over_microbatches")
         for averaging in ("developer", "flat")
     }
-    for name, ranks in run(tmp_path, arms).items():
+
+
+@pytest.fixture(scope="module")
+def by_arm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """arm -> what every rank found, all arms in one launch."""
+    folder = tmp_path_factory.mktemp("step")
+    arms = sums_of(folder) | sums_and_means_of(folder)
+    (folder / "arms.json").write_text(json.dumps(list(arms.values())))
+    launch(Launch(worker="tests.training.step_worker", folder=folder, ranks=RANKS, names=tuple(arms)))
+    by_rank = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(RANKS)]
+    return {name: [one[index] for one in by_rank] for index, name in enumerate(arms)}
+
+
+def test_gradients_are_those_of_the_unsharded_model_also_where_three_modules_share_a_step(
+    by_arm: dict[str, list[dict[str, Any]]],
+) -> None:
+    assert len(by_arm) == 10
+    for name, ranks in by_arm.items():
         assert max(one["error"] for one in ranks) < 1e-5, name
+
+
+def test_the_developers_memory_does_not_grow_with_the_microbatches(
+    by_arm: dict[str, list[dict[str, Any]]],
+) -> None:
+    held = {name: ranks[0]["peak_bytes"] for name, ranks in by_arm.items()}
+    assert held["developer 3"] == held["developer 6"]
+    assert held["merged_over_microbatches 3"] > 1.5 * held["developer 3"]
+    assert held["single_graph 3"] > 1.5 * held["developer 3"]

@@ -36,15 +36,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--config", "presett=smoke"], "presett: is no override key: did you mean 'preset'?"),
         (
             ["--config", "problems=tp_mpl"],
-            "there is no 'tp_mpl' in overlayccl_core/problems: did you mean 'tp_mlp'?",
+            "problems: there is no 'tp_mpl' in overlayccl_core/problems: did you mean 'tp_mlp'? There are: ",
         ),
     ],
 )
 def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[str], message: str) -> None:
     done = snakemake(root, "--profile", "local", "all", *arguments)
     assert done.returncode != 0
-    assert done.stderr.count(message) == 1
-    assert "Traceback" not in done.stderr
+    assert done.stderr.count(message) == 1 and message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr and "common.smk" not in done.stderr
     assert not (root / "results").exists()
 
 
@@ -59,9 +59,12 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
         (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
         (("{payload: 64KiB}", "{payloud: 64KiB}"), "payloud: there is no such field: did you mean 'payload'"),
-        (("problems: [tp_mlp,", "problems: [tp_nlp, tp_mlp,"), "did you mean 'tp_mlp'"),
+        (("problems: [tp_mlp,", "problems: [tp_nlp, tp_mlp,"), "problems: there is no 'tp_nlp'"),
         (("deployment: local", "deployment: nowhere"), "config/deployments/nowhere.yaml does not exist"),
-        (("backend: torchdist", "backend: torchdust"), "did you mean 'torchdist'?"),
+        (
+            ("backend: torchdist", "backend: torchdust"),
+            "config/deployments/local.yaml: backend: there is no 'torchdust' in overlayccl_core/backends: did",
+        ),
         (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node must divide ranks (got 3 and 4)"),
     ],
 )
@@ -80,6 +83,15 @@ def test_a_wrong_file_is_one_message(
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_folder_of_plug_ins_that_is_not_there_is_no_mistake_of_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", "/nowhere")
+    with pytest.raises(OSError, match=r"^OVERLAYCCL_PLUGINS: there is no folder /nowhere: name folders"):
+        prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
 
 
 def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_where_it_was_named(

@@ -130,6 +130,19 @@ def test_units_that_are_done_tell_the_time_of_those_that_are_left(tmp_path: Path
     assert "about 60 s left" in board.lines()[0]
 
 
+def test_with_a_job_that_takes_longer_than_expected_the_time_left_is_a_least(tmp_path: Path) -> None:
+    clock = Clock()
+    jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path)]
+    board = Board(expectations=expectations(tmp_path, jobs, []), clock=clock)
+    fields = {"jobid": 7, "rule_name": "bench", "log": [], "benchmark": ""}
+    board.start(fields, "bench a")
+    clock.now += 100.0 + BATCH_S - 10.0
+    assert board.lines()[-1].endswith(", about 2 min left")  # 10 s of a, 115 s of b
+    clock.now += 11.0
+    line, total = board.lines()
+    assert line.endswith("longer than expected") and total.endswith(", at least 2 min left")
+
+
 def test_a_command_says_how_far_it_is_at_once_in_its_file_and_every_30_seconds_in_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,7 @@
 """Launch ranks through torchrun, which chooses a free port by itself; watched as all launches are."""
 
+import json
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -9,16 +9,20 @@ from overlayccl_core.backends.launch import Launch, LaunchError, Starter, Watch,
 
 __all__ = ["Launch", "LaunchError", "launch"]
 
+START = "overlayccl_core.backends.torchdist.start"
+EXIT_CODES_FILE = "exit-codes.json"
+
 
 def launch(plan: Launch, watch: Watch = no_watch) -> float:
     """Run the ranks to their end (`backends.launch.run`: what it gives, errors too)."""
-    return run(plan, Starter(command=_command, environment=_environment, exit_code=_exit_code), watch)
+    return run(plan, Starter(command=_command, environment=_environment, exit_codes=_exit_codes), watch)
 
 
 def _command(plan: Launch) -> list[str]:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+    torchrun = [sys.executable, "-m", START, str(plan.folder / EXIT_CODES_FILE)]
+    here = ["--standalone", "--local-addr", "127.0.0.1"]
     limits = ["--nproc-per-node", str(plan.ranks), "--max-restarts", "0", "--monitor-interval", "0.2"]
-    return [*torchrun, *limits, "--module", plan.worker, str(plan.folder)]
+    return [*torchrun, *here, *limits, "--module", plan.worker, str(plan.folder)]
 
 
 def _environment() -> dict[str, str]:
@@ -29,7 +33,8 @@ def _environment() -> dict[str, str]:
     return {**defaults, **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-def _exit_code(log: str, pid: int) -> int | None:
-    """How a process ended, as torchrun reports it."""
-    reported = re.search(rf"exitcode\s*:\s*(-?\d+)\)?[^\n]*\(pid:\s*{pid}\)", log)
-    return int(reported[1]) if reported else None
+def _exit_codes(plan: Launch) -> dict[int, int]:
+    """What torchrun knew of the ranks when it ended (`start.main`)."""
+    file = plan.folder / EXIT_CODES_FILE
+    codes = json.loads(file.read_text()) if file.exists() else {}
+    return {int(pid): code for pid, code in codes.items()}

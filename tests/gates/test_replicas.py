@@ -1,12 +1,16 @@
 """What is replicated has the same bits on all ranks: told from the Program, and seen in float32."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlayccl_core.backends.measured import Job
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.trials import Trial
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
@@ -17,6 +21,7 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from tests.backends.batches import deployment
 from tests.random_programs import drawn, random_program
 from tests.small_problems import exchange, strategy
 
@@ -164,11 +169,29 @@ def test_another_order_on_another_rank_is_refused(body: str) -> None:
     assert verdict.passed, verdict.message
 
 
+COPIES = 'io.write("y", reduce_scatter(flatten(broadcast(io.read("x"), 0, p.ranks))))'
+
+
 def test_elements_that_a_collective_adds_at_other_places_are_not_the_same() -> None:
-    """A ring starts each share of the buffer at another rank; NumPy does not, so no bits differ here."""
-    body = 'io.write("y", reduce_scatter(flatten(broadcast(io.read("x"), 0, p.ranks))))'
-    assert_refused(body, problem())
-    assert judged(body, problem(2))[1].passed  # of two terms there is one order
+    """A ring starts each share of the buffer at another rank; NumPy does not, so no bits differ there."""
+    assert_refused(COPIES, problem())
+    assert judged(COPIES, problem(2))[1].passed  # of two terms there is one order
+
+
+@pytest.mark.ranks
+def test_the_verdict_is_that_of_real_ranks(tmp_path: Path) -> None:
+    bodies = {**RIGHT, **WRONG, "copies": COPIES}
+    programs = [trace_source(strategy(body, WORDS), "tried", problem()) for body in bodies.values()]
+    x = np.random.default_rng(0).standard_normal((4, 4 * WIDTH)).astype(np.float32).astype(np.float64)
+    jobs = [
+        Job(key=name, program=p, source=backend.emit(p)) for name, p in zip(bodies, programs, strict=True)
+    ]
+    trials = [Trial(job=job, inputs={("x",): x}) for job in jobs]
+    seen = backend.run_once(deployment(4), tmp_path, trials, may_refuse=True)
+    alike = {
+        t.job.key for t, s in zip(trials, seen, strict=True) if np.ptp(s.outputs[("y",)], axis=0).max() == 0
+    }
+    assert alike == set(RIGHT)
 
 
 @pytest.mark.parametrize(

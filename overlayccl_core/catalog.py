@@ -135,7 +135,7 @@ def bus_factor(case: Case) -> float:
 def proxy(large: Case) -> Case | None:
     """A small Case that a search may use in a large one's place; None if it is no smaller."""
     small = case(large.problem, plug_in(large.problem).proxy(large), **fewer_ranks(large))
-    return None if small == large else small
+    return None if replace(small, name=large.name) == large else small
 
 
 def case_from_row(row: Mapping[str, Any]) -> Case:

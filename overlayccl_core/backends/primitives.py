@@ -58,6 +58,14 @@ class Primitive:
         random = np.random.default_rng(seed)
         return {INPUT: random.integers(-LARGEST_INTEGER, LARGEST_INTEGER + 1, shape).astype(np.float64)}
 
+    def floats_of_places(self, seed: int) -> dict[Port, NDArray[np.float64]]:
+        """port -> float64[N, elements]: unit normals; members with one place in their groups have the same."""
+        groups = self.collective.groups
+        spec = self.program.problem.inputs[INPUT]
+        drawn = np.random.default_rng(seed).standard_normal((groups.size, spec.size))
+        typed = drawn.astype(NUMPY_DTYPES[spec.dtype]).astype(np.float64)
+        return {INPUT: typed[groups.place]}
+
     def meaning(self, inputs: dict[Port, NDArray[np.float64]]) -> NDArray[np.float64]:
         """float64[N, elements]: what every rank must get."""
         typed = {INPUT: inputs[INPUT].astype(NUMPY_DTYPES[self.collective.dtype])}

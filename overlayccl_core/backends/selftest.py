@@ -30,6 +30,7 @@ STEP_TIMEOUT_S = 20.0
 RULE = "selftest"
 ONES_CHECK = "all_reduce of ones gives {ranks}"
 MEANING_CHECK = "equals its NumPy meaning"
+BITS_CHECK = "gives all ranks the same bits"  # what the proof takes for granted of replicated outputs
 TIERS_CHECK = "nearer ranks are not slower"
 
 Rows = list[dict[str, Any]]
@@ -71,10 +72,13 @@ class Selftest:
         self.evidence.clear()
         tried = primitives(self.deployment, TRIED_ELEMENTS)
         self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
-        checks, capabilities = [self._ones()], []
+        checks, capabilities, sums = [self._ones()], [], []
         for primitive, became in zip(tried, self._try_all(tried), strict=True):
             checks.append(self._check(MEANING_CHECK, became.outcome, became.detail, primitive))
             capabilities.append(self._capability(primitive, became))
+            if primitive.operation == Kind.ALL_REDUCE and became.outcome == "pass":
+                sums.append(primitive)
+        checks += self._bits(sums)
         checks += self._tiers()
         bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]
         if bad:
@@ -122,6 +126,15 @@ class Selftest:
         became = without_failed(together, alone, failed)
         became |= {name: _Tried(outcome="unsupported", detail=one.message) for name, one in failed.items()}
         return [became[primitive.name] for primitive in tried]
+
+    def _bits(self, sums: Sequence[Primitive]) -> Rows:
+        """Of all_reduces, on floats that every group has alike."""
+        trials = [Trial(job=self._job(p), inputs=p.floats_of_places(seed)) for seed, p in enumerate(sums)]
+        seen = self._run(trials, lambda seen: list(map(_same_bits, seen))) if trials else []
+        return [
+            self._check(BITS_CHECK, became.outcome, became.detail, primitive)
+            for primitive, became in zip(sums, seen, strict=True)
+        ]
 
     def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
         """What `look` makes of what trials gave, while it can be read."""
@@ -216,4 +229,17 @@ def _compared(primitive: Primitive, inputs: dict[Any, Any], seen: Observed) -> _
     detail = (
         f"wrong values: rank {rank}, element {index}: expected {want[rank, index]}, got {got[rank, index]}"
     )
+    return _Tried(outcome="fail", detail=detail)
+
+
+def _same_bits(seen: Observed) -> _Tried:
+    if told := seen.error or seen.overwritten:
+        return _Tried(outcome="fail", detail=told)
+    got = seen.outputs[OUTPUT]
+    unlike = np.argwhere(got != got[:1])
+    if not len(unlike):
+        return _Tried(outcome="pass", detail="equal on all ranks, and in groups that have the same")
+    rank, index = unlike[0]
+    mine, first = float(got[rank, index]), float(got[0, index])
+    detail = f"sums of the same floats: element {index} is {first!r} on rank 0 and {mine!r} on rank {rank}"
     return _Tried(outcome="fail", detail=detail)

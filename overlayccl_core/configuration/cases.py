@@ -1,6 +1,7 @@
 """The Cases of a configuration: entry by entry, and those of its models' sites, at a deployment."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -33,21 +34,21 @@ _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
 def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[Case]:
     """The Cases of a Problem: of the models that are configured, then of the entries, in their order.
 
-    ValueError for an unknown Problem, an entry that does not fit, and two entries that make the same Case.
+    An entry whose readable id stands for another Case too has a digest in its id; a model's Case never has.
+    ValueError for an unknown Problem, an entry that does not fit, two entries that make the same Case, and
+    different Cases of one id.
     """
-    cases = {case.id: case for case in _of_models(settings, deployment, problem)}
-    listed: set[str] = set()
-    for number, entry in enumerate(settings.cases.get(problem, ()), 1):
-        try:
-            case = case_of(problem, entry, deployment)
-        except ValueError as error:
-            raise ValueError(f"cases of {problem}, entry {number}: {error}") from None
-        if case.id in listed:
-            raise ValueError(
-                f"cases of {problem}, entry {number}: {case.id} is there already: remove one of the two"
-            )
-        listed.add(case.id)
-        cases.setdefault(case.id, case)
+    of_models = list(_of_models(settings, deployment, problem))
+    of_entries = list(_of_entries(settings, deployment, problem))
+    _check_each_once(of_entries)
+    trained = {case for _, case in of_models}
+    different = {case for _, case in (*of_models, *of_entries)}
+    shared = {name for name, count in Counter(case.id for case in different).items() if count > 1}
+    of_entries = [
+        (where, case.told_apart() if case.id in shared and case not in trained else case)
+        for where, case in of_entries
+    ]
+    cases = _by_id((*of_models, *of_entries))
     if not cases:
         catalog.plug_in(problem)
         raise ValueError(
@@ -55,6 +56,29 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[C
             "Problem out"
         )
     return list(cases.values())
+
+
+_Found = tuple[str, Case]  # where a Case comes from, for messages
+
+
+def _by_id(found: Iterable[_Found]) -> dict[str, Case]:
+    """id -> Case. ValueError where two different ones have the same."""
+    first: dict[str, _Found] = {}
+    for where, case in found:
+        before, known = first.setdefault(case.id, (where, case))
+        if known != case:
+            raise ValueError(
+                f"{before} and {where} are different Cases of one id, {case.id}: change a size of one of them, or "
+                "run them apart"
+            )
+    return {name: case for name, (_, case) in first.items()}
+
+
+def _check_each_once(found: Iterable[_Found]) -> None:
+    first: dict[Case, str] = {}
+    for where, case in found:
+        if first.setdefault(case, where) != where:
+            raise ValueError(f"{where}: {case.id} is there already, as {first[case]}: remove one of the two")
 
 
 def cases_of_model(
@@ -82,11 +106,21 @@ def _check_direction(site: Site, case: Case) -> None:
         raise ValueError(f"{case.id} has no backward: it exchanges nothing, so leave the site out")
 
 
-def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[Case]:
+def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[_Found]:
     for name in settings.models:
         model = models.load(name)
         for microbatches in model.microbatches:
-            yield from cases_of_model(model, deployment, microbatches, problem).values()
+            for site, case in cases_of_model(model, deployment, microbatches, problem).items():
+                yield f"site {site} of model {name} with {microbatches} microbatches", case
+
+
+def _of_entries(settings: Settings, deployment: Deployment, problem: str) -> Iterator[_Found]:
+    for number, entry in enumerate(settings.cases.get(problem, ()), 1):
+        where = f"cases of {problem}, entry {number}"
+        try:
+            yield where, case_of(problem, entry, deployment)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
 
 
 def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:

@@ -32,7 +32,7 @@ def components(program: Program, reference: Program) -> list[AtomPair]:
 def form_of(pair: AtomPair, problem: Problem) -> object:
     """Equal for pairs that differ in the names of their ports only: what is proven of one holds for both."""
     shape = _shape_of([*pair.outputs.values(), *pair.wanted.values()])
-    outputs = tuple(problem.outputs[p].valid_ranks for p in pair.outputs)
+    outputs = tuple((problem.outputs[p].valid_ranks, problem.outputs[p].placement) for p in pair.outputs)
     inputs = tuple(problem.inputs[p].valid_ranks for p in pair.inputs)
     return shape, outputs, inputs
 

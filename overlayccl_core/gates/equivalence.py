@@ -7,6 +7,7 @@
    nothing cancels, no value leaves the range of floats, and (gains) * (common denominator) < 2^31 - 1. So the
    difference of the two, as a fraction, has a numerator below the prime: zero modulo the prime is zero.
 3. Both once more in their own dtypes (numerics.py).
+4. What is replicated has the same bits on all ranks (replicas.py).
 """
 
 import math
@@ -20,6 +21,7 @@ from overlayccl_core.gates.counterexample import explain
 from overlayccl_core.gates.draws import compared_ranks, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
 from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
+from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
     Check,
@@ -190,6 +192,8 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
         proof.accuracy = max(proof.accuracy, measured, key=lambda n: n.rank)
         if message := measured.excess(proof.lossy_bound):
             raise _Wrong(Reason.INACCURATE, message)
+    if Check.REPLICAS in proof.checks and (message := unlike_replicas(pair, proof.program)):
+        raise _Wrong(Reason.RANKS_DIFFER, message)
 
 
 def _first_difference(

@@ -1,6 +1,5 @@
 """Numerics: what a Program does to the last digits, derived from its graph and checked in its own dtypes."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from overlayccl_core.program.arithmetics import (
 )
 from overlayccl_core.program.atoms import AtomPair, widened
 from overlayccl_core.program.meaning import Held, evaluate
-from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import REORDERED_TOLERANCE, NumericsClass, loses
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
@@ -72,7 +71,8 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
     pair = _with_samples(pair, problem)
     random = np.random.default_rng(int(program.digest, 16) + 1)
     same, moved = _origins(pair, problem, random)
-    kind = NumericsClass.EXACT if same or moved else _class_of(pair.outputs.values())
+    rounded = NumericsClass.LOSSY if loses(pair.outputs.values()) else NumericsClass.REORDERED
+    kind = NumericsClass.EXACT if same or moved else rounded
     error = reference_error = off_reference = 0.0
     for one_sign in (False, True):
         inputs = _real_inputs(pair, problem, random, checks, one_sign=one_sign)
@@ -97,10 +97,6 @@ def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
     smallest = min(x.size for x in pair.outputs.values())
     lanes = min(-(-SAMPLES // smallest), max(1, MAX_SAMPLED_WORDS // (pair.largest * problem.ranks)))
     return pair if lanes == 1 else AtomPair(widened(pair.outputs, lanes), widened(pair.wanted, lanes))
-
-
-def _class_of(roots: Iterable[Node]) -> NumericsClass:
-    return NumericsClass.LOSSY if any(loses(x) for x in topological(roots)) else NumericsClass.REORDERED
 
 
 def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> tuple[bool, bool]:

@@ -78,7 +78,8 @@ def _off(problem: Problem, means: Meaning, outputs: Values, allowed: float) -> s
         if got is None:
             return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
         for number, (group, held) in enumerate(zip(problem.case.members(), means, strict=True)):
-            if wrong := _wrong_port(problem, port, held[port], got[list(group)], allowed):
+            mine = got[list(group)]
+            if wrong := _wrong_port(problem, port, held[port], mine, allowed) or _unlike(problem, port, mine):
                 of = f" of group {number}" if problem.case.groups > 1 else ""
                 return f"{wrong}{of}"
     return ""
@@ -115,6 +116,23 @@ def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], all
             return (
                 f"wrong values: output {port_text(port)} on rank {rank} is off by {error:.2g} of its size "
                 f"(allowed: {allowed:.2g}), as element {index}: expected {right[index]:.6g}, got {mine[index]:.6g}"
+            )
+    return ""
+
+
+def _unlike(problem: Problem, port: Port, got: NDArray[Any]) -> str:
+    """Where ranks hold other bits of a replicated output than the first of them, in a clause."""
+    spec = problem.outputs[port]
+    if spec.placement is not Placement.REPLICATE:
+        return ""
+    first, *others = range(problem.ranks) if spec.valid_ranks is None else spec.valid_ranks
+    for rank in others:
+        if len(unlike := np.flatnonzero(got[rank] != got[first])):
+            index = unlike[0]
+            theirs, mine = float(got[first, index]), float(got[rank, index])
+            return (
+                f"wrong values: output {port_text(port)} is replicated, but its bits differ between ranks {first} "
+                f"and {rank}, as element {index}: {theirs!r} and {mine!r}"
             )
     return ""
 

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     OUT_OF_RANGE = "out_of_range"  # right through values that no float holds well
     DENOMINATOR = "denominator"  # coefficients too fine for the proof
     INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
+    RANKS_DIFFER = "ranks_differ"  # an output that is replicated, in bits that depend on the rank
     TOO_LARGE = "too_large"  # not provable within the budget
     BELOW_FLOOR = "below_floor"  # a time that physics does not allow
     CRASHED = "crashed"  # ended the process of a rank
@@ -72,6 +73,7 @@ class Check(StrEnum):
     RANGE = "range"  # no value out of the range of floats
     DENOMINATOR = "denominator"  # the prime cannot hide a difference
     NUMERICS = "numerics"  # accurate in its own dtypes
+    REPLICAS = "replicas"  # what is replicated has the same bits on all ranks
     FLOOR = "floor"  # the time is possible
     MATMULS = "matmuls"  # the step computes what the developer's does
     GRADIENTS = "gradients"  # those of the unsharded model

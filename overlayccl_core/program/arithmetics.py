@@ -5,6 +5,7 @@ Gain      float64 with absolute coefficients: on ones, how large every value can
 Real      the Program's own dtypes, every sum rounded after each term
 Double    float64 whatever the dtypes say: the truth that Real is compared with
 Origins   what each element is made of and how: the same number, the same terms in the same operations
+Bits      Origins by which ranks are compared: the same number, the same bits
 
 `data` is an array [K, size] of the K different values that ranks hold.
 """
@@ -161,25 +162,66 @@ class Origins:
         return _mixed(data, [data], (node.kind, str(node.ratio), node.dtype))
 
     def cast(self, data: Array, node: Node) -> Array:
-        if node.dtype.bytes >= node.operands[0].dtype.bytes:
+        if node.dtype.bytes > node.operands[0].dtype.bytes:
             return data
         return _mixed(data, [data], (node.kind, node.dtype))
 
     def add_blocks(self, data: Array, node: Node) -> Array:
         blocks = data.reshape(len(data), node.count, node.size)
-        return self._reduced([blocks[:, j] for j in range(node.count)], (node.kind, node.dtype))
+        return self.rounded([blocks[:, j] for j in range(node.count)], node.dtype, (node.kind,))
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
-        tag = (node.kind, node.dtype, node.attr.reduction)
-        return self._reduced([data[column] for column in members.T], tag)
+        terms = [data[column] for column in members.T]
+        return self.rounded(terms, node.dtype, (node.kind, node.attr.reduction))
 
-    def _reduced(self, terms: list[Array], tag: tuple[object, ...]) -> Array:
-        live = np.zeros(terms[0].shape, np.int64)
-        only = np.zeros(terms[0].shape, np.int64)
-        for term in terms:
-            live += term != 0
-            only = np.where(term != 0, term, only)
-        return np.where(live <= 1, only, _mixed(only, terms, tag))
+    def rounded(self, terms: list[Array], dtype: DType, operation: tuple[object, ...]) -> Array:
+        """What one operation makes of terms; a term that is alone among zeros stays itself."""
+        live, last = _live(terms)
+        return np.where(live <= 1, last, _mixed(last, terms, (*operation, dtype)))
+
+
+class Bits(Origins):
+    """Origins by which ranks are compared: where two of them hold equal numbers, they hold equal bits.
+
+    Two terms are added in either order. More of them are added in the order in which they stand; by a collective,
+    in one that may also depend on the element's place in the buffer, as in a ring. So two elements of a reduced
+    buffer are two numbers, and groups of one call whose members give the same in the same order get the same.
+    """
+
+    def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
+        terms = [data[column] for column in members.T]
+        places = np.broadcast_to(np.arange(data.shape[1]), terms[0].shape)
+        return self.rounded(terms, node.dtype, (node.digest,), places)
+
+    def rounded(
+        self, terms: list[Array], dtype: DType, operation: tuple[object, ...], *places: Array
+    ) -> Array:
+        """What one operation makes of terms; of two, the same in either order and by every operation."""
+        live, last = _live(terms)
+        of_two = _mixed(last, _in_any_order(terms), (Kind.SUM, dtype))
+        of_more = _mixed(last, [*terms, *places], (*operation, dtype))
+        return np.select([live <= 1, live == 2], [last, of_two], of_more)
+
+
+def _live(terms: list[Array]) -> tuple[Array, Array]:
+    """Of each element: how many terms are not zero, and the last of them."""
+    live = np.zeros(terms[0].shape, np.int64)
+    last = np.zeros(terms[0].shape, np.int64)
+    for term in terms:
+        live += term != 0
+        last = np.where(term != 0, term, last)
+    return live, last
+
+
+def _in_any_order(terms: list[Array]) -> tuple[Array, Array]:
+    """Two numbers that tell any two terms, whichever comes first; zeros count nothing."""
+    total = np.zeros(terms[0].shape, np.int64)
+    squares = np.zeros(terms[0].shape, np.int64)
+    for term in terms:
+        word = (term % PRIME * 48271 + (term >= MIXED)) % PRIME
+        total = (total + word) % PRIME
+        squares = (squares + word * word) % PRIME
+    return total, squares
 
 
 def _mixed(keep_zero: Array, terms: Iterable[Array], tag: tuple[object, ...]) -> Array:

@@ -1,7 +1,9 @@
 """A Case: one instance of a Problem, with an id that a person reads."""
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -9,6 +11,7 @@ from overlayccl_core.program.kinds import DType
 
 ParameterValue = int | str | tuple[int, ...]
 
+DIGEST_BYTES = 3  # of the few Cases that have one readable name
 PROXY_NODE = 4  # ranks: with two, a rotation, an exchange and a swap would be one thing
 PROXY_NODES = 2
 
@@ -19,7 +22,8 @@ class Case:
 
     `ranks` is N of the Problem; `groups` of them run at once, contiguous or (`strided`) a stride apart, so
     ranks * groups is the deployment's world size. `ranks_per_node` counts ranks of ONE group: equal to `ranks`
-    means one tier. `name` is the part of the id that the Problem writes (`m8-l8-32KiB`).
+    means one tier. `name` is the part of the id that the Problem writes (`m8-l8-32KiB`); it need not tell all
+    parameters.
     """
 
     problem: str
@@ -55,6 +59,12 @@ class Case:
         if self.ranks_per_node != self.ranks:
             size += f"-r{self.ranks_per_node}"
         return f"{self.problem}/{size}-{self.name}-{self.dtype.short}"
+
+    def told_apart(self) -> "Case":
+        """The same Case with a digest of all that it is in its name: `m8-l8-32KiB-5f0c3a`."""
+        told = json.dumps({**self.to_json(), "name": ""}, sort_keys=True).encode()
+        digest = hashlib.blake2b(told, digest_size=DIGEST_BYTES).hexdigest()
+        return replace(self, name=f"{self.name}-{digest}")
 
     def __getitem__(self, name: str) -> Any:
         """One parameter by name."""

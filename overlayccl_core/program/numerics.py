@@ -2,18 +2,19 @@
 
 exact       every output element is one input element (times a power of two), or the same terms in the same
             operations as in the reference
-reordered   sums in float32 or wider, in another order
-lossy       a sum, a scale or a cast in 16 bits
+reordered   sums in the output's own dtype or wider, in another order
+lossy       a sum, a scale or a cast in a narrower dtype than the output's, or in 16 bits
 
 An error is the rms of the difference over the rms of what is right. The equivalence gate holds a Program's error
 against float64 to its tolerance; the selftest of a deployed module holds the chosen calls to it against the plain.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from overlayccl_core.program.arithmetics import is_power_of_two
-from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program
 
 REORDERED_TOLERANCE = 1e-5  # a sum of 224 unit normals in float32 has 2.7e-7
@@ -35,14 +36,20 @@ def rounds(x: Node) -> bool:
     return x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 
 
-def loses(x: Node) -> bool:
-    """True for arithmetic in 16 bits."""
-    return rounds(x) and x.dtype.bytes == 2
+def loses(outputs: Iterable[Node]) -> bool:
+    """True if some output is computed in a narrower dtype than its own, or in 16 bits."""
+    by_dtype: dict[DType, list[Node]] = {}
+    for x in outputs:
+        by_dtype.setdefault(x.dtype, []).append(x)
+    return any(
+        rounds(x) and (x.dtype.bytes < dtype.bytes or x.dtype.bytes == 2)
+        for dtype, roots in by_dtype.items()
+        for x in topological(roots)
+    )
 
 
 def tolerance(numerics: str, *programs: Program) -> float:
     """How far values may be off of Programs that are held against each other, one of which is of that class."""
-    rounded = [x for p in programs for x in p.nodes if rounds(x)]
-    if numerics == NumericsClass.LOSSY or any(map(loses, rounded)):
+    if numerics == NumericsClass.LOSSY or any(loses(p.outputs.values()) for p in programs):
         return LOSSY_TOLERANCE
-    return REORDERED_TOLERANCE if rounded else 0.0
+    return REORDERED_TOLERANCE if any(rounds(x) for p in programs for x in p.nodes) else 0.0

@@ -1,7 +1,7 @@
 """Families: Programs that a cost model is right or wrong about together.
 
 A family is the set of its collectives (kind, groups and their size, collectives on the way to them), with what
-its labels say and whether it computes in 16 bits. How values are cut into buckets does not count.
+its labels say and whether it is lossy. How values are cut into buckets does not count.
 """
 
 from overlayccl_core.program.kinds import IssueOrder
@@ -34,8 +34,8 @@ def family_of(program: Program, *, feasible: bool) -> str:
 
 
 def is_lossy(program: Program) -> bool:
-    """True if it adds, scales or casts in 16 bits."""
-    return any(loses(x) for x in program.nodes)
+    """True if it adds, scales or casts in a narrower dtype than its outputs', or in 16 bits."""
+    return loses(program.outputs.values())
 
 
 def _collective(site_class: str, x: Node) -> tuple[int, str]:

@@ -52,6 +52,11 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     in_float32 = capabilities.filter(capabilities["dtype"] == "float32")
     assert in_float32["supported"].all()
     assert all(capabilities["evidence"])
+    bits = checks.filter(checks["check"] == "gives all ranks the same bits")
+    assert set(bits["outcome"]) == {"pass"} and set(bits["operation"]) == {"all_reduce"}
+    assert {(2, "float32"), (4, "float32"), (4, "float64")} <= set(
+        bits.select("group_size", "dtype").iter_rows()
+    )
     assert checks["outcome"].to_list()[-1] == "not_applicable"
     assert list(partial.iterdir()) == []
 
@@ -121,6 +126,28 @@ def test_a_library_that_computes_wrongly_stops_everything(run_with: Callable[...
         run_with(wrong)
 
 
+def test_a_library_that_gives_ranks_other_bits_of_one_sum_stops_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integers have one sum in any order, so only floats show it."""
+
+    def from_my_own_on(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
+        seen = right(trials)
+        for trial, one in zip(trials, seen, strict=True):
+            if trial.job.key == "all_reduce over 4 of 4 ranks, float32":
+                x = one.outputs[("y",)]
+                for rank in range(4):
+                    terms = np.roll(trial.inputs[("x",)], -rank, axis=0).astype(np.float32)
+                    x[rank] = ((terms[0] + terms[1]) + terms[2]) + terms[3]
+        return seen
+
+    monkeypatch.setattr(backend, "run_once", from_my_own_on)
+    with pytest.raises(
+        ValueError, match="gives all ranks the same bits: all_reduce over 4 ranks in float32: sums"
+    ):
+        selftest.run(deployment(4), tmp_path / ".partial", progress=silent)
+
+
 def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried(
     tmp_path: Path, run_with: Callable[..., Any]
 ) -> None:
@@ -139,7 +166,7 @@ def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried
     log = tmp_path / "logs" / "selftest.failure-1" / "launch.log"
     assert lost["evidence"] == f"rank 1 of 2 died (SIGSEGV); see {log}"
     assert "Segmentation fault" in log.read_text()
-    assert launches[-3:] == [launches[-3], 1, launches[-3] - 1]
+    assert launches[-4:-1] == [launches[1], 1, launches[1] - 1]
 
 
 def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supported(
@@ -155,7 +182,7 @@ def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supp
 
     said: list[str] = []
     assert all(row["supported"] for row in run_with(killed_once, said.append))
-    assert launches == [1, launches[1], 1, launches[1]]
+    assert launches[:-1] == [1, launches[1], 1, launches[1]]
     assert any("runs when it is alone" in line for line in said)
 
 

@@ -4,6 +4,7 @@ from overlayccl_core.program.language import (
     add,
     all_reduce,
     cast,
+    collective_permute,
     concat,
     pad,
     scale,
@@ -68,6 +69,14 @@ def rolls_one_element(io, p):
 def drops_the_last_element(io, p):
     y = all_reduce(io.read("x"))
     io.write("y", pad(slice_axis(y, 0, 0, p.width - 1), 0, 0, p.width))
+
+
+def adds_from_its_own_on(io, p):
+    x = io.read("x")
+    y = x
+    for d in range(1, p.ranks):
+        y = add(y, collective_permute(x, [(r, (r + d) % p.ranks) for r in range(p.ranks)]))
+    io.write("y", y)
 
 
 def wrong_on_one_rank(io, p):

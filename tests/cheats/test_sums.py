@@ -77,6 +77,13 @@ def test_wrong_on_one_rank_only() -> None:
     stopped("wrong_on_one_rank", Reason.WRONG_VALUE, *by)
 
 
+def test_an_order_of_its_own_on_every_rank() -> None:
+    """Cheat: right up to rounding, so replicas drift apart. Caught: y is replicated, its bits differ by rank."""
+    replicated = exchange(4, {"x": (8,)}, {"y": (8,)}, equal=("y",))
+    by = (Check.REPLICAS,)
+    assert_stopped(SOURCE, "adds_from_its_own_on", replicated, Gate.EQUIVALENCE, Reason.RANKS_DIFFER, *by)
+
+
 def test_n_times_my_own() -> None:
     """Cheat: takes all ranks to hold the same x. Caught: inputs are independent for every rank."""
     stopped("multiplies_its_own", Reason.WRONG_VALUE, Check.INDEPENDENT_RANKS)

@@ -215,6 +215,38 @@ def test_16_bits_on_the_wire_are_lossy() -> None:
     assert (verdict.passed, verdict["numerics"]) == (True, NumericsClass.LOSSY)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        'io.write("y", cast(all_reduce(cast(x, "float32")), "float64"))',
+        'io.write("y", all_reduce(cast(cast(x, "float32"), "float64")))',
+        'io.write("y", scale(cast(scale(cast(all_reduce(x), "float32"), 1, 3), "float64"), 3))',
+    ],
+    ids=["sum", "cast", "scale"],
+)
+def test_what_is_computed_in_a_narrower_type_than_the_ports_is_lossy(body: str) -> None:
+    verdict = prove(
+        traced(f'x = io.read("x")\n{body}', small(DType.FLOAT64)), traced(SUM, small(DType.FLOAT64))
+    )
+    assert (verdict.passed, verdict["numerics"]) == (True, NumericsClass.LOSSY)
+    assert 1e-9 < float(verdict["error"]) < 1e-6
+
+
+def test_what_is_computed_in_a_wider_type_than_the_ports_is_reordered() -> None:
+    body = 'io.write("y", cast(all_reduce(cast(io.read("x"), "float64")), "float32"))'
+    assert prove(traced(body, small()), traced(SUM, small()))["numerics"] == NumericsClass.REORDERED
+
+
+@pytest.mark.parametrize(
+    ("port", "other"), [(DType.BFLOAT16, "float16"), (DType.FLOAT16, "bfloat16")], ids=["bf16", "f16"]
+)
+def test_the_two_types_of_16_bits_do_not_hold_each_other(port: DType, other: str) -> None:
+    moved = traced('io.write("y", all_to_all(io.read("x")))', small(port))
+    body = f'x = cast(cast(io.read("x"), "{other}"), "{port.value}")\nio.write("y", all_to_all(x))'
+    verdict = prove(traced(body, small(port)), moved)
+    assert (verdict.passed, verdict["numerics"]) == (True, NumericsClass.LOSSY), verdict.message
+
+
 def test_a_lossy_program_is_bounded_by_the_developers_own_error() -> None:
     """N equal copies summed hop by hop and divided by N, at N = 224 in bfloat16, is off by a tenth."""
     problem = exchange(224, {"x": (224,)}, {"y": (224,)}, dtype=DType.BFLOAT16)

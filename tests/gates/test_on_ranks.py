@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, tolerance
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
@@ -42,10 +43,28 @@ def test_what_is_moved_must_be_the_same_and_what_is_summed_within_the_bound_of_i
         tolerance(NumericsClass.EXACT, SUM) == tolerance(NumericsClass.REORDERED, SUM) == REORDERED_TOLERANCE
     )
     assert tolerance(NumericsClass.LOSSY, SUM) == LOSSY_TOLERANCE
+    narrow = exchange(4, {"x": (64,)}, {"y": (64,)}, dtype=DType.FLOAT64)
+    body = strategy(
+        'io.write("y", cast(all_reduce(cast(io.read("x"), "float32")), "float64"))', "all_reduce, cast"
+    )
+    assert tolerance(NumericsClass.REORDERED, trace_source(body, "tried", narrow)) == LOSSY_TOLERANCE
     assert judged(MOVE, scaled(0)) == judged(SUM, scaled(5e-6)) == ""
     assert "is off by 5e-06 of its size (allowed: 0)" in judged(MOVE, scaled(5e-6))
     assert "is off by 2e-05 of its size (allowed: 1e-05)" in judged(SUM, scaled(2e-5))
     assert judged(SUM, scaled(2e-5), NumericsClass.LOSSY) == ""
+
+
+def test_what_is_replicated_has_the_same_bits_on_all_ranks() -> None:
+    def nudged(outputs: dict[Any, Any]) -> dict[Any, Any]:
+        outputs[OUT][2, 5] = np.nextafter(np.float32(outputs[OUT][2, 5]), np.float32(9))
+        return outputs
+
+    replicated = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
+    program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
+    assert judged(program, scaled(0)) == judged(SUM, nudged) == ""
+    assert "output y is replicated, but its bits differ between ranks 0 and 2, as element 5" in judged(
+        program, nudged
+    )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 7.0])

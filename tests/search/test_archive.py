@@ -36,12 +36,19 @@ def tp_mlp(entry: dict[str, object] = FOUR_KIB) -> Problem:
     return catalog.build(case("tp_mlp", entry))
 
 
-@pytest.mark.parametrize("kind", COLLECTIVES)
+@pytest.mark.parametrize("kind", [kind for kind in COLLECTIVES if kind is not Kind.REDUCE_SCATTER])
 def test_the_primitive_that_is_quick_to_call_is_found_from_developer_alone(kind: Kind) -> None:
     best = found_at(tp_mlp(), favouring(kind.value)).best
     assert best is not None
     assert {x.kind for x in best.program.collectives} == {kind}
     assert best.recipe.base == "developer"
+
+
+def test_a_sum_whose_bits_depend_on_the_rank_is_not_found() -> None:
+    """A reduce_scatter of copies would be quickest, and total is replicated."""
+    best = found_at(tp_mlp(), favouring(Kind.REDUCE_SCATTER.value)).best
+    assert best is not None
+    assert {x.kind for x in best.program.collectives} == {Kind.ALL_REDUCE}
 
 
 def test_where_all_cost_alike_what_is_written_is_merged_and_kept() -> None:

@@ -1,0 +1,64 @@
+"""Replicas: an output that is replicated has the same bits on all its ranks.
+
+Sums of the same terms in two orders are equal up to rounding. Ranks that add in orders of their own hold parameters
+or activations that drift apart, step by step. So every rank must get what one rank computed, or compute it by the
+same operations on the same terms in the same order.
+"""
+
+import numpy as np
+
+from overlayccl_core.gates.draws import drawn_inputs
+from overlayccl_core.gates.verdict import ALL_CHECKS
+from overlayccl_core.program.arithmetics import PRIME, Array, Bits
+from overlayccl_core.program.atoms import AtomPair
+from overlayccl_core.program.kinds import Placement
+from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.program import Program
+
+NAMED = 8  # ranks in a message
+
+
+def unlike_replicas(pair: AtomPair, program: Program) -> str:
+    """Which ranks hold other bits of a replicated output of one component, and the mend; empty if none does."""
+    problem = program.problem
+    replicated = {
+        p: x for p, x in pair.outputs.items() if problem.outputs[p].placement is Placement.REPLICATE
+    }
+    if not replicated:
+        return ""
+    random = np.random.default_rng(int(program.digest, 16) + 2)
+    inputs = drawn_inputs(pair.inputs, problem, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
+    held, _ = evaluate(replicated, inputs, Bits(), problem.ranks)
+    for port, value in held.items():
+        if differing := _differing(problem, port, value):
+            first, others, atom = differing
+            return (
+                f"{port_text(port)}, element {pair.element(port, atom)}: rank {first} and {_ranks(others)} round"
+                " differently: they add the same terms in another order, or in another dtype. The output is"
+                " replicated, so its last bits must not depend on the rank: let one rank add and send the sum"
+                " (reduce_scatter, all_gather), or let all add in one order (all_gather, reduce_sum)"
+            )
+    return ""
+
+
+def _differing(problem: Problem, port: Port, value: Held) -> tuple[int, list[int], int] | None:
+    """(a rank, those that hold something else than it, an atom in which they do), or None."""
+    valid = problem.outputs[port].valid_ranks
+    first, *others = range(problem.ranks) if valid is None else valid
+    unlike: dict[int, Array] = {
+        int(row): np.flatnonzero(value.data[row] != value.on(first)) for row in np.unique(value.row[others])
+    }
+    atoms = np.concatenate([np.zeros(0, np.int64), *unlike.values()])
+    if not len(atoms):
+        return None
+    atom = int(atoms.min())
+    return first, [rank for rank in others if atom in unlike[int(value.row[rank])]], atom
+
+
+def _ranks(ranks: list[int]) -> str:
+    named = ", ".join(map(str, ranks[:NAMED])) + (
+        f", ... ({len(ranks)} in all)" if len(ranks) > NAMED else ""
+    )
+    return f"rank{'s' if len(ranks) > 1 else ''} {named}"

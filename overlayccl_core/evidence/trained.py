@@ -89,6 +89,7 @@ def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
         timed_losses={row["launch"]: tuple(row["losses"]) for row in timed},
         gradient_rel_error=max(errors, default=None),
         matmuls=frozenset(counted),
+        disturbed_launches=frozenset(row["launch"] for row in timed if row["disturbed"]),
     )
 
 

@@ -20,6 +20,7 @@ from overlayccl_core.gates.verdict import (
     evidence,
 )
 from overlayccl_core.measuring.arms import is_framework
+from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass
 
@@ -38,7 +39,7 @@ class ArmEvidence:
     steps_us: launch -> steps, paired by index with those of the other arms. losses: seed -> losses of long runs;
     empty where they were not compared. timed_losses: launch -> losses of the timed steps. gradient_rel_error: of
     the worst parameter against the unsharded model; None: not looked at. matmuls: (number, digest of shapes) of
-    every step that was looked into.
+    every step that was looked into. disturbed_launches: those of steps_us in which others took too much of the CPU.
     """
 
     arm: str
@@ -47,6 +48,12 @@ class ArmEvidence:
     timed_losses: Mapping[int, Losses]
     gradient_rel_error: float | None
     matmuls: frozenset[tuple[int, str]]
+    disturbed_launches: frozenset[int] = frozenset()
+
+    @property
+    def mostly_disturbed(self) -> bool:
+        """Whether most launches were: no win is to be had from these steps."""
+        return mostly(self.disturbed_launches, self.steps_us)
 
     def speedup_over(self, other: "ArmEvidence") -> Ratio | None:
         """The other's step over this one's, paired; the median over launches. None without a common launch."""

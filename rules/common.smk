@@ -1,7 +1,8 @@
 # Preflight, paths and parameters that the rules share.
 #
 # A parameter that no command prints is there to be compared: a rule runs again when one of its parameters differs
-# from the run before. `code` is the digest of all that the rule's command imports or loads.
+# from the run before. `code` is the digest of all that the rule's command imports or loads; `machine` tells the host,
+# the versions and the environment that a measurement is of.
 #
 # After a checkpoint the plan is made anew, and what reads its tables compares them by content: an equal one starts
 # nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
@@ -15,18 +16,19 @@ if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
 from run_display.handler import show
-from workflow_scripts.pipeline import prefer_this_python, prepare
+from workflow_scripts.pipeline import prefer_this_python, prepare, refuse_unrecorded
 
 prefer_this_python()
 try:
     PIPELINE = prepare(config, overrides=workflow.config_settings.config)
+    RESULTS = f"results/{PIPELINE.settings.tree}"
+    refuse_unrecorded(Path(RESULTS))
 except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
 if PIPELINE.left_out and workflow.is_main_process:
     logger.warning(PIPELINE.left_out)
 
-RESULTS = f"results/{PIPELINE.settings.tree}"
 PARTIAL = "results/{deployment}/.partial"
 LOGS = "results/{deployment}/logs"
 

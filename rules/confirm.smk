@@ -28,6 +28,7 @@ rule confirm:
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
         fields=[PIPELINE.model_json(model) for model in PIPELINE.settings.models],
+        machine=PIPELINE.machine,
         models=",".join(PIPELINE.settings.models),
         partial=PARTIAL,
         problems=",".join(PIPELINE.settings.problems),

@@ -21,6 +21,7 @@ checkpoint selftest:
         code=code("selftest"),
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
+        machine=PIPELINE.machine,
         partial=PARTIAL,
     message:
         "Checking the ranks of {wildcards.deployment} and what their library can do"
@@ -49,6 +50,7 @@ rule probe:
         code=code("probe"),
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
+        machine=PIPELINE.machine,
         partial=PARTIAL,
         settings=PIPELINE.settings.part("probe", "heldout_seed"),
     message:
@@ -79,6 +81,7 @@ rule bench:
         code=code("bench"),
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
+        machine=PIPELINE.machine,
         partial=PARTIAL,
         settings=PIPELINE.settings.part("bench"),
     message:

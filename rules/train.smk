@@ -26,6 +26,7 @@ rule train:
         code=code("train"),
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
+        machine=PIPELINE.machine,
         model=lambda wildcards: PIPELINE.model_json(wildcards.model),
         partial=PARTIAL,
         problems=lambda wildcards: ",".join(PIPELINE.problems_of_model(wildcards.model)),

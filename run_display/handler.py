@@ -9,6 +9,7 @@ import atexit
 import logging
 import os
 import sys
+import textwrap
 from typing import Any
 
 from snakemake.logging import ColorizingTextHandler, logger
@@ -19,6 +20,8 @@ from run_display.expected import Expectations, name_of
 from run_display.screen import Lines, Screen, Terminal
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
+CHANGED = "Union of exclusive params before and now across all output: "  # in Snakemake's words
+LONGEST = 400  # characters of them
 AT_THE_END = ("Complete log", "Elapsed time")  # of what Snakemake says in passing
 
 
@@ -71,7 +74,7 @@ class RunHandler(logging.Handler):
                 if fields["log"]:  # what has none, as `all`, only names files
                     name = name_of(fields["rule_name"], fields["wildcards"])
                     self.board.start(fields, name)
-                    self._note(f"{name}: begins")
+                    self._note(f"{name}: begins{again(str(fields.get('reason')))}")
             case LogEvent.JOB_FINISHED:
                 if ended := self.board.end(fields["job_id"]):
                     self._note(f"{ended[0]}: done in {ended[1]:.0f} s")
@@ -102,3 +105,9 @@ class RunHandler(logging.Handler):
                 self.screen.write(f"\n{text}")
         self.screen = None
         super().close()
+
+
+def again(reason: str) -> str:
+    """Of Snakemake's reason for a job, what its parameters were and what they are; empty for any other reason."""
+    _, _, changed = reason.partition(CHANGED)
+    return f" again, as its parameters have changed: {textwrap.shorten(changed, LONGEST)}" if changed else ""

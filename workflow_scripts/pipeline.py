@@ -2,7 +2,9 @@
 
 import json
 import os
+import platform
 import sys
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,12 +28,14 @@ from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
 
 DEPLOYMENTS = Path("config/deployments")
+RECORDS = Path(".snakemake/metadata")  # Snakemake's, of how each file was made; its version is pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text.
 
+    machine: what a measurement would be of here (`Backend.fingerprint`). Rules that measure have it as a parameter.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each digest is taken once.
     """
@@ -39,6 +43,7 @@ class Pipeline:
     settings: Settings
     deployment: Deployment
     cases: Mapping[str, tuple[Case, ...]]
+    machine: str
     left_out: str = ""
     _digest: Callable[..., str] = field(default_factory=lambda: cache(digest), repr=False, compare=False)
 
@@ -176,7 +181,27 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     left_out = (
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
     )
-    return Pipeline(settings=settings, deployment=deployment, cases=cases, left_out=left_out)
+    machine = backend_of(deployment).fingerprint(deployment)
+    return Pipeline(settings=settings, deployment=deployment, cases=cases, machine=machine, left_out=left_out)
+
+
+def refuse_unrecorded(results: Path) -> None:
+    """ValueError for tables of another host that came without Snakemake's records of them.
+
+    With them Snakemake sees that parameters differ, and measures anew; without, what is there counts as made.
+    """
+    table = results / "selftest.parquet"
+    record = RECORDS / urlsafe_b64encode(table.as_posix().encode()).decode()
+    try:
+        host = json.loads(table.with_suffix(".sidecar.json").read_text())["host"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if table.exists() and not record.exists() and host != platform.node():
+        raise ValueError(
+            f"{results} was measured on {host}, this is {platform.node()}, and nothing here says how its tables "
+            f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
+            "along"
+        )
 
 
 def _unsolved(name: str, problems: Iterable[str]) -> str:

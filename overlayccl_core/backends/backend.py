@@ -39,8 +39,11 @@ class Backend(Protocol):
         """The source of the module that is timed and trained: the backend's dialect."""
 
     def fingerprint(self, deployment: Deployment) -> str:
-        """Host, versions, library and ranks, in one readable line (`fingerprint.line`): equal where measurements
-        may be compared. It tells the versions that deployed modules compare (`Printer.VERSIONS`)."""
+        """Host, versions, library, ranks and what is set in their environment, in one readable line
+        (`fingerprint.line`): equal where measurements may be compared. A run asks for it before any job, and
+        measures anew where it differs: so it imports the library only where nothing else tells its version, and
+        where ranks start on other hosts it is made of what the deployment's file says of these, not of the host
+        that asks. It tells the versions that deployed modules compare (`Printer.VERSIONS`)."""
 
     def refuses(self, deployment: Deployment) -> str:
         """Why its ranks cannot be started from here, with the mend; empty if they can. A library that it does not

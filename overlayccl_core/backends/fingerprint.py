@@ -1,10 +1,13 @@
-"""What a measurement depends on besides its code: one readable line, equal on equal machines."""
+"""What a measurement depends on besides its code: one readable line, equal where measurements may be compared."""
 
 import hashlib
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+SPEED = ("GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_", "PYTHONMALLOC")
+"""What the names of variables begin with that change how fast any Python process is: its allocator, its threads."""
 
 
 def host_parts() -> dict[str, str]:
@@ -23,6 +26,18 @@ def cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def environment_parts(
+    environment: Mapping[str, str], prefixes: Iterable[str], usual: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables of the ranks that change how fast they are: `environment LD_PRELOAD=libjemalloc.so`.
+
+    prefixes: of their names. usual: what ranks get where nobody sets anything. No part where nothing else is set.
+    """
+    told = {name: value for name, value in environment.items() if name.startswith(tuple(prefixes))}
+    set_here = sorted(f"{name}={value}" for name, value in told.items() if usual.get(name) != value)
+    return {"environment": " ".join(set_here)} if set_here else {}
 
 
 def line(parts: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.backends import processes
+from overlayccl_core.backends import foreign_cpu, processes
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
 from overlayccl_core.configuration.deployment import Deployment
 
@@ -127,7 +127,8 @@ def one_host(deployment: Deployment) -> str:
 def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> float:
     """Run the ranks to their end. `watch` sees the status rows [ranks, 6] ten times a second.
 
-    Returns the share (0..1) of the CPU that others took while ranks timed, 0 where they timed nothing.
+    Returns the share (0..1) of the CPU that others took while ranks timed; 0 where they timed nothing, or for so
+    short a while that ticks of the clock would be all that is seen (`foreign_cpu.LEAST_S`).
     LaunchError if a rank or what started it dies, if a rank raises or hangs; on every way out, KeyboardInterrupt
     included, all processes of the launch have ended.
     """
@@ -162,7 +163,8 @@ class _Watcher:
         self.foreign_cpu_share = 0.0
         self._steps = status.snapshot()[:, Status.STEPS]
         self._moved_at = self._started_at = time.monotonic()
-        self._timing_from: processes.CpuReading | None = None
+        self._own: set[int] = set()
+        self._timing_from: foreign_cpu.CpuTimes | None = None
 
     def look(self) -> None:
         """Raise LaunchError if a rank has died, raised, or not moved for too long."""
@@ -262,11 +264,15 @@ class _Watcher:
         )
 
     def _read_cpu(self, rows: NDArray[np.int64]) -> None:
-        if (rows[:, Status.PHASE] == Phase.TIMING).all():
-            now = processes.read_cpu({*self._pids_of_ranks(), self.process.pid, os.getpid()})
-            if self._timing_from is None:
-                self._timing_from = now
-            self.foreign_cpu_share = processes.foreign_share(self._timing_from, now, os.cpu_count() or 1)
+        """The share so far. One's own processes are those there are when ranks begin to time."""
+        if not (rows[:, Status.PHASE] == Phase.TIMING).all():
+            return
+        if self._timing_from is None:
+            self._own = {*processes.tree(self.process.pid), *self._pids_of_ranks(), os.getpid()}
+            self._timing_from = foreign_cpu.read(self._own)
+        so_far = foreign_cpu.read(self._own).since(self._timing_from)
+        if so_far.passed_s >= foreign_cpu.LEAST_S:
+            self.foreign_cpu_share = so_far.foreign_share
 
     def _error(
         self, rows: NDArray[np.int64], ranks: NDArray[np.int64], what: str, kind: Failure

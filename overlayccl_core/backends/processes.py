@@ -24,7 +24,10 @@ def die_with_parent() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
-    """What /proc says of a process: a letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks."""
+    """What /proc says of a process: a letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks.
+
+    The time is its own and that of the children that it has reaped.
+    """
 
     letter: str
     parent: int
@@ -43,7 +46,7 @@ def state(pid: int) -> ProcessState | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return ProcessState(letter=fields[0], parent=int(fields[1]), ticks=int(fields[11]) + int(fields[12]))
+    return ProcessState(letter=fields[0], parent=int(fields[1]), ticks=sum(map(int, fields[11:15])))
 
 
 def mentions(pid: int, text: str) -> bool:
@@ -80,34 +83,3 @@ def kill_all(pids: Iterable[int], *, patience_s: float = 5.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError(f"processes {left} do not end after SIGKILL: look at them with `ps -p`")
         time.sleep(0.01)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuReading:
-    """CPU ticks so far: of all processes of the machine, of one's own, and the clock (s)."""
-
-    busy_ticks: int
-    own_ticks: int
-    clock_s: float
-
-
-def read_cpu(own: Iterable[int]) -> CpuReading:
-    """CPU time of the machine and of the processes `own`.
-
-    Interrupts are left out: the loopback traffic of one's own ranks runs there and is charged to nobody.
-    Time that the hypervisor gave to others counts as busy.
-    """
-    user, nice, system, _idle, _wait, _irq, _softirq, steal = map(
-        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-    )
-    ticks = sum(s.ticks for pid in own if (s := state(pid)) is not None)
-    return CpuReading(busy_ticks=user + nice + system + steal, own_ticks=ticks, clock_s=time.monotonic())
-
-
-def foreign_share(before: CpuReading, after: CpuReading, cores: int) -> float:
-    """Share (0..1) of the machine's CPU time between two readings that processes of others took."""
-    seconds = after.clock_s - before.clock_s
-    if seconds <= 0:
-        return 0.0
-    ticks = (after.busy_ticks - before.busy_ticks) - (after.own_ticks - before.own_ticks)
-    return min(max(ticks / os.sysconf("SC_CLK_TCK") / seconds / cores, 0.0), 1.0)

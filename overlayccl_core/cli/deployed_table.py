@@ -1,6 +1,6 @@
 """What a run deploys and what it is worth, in at most 100 columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -23,21 +23,26 @@ LEGEND = (
     "step where a model has the Case (of several the least; a step is of all of its sites together, so their rows "
     "share one ratio), else in the bench. The best other arm: of those that need no search (single_graph, "
     "hand_bundled, the framework's own), the one over which least is gained; one that is faster beyond noise comes "
-    "before any that only may be. = ARM: this is that arm's own Program, so the two differ by noise only."
+    "before any that only may be. = ARM: this is that arm's own Program, so the two differ by noise only. "
+    "disturbed: others took much of the CPU in most of the launches that the figures are of."
 )
 
 
 def deployed_parts(
-    choices: Mapping[str, pl.DataFrame], summary: pl.DataFrame, runs: Sequence[Run] = ()
+    choices: Mapping[str, pl.DataFrame],
+    summary: pl.DataFrame,
+    runs: Sequence[Run] = (),
+    disturbed: Collection[tuple[str, str]] = (),
 ) -> Iterator[RenderableType]:
     """A table for each Problem; which other arms are faster; why, where it is not the first finalist.
 
-    summary: says which candidates are what people write. runs: of the models that were trained.
+    summary: says which candidates are what people write. runs: of the models that were trained. disturbed: the
+    (case, direction) whose figures are of launches that mostly were.
     """
     known = summary.filter(pl.col("chosen") & pl.col("role").is_in(BASELINES))
     roles = {(r["case"], r["direction"], r["candidate"]): r["role"] for r in known.iter_rows(named=True)}
     for problem, choice in choices.items():
-        yield _table(problem, choice, roles)
+        yield _table(problem, choice, roles, disturbed)
         for row in choice.iter_rows(named=True):
             yield from (f"{_place(row)}: {said}" for said in _slower(row, roles, runs))
         for row in choice.iter_rows(named=True):
@@ -83,7 +88,7 @@ def _noise(slower: Ratio) -> str:
     return "an interval that holds 1" if slower.high >= 1 else "an interval that ends within 2% of 1"
 
 
-def _table(problem: str, choice: pl.DataFrame, roles: Roles) -> Table:
+def _table(problem: str, choice: pl.DataFrame, roles: Roles, disturbed: Collection[tuple[str, str]]) -> Table:
     table = plain_table(f"{problem}: deployed")
     table.add_column("Case", max_width=CASE_WIDTH, overflow="fold")
     table.add_column("candidate", max_width=NAME_WIDTH, overflow="fold")
@@ -99,7 +104,8 @@ def _table(problem: str, choice: pl.DataFrame, roles: Roles) -> Table:
         table.add_row(
             _place(row),
             row["candidate"] if role is None else f"{row['candidate']}\n= {role}",
-            f"step of\n{row['trained_in'] or 'a model'}" if trained else "bench",
+            (f"step of\n{row['trained_in'] or 'a model'}" if trained else "bench")
+            + ("\ndisturbed" if (row["case"], row["direction"]) in disturbed else ""),
             _ratio(row, "step_speedup" if trained else "speedup"),
             _ratio(row, "step_gain") + other,
         )

@@ -73,10 +73,8 @@ def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     yield CASES_LEGEND
 
 
-def machine_parts(
-    summary: pl.DataFrame, fidelity: pl.DataFrame, probes: pl.DataFrame | None
-) -> Iterator[RenderableType]:
-    """How right the model was, then what the machine does to the figures.
+def machine_parts(fidelity: pl.DataFrame, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
+    """How right the model was, then whether ranks shared cores.
 
     fidelity: the rows of the deployment's table and of those of the Problems.
     """
@@ -86,16 +84,6 @@ def machine_parts(
             "Oversubscribed: there are more ranks than cores, so the time of every collective contains "
             "the operating system's scheduler. The figures are a test of the method, not of a cluster."
         )
-    disturbed = ["strategies"] if summary["disturbed"].any() else []
-    if probes is not None and probes["disturbed"].any():
-        disturbed.append("probes")
-    if disturbed:
-        yield disturbed_text(" and ".join(disturbed))
-
-
-def disturbed_text(what: str) -> str:
-    """What to think of figures from a disturbed launch."""
-    return f"Disturbed: others took CPU time while {what} ran; measure again on a quiet machine."
 
 
 FIDELITY_LEGEND = (

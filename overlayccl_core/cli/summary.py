@@ -13,6 +13,7 @@ from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_par
 from overlayccl_core.configuration.models import label
 from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.asked import shortfalls
+from overlayccl_core.report.disturbed import disturbed, on_disturbed
 from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback, rounded
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.choice import CHOICE
@@ -48,9 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     tree = Tree(path=where.results)
     screen = Console(width=min(console().width, WIDEST))
     for part in (
-        *machine_parts(summary, fidelity, where.table(PROBES, "probes")),
+        *machine_parts(fidelity, where.table(PROBES, "probes")),
+        *disturbed(tree),
         *shortfalls(tree),
-        *deployed_parts(choices, summary, tree.runs),
+        *deployed_parts(choices, summary, tree.runs, on_disturbed(tree)),
         *spent_text(tree),
     ):
         screen.print(part, highlight=False)

@@ -14,7 +14,6 @@ from overlayccl_core.cli.prove import proof_text
 from overlayccl_core.cli.render import (
     LEGEND,
     console,
-    disturbed_text,
     print_line,
     print_text,
     say,
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         console().print(part, highlight=False)
     print_text(LEGEND)
     if any(one.timed and one.timed.disturbed for one in listed):
-        print_line(disturbed_text("strategies"))
+        print_line("Disturbed: others took CPU time while strategies ran; measure again on a quiet machine.")
     if theta is None:
         command = f"snakemake --profile local results/{where.settings.tree}/theta.parquet"
         print_line(f"No prices: nothing was fitted here yet. Run: {command}")

@@ -14,7 +14,7 @@ from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
-from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.tables.deployed import Part
 
@@ -70,15 +70,9 @@ def deployed_row(
         "regret": regret(one, shortlisted),
         "model_regret": regret(first, shortlisted) if first else None,
         "reason": decided["message"][0],
-        "disturbed": _mostly_disturbed(confirmed, mine),
+        "disturbed": mine.mostly_disturbed if mine else None,
         "fingerprint": mine.fingerprint if mine else None,
     }
-
-
-def _mostly_disturbed(confirmed: pl.DataFrame, mine: Measurement | None) -> bool | None:
-    return (
-        None if mine is None else bool(2 * confirmed.unique("launch")["disturbed"].sum() > len(mine.launches))
-    )
 
 
 def add_pairs(rows: Sequence[Row]) -> None:
@@ -125,7 +119,6 @@ def split_rows(
     chosen = _chosen_split(model, trained, steps, stamps)
     deployed = next((s for s in splits if (s.microbatches, s.arm) == (chosen, ArmName.DEPLOYED)), None)
     rival = _rival(deployed, splits) if deployed else None
-    disturbed = confirmed_steps.filter(pl.col("model") == model).unique("launch")["disturbed"]
     rows = []
     for one in splits:
         part = Part.DEPLOYED if one is deployed else Part.RIVAL if one is rival else Part.BESIDE
@@ -142,7 +135,7 @@ def split_rows(
                 "peak_activation_bytes": one.seen.peak_activation_bytes,
                 **ratio_columns("slower", slower),
                 "launches": len(one.seen.steps_us),
-                "disturbed": bool(2 * disturbed.sum() > len(disturbed)),
+                "disturbed": one.seen.mostly_disturbed,
                 "fingerprint": confirmed_steps["fingerprint"][0],
             }
         )

@@ -93,7 +93,7 @@ def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
             (row["peak_activation_bytes"] for row in rows if row["peak_activation_bytes"] is not None),
             default=None,
         ),
-        disturbed=2 * sum(row["disturbed"] for row in timed) > len(timed),
+        disturbed_launches=frozenset(row["launch"] for row in timed if row["disturbed"]),
     )
 
 

@@ -19,6 +19,7 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
+from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass
 
@@ -37,7 +38,8 @@ class ArmEvidence:
     steps_us: launch -> steps, paired by index with those of the other arms. losses: seed -> losses of long runs;
     empty where they were not compared. timed_losses: launch -> losses of the timed steps. gradient_rel_error: of
     the worst parameter against the unsharded model; None: not looked at. matmuls: (number, digest of shapes) of
-    every step that was looked into. peak_activation_bytes: None: not looked at.
+    every step that was looked into. peak_activation_bytes: None: not looked at. disturbed_launches: those of steps_us
+    in which others took too much of the CPU.
     """
 
     arm: str
@@ -47,7 +49,12 @@ class ArmEvidence:
     gradient_rel_error: float | None
     matmuls: frozenset[tuple[int, str]]
     peak_activation_bytes: int | None = None
-    disturbed: bool = False
+    disturbed_launches: frozenset[int] = frozenset()
+
+    @property
+    def mostly_disturbed(self) -> bool:
+        """Whether most launches were: no win is to be had from these steps."""
+        return mostly(self.disturbed_launches, self.steps_us)
 
     def speedup_over(self, other: "ArmEvidence") -> Ratio | None:
         """The other's step over this one's, paired; the median over launches. None without a common launch."""

@@ -1,6 +1,6 @@
 """Samples of Programs as the tables of timings hold them: by Program, launches kept apart."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,25 @@ from overlayccl_core.measuring.statistics import Estimate, Ratio
 class Measurement:
     """All samples of one Program: [launch] -> us, one a round.
 
-    oversubscribed, disturbed: true of some launch. fingerprint: of host, libraries and ranks.
+    oversubscribed: true of some launch. disturbed_launches: those in which others took too much of the CPU.
+    fingerprint: of host, libraries, ranks and environment.
     """
 
     program: str
     launches: Mapping[int, tuple[float, ...]]
     oversubscribed: bool
-    disturbed: bool
+    disturbed_launches: frozenset[int]
     fingerprint: str
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether some launch was."""
+        return bool(self.disturbed_launches)
+
+    @property
+    def mostly_disturbed(self) -> bool:
+        """Whether most launches were: no win is to be had from these samples."""
+        return mostly(self.disturbed_launches, self.launches)
 
     @property
     def samples_us(self) -> tuple[float, ...]:
@@ -41,6 +52,11 @@ class Measurement:
         return statistics.ratio_over_launches(other.launches, self.launches)
 
 
+def mostly(disturbed: Collection[int], launches: Collection[int]) -> bool:
+    """Whether more than half of some launches were disturbed."""
+    return 2 * len(disturbed) > len(launches)
+
+
 def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:
     """digest -> Measurement, from rows that have the timing columns; rows without samples are left out."""
     by_program: dict[str, Measurement] = {}
@@ -53,7 +69,8 @@ def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:
             program=row["program"],
             launches={**(before.launches if before else {}), row["launch"]: samples},
             oversubscribed=row["oversubscribed"] or bool(before and before.oversubscribed),
-            disturbed=row["disturbed"] or bool(before and before.disturbed),
+            disturbed_launches=frozenset({row["launch"]} if row["disturbed"] else ())
+            | (before.disturbed_launches if before else frozenset()),
             fingerprint=row["fingerprint"],
         )
     return by_program

@@ -82,6 +82,11 @@ class Run:
         return f"{self.model}, {self.microbatches} microbatch{'es' if self.microbatches != 1 else ''}"
 
     @property
+    def mostly_disturbed(self) -> bool:
+        """Whether others took too much of the CPU in most launches."""
+        return 2 * self.disturbed > self.launches
+
+    @property
     def chosen(self) -> str | None:
         """The arm that is deployed; None where nothing was chosen, or not the same arm at all Cases."""
         return self.deployed[0] if len(self.deployed) == 1 else None

@@ -23,6 +23,7 @@ from overlayccl_core.report.blocks import (
     percent,
     times,
 )
+from overlayccl_core.report.disturbed import disturbed, on_disturbed
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES
@@ -51,7 +52,8 @@ def blocks(tree: Tree) -> list[Block]:
 
 def notes(tree: Tree) -> tuple[Text, ...]:
     """What must stand beside the first figures."""
-    return (Text(text=SHORT, tone="warning"),) if _over(tree) else ()
+    said = [*([SHORT] if _over(tree) else []), *disturbed(tree)]
+    return tuple(Text(text=text, tone="warning") for text in said)
 
 
 def conditions(tree: Tree) -> list[Block]:
@@ -89,8 +91,9 @@ def conditions(tree: Tree) -> list[Block]:
 def _choices(tree: Tree) -> list[Block]:
     if tree.choice is None or tree.choice.is_empty():
         return [missing("Nothing was chosen in this run.", "Choose: snakemake --profile local all")]
-    rows = []
+    rows, on_bad = [], on_disturbed(tree)
     for row in tree.choice.sort("case", "direction", descending=[False, True]).iter_rows(named=True):
+        bad = "; in mostly disturbed launches" if (row["case"], row["direction"]) in on_bad else ""
         rows.append(
             (
                 f"{row['case']}, {row['direction']}",
@@ -99,7 +102,7 @@ def _choices(tree: Tree) -> list[Block]:
                 times(columns_ratio(row["speedup"], row["speedup_low"], row["speedup_high"])),
                 times(columns_ratio(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])),
                 ms(row["predicted_pair_us"]),
-                f"{row['reason']} (trained in: {row['trained_in'] or 'no model'})",
+                f"{row['reason']} (trained in: {row['trained_in'] or 'no model'}){bad}",
             )
         )
     kept = tree.choice.filter(pl.col("arm") == ArmName.DEVELOPER).height

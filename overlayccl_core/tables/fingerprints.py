@@ -21,7 +21,7 @@ def one_fingerprint(frames: Mapping[str | Path, pl.DataFrame], measure_again: st
     if len(holders) > 1:
         held = "; ".join(f"{path}: {fingerprint}" for fingerprint, path in holders.items())
         raise TableError(
-            f"measurements of different machines, libraries or ranks are not mixed: {held}. "
+            f"measurements of different machines, libraries, ranks or environments are not mixed: {held}. "
             f"Measure again: {measure_again}"
         )
     return next(iter(holders), None)

@@ -74,7 +74,7 @@ _STEPS = (
         name="foreign_cpu_share",
         dtype=pl.Float64(),
         nullable=True,
-        doc="CPU time of other processes in the launch; null: it was cut off before this was known",
+        doc="of the CPU, taken by others in the launch (0..1); null: it was cut off before this was known",
     ),
     Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
     Column(

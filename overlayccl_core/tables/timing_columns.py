@@ -5,7 +5,7 @@ import polars as pl
 from overlayccl_core.tables.table import Column
 
 FINGERPRINT = Column(
-    name="fingerprint", dtype=pl.String(), doc="host, libraries and ranks of the measurement"
+    name="fingerprint", dtype=pl.String(), doc="host, libraries, ranks and environment of the measurement"
 )
 FINGERPRINT_OR_NULL = Column(
     name="fingerprint",
@@ -30,7 +30,7 @@ TIMING_COLUMNS = (
         name="foreign_cpu_share",
         dtype=pl.Float64(),
         nullable=True,
-        doc="CPU time of other processes in the launch; null: it was cut off before this was known",
+        doc="of the CPU, taken by others in the launch (0..1); null: it was cut off before this was known",
     ),
     Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high, also when repeated"),
     FINGERPRINT,

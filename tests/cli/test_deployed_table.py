@@ -17,14 +17,20 @@ STEP = {
 BENCH = {"speedup": 10.5, "speedup_low": 9.25, "speedup_high": 11.75}
 
 
-def shown(*rows: dict[str, Any], role: str = "found", runs: tuple[Run, ...] = ()) -> str:
+def shown(
+    *rows: dict[str, Any],
+    role: str = "found",
+    runs: tuple[Run, ...] = (),
+    disturbed: tuple[tuple[str, str], ...] = (),
+) -> str:
     fixed = {"case": "tp_mlp/n4-m8-l8-256KiB-f32", "direction": "forward", "arm": "finalist_1"}
     fixed |= {"candidate": "all_to_all_of_copies", "reason": "passes"}
     whole = [{**{c.name: None for c in CHOICE.columns}, **fixed, **row} for row in rows]
     console = Console(width=100, file=io.StringIO())
     roles = [{**{n: row[n] for n in ("case", "direction", "candidate")}, "role": role} for row in whole]
     summary = pl.DataFrame(roles).with_columns(chosen=True)
-    for part in deployed_parts({"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}, summary, runs):
+    choices = {"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}
+    for part in deployed_parts(choices, summary, runs, disturbed):
         console.print(part, highlight=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -38,6 +44,17 @@ def test_gains_over_developer_and_over_the_best_other_arm_have_intervals() -> No
 def test_without_a_model_the_bench_is_shown_and_named() -> None:
     text = shown(BENCH)
     assert "bench" in text and "10.50 (9.25..11.75)" in text
+
+
+def test_a_figure_of_mostly_disturbed_launches_is_marked() -> None:
+    here = ("tp_mlp/n4-m8-l8-256KiB-f32", "forward")
+    for figures in (STEP, BENCH):
+        table = shown(figures, disturbed=(here,)).partition("x developer, x best")[0]
+        assert "disturbed" in table
+        assert (
+            "disturbed"
+            not in shown(figures, disturbed=((here[0], "backward"),)).partition("x developer, x")[0]
+        )
 
 
 def test_the_reason_is_told_where_no_first_finalist_is_deployed() -> None:

@@ -2,16 +2,19 @@
 
 import polars as pl
 
-from overlayccl_core.evidence.trained import Ran, judged
+from overlayccl_core.evidence.trained import Ran, arms_by_model, judged
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from tests.gates.training_evidence import arm
+from tests.report.fixture_rows import row
 from tests.small_problems import exchange, strategy
 
 MODEL = "tiny m2"
+NO_STAMPS = pl.DataFrame(schema=STAMPS.schema)
 
 
 def gathered() -> Program:
@@ -22,7 +25,13 @@ def gathered() -> Program:
 
 def stamps(*sites: tuple[str, str]) -> pl.DataFrame:
     """(case, digest) of each site of finalist_1."""
-    row = {"model": "tiny", "microbatches": 2, "arm": "finalist_1", "direction": "forward"}
+    row = {
+        "model": "tiny",
+        "microbatches": 2,
+        "arm": "finalist_1",
+        "ran_as": "finalist_1",
+        "direction": "forward",
+    }
     return pl.DataFrame([{**row, "case": case, "program": digest} for case, digest in sites])
 
 
@@ -46,3 +55,17 @@ def test_equal_losses_are_asked_only_where_all_sites_are_exact() -> None:
 def test_another_program_or_none_at_all_is_unproven() -> None:
     for sites in (stamps(("here", "another")), stamps(("another Problem's", "0123"))):
         assert failures(sites, NumericsClass.REORDERED) == {"not_measured"}
+
+
+def test_an_arm_knows_in_which_of_its_timed_launches_others_took_the_cpu() -> None:
+    def seen(*disturbed: bool) -> bool:
+        rows = [
+            row(STEPS, model="tiny", microbatches=2, arm="developer", purpose=purpose, launch=n,
+                steps_us=[1.0], losses=[[1.0]], disturbed=bad, status="trained")
+            for n, bad in enumerate(disturbed) for purpose in ("timed", "quiet")
+        ]  # fmt: skip
+        one = arms_by_model(pl.DataFrame(rows, schema=STEPS.schema), NO_STAMPS)[MODEL]["developer"]
+        assert one.disturbed_launches == {n for n, bad in enumerate(disturbed) if bad}
+        return one.mostly_disturbed
+
+    assert seen(True, True, False) and not seen(True, False) and not seen(False, False, False)

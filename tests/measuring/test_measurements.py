@@ -1,6 +1,6 @@
 """From samples to speed-ups: which way round, and only of samples that are pairs."""
 
-from overlayccl_core.measuring.measurements import Measurement
+from overlayccl_core.measuring.measurements import Measurement, measurements
 
 
 def measured(**launches: tuple[float, ...]) -> Measurement:
@@ -8,7 +8,7 @@ def measured(**launches: tuple[float, ...]) -> Measurement:
         program="p",
         launches={int(k[1:]): v for k, v in launches.items()},
         oversubscribed=False,
-        disturbed=False,
+        disturbed_launches=frozenset(),
         fingerprint="here",
     )
 
@@ -25,3 +25,17 @@ def test_launches_of_different_rounds_are_no_pairs() -> None:
     assert ratio is not None and ratio.value == 4.0
     assert mine.speedup_over(measured(l0=(10.0, 10.0, 10.0))) is None
     assert mine.speedup_over(measured(l7=(10.0, 10.0))) is None
+
+
+def test_samples_are_mostly_disturbed_where_more_than_half_of_their_launches_are() -> None:
+    def seen(*disturbed: bool) -> Measurement:
+        fixed = {"program": "p", "samples_us": [1.0, 1.0], "oversubscribed": False, "fingerprint": "here"}
+        (one,) = measurements(
+            fixed | {"launch": n, "disturbed": bad} for n, bad in enumerate(disturbed)
+        ).values()
+        return one
+
+    assert seen(True).mostly_disturbed and seen(True, False, True).mostly_disturbed
+    assert not seen(True, False).mostly_disturbed and seen(True, False).disturbed
+    assert not seen(False, False).disturbed
+    assert seen(False, True, True).disturbed_launches == {1, 2}

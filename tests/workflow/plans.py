@@ -1,15 +1,21 @@
 """What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
 
-Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}, "gone": [path]},
-...]} gives one {rule: [problem or model or "", ...]} for each step: what `all` may run. A plan holds all that
-stands behind a checkpoint; what a run then leaves out is not known before. A step's edits are undone after it.
+Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}, "gone": [path],
+"machine": {"host": name, "torch": version, "environment": {name: value}}}, ...]} gives one
+{rule: [problem or model or "", ...]} for each step: what `all` may run. A plan holds all that stands behind a
+checkpoint; what a run then leaves out is not known before. What a step changes is undone after it.
 """
 
 import json
 import os
+import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from snakemake.api import SnakemakeApi
 from snakemake.settings.types import (
@@ -61,6 +67,19 @@ def plan(config: dict[str, Any]) -> dict[str, list[str]]:
     return {rule: sorted(subjects) for rule, subjects in planned.items()}
 
 
+@contextmanager
+def on(machine: dict[str, Any]) -> Iterator[None]:
+    """As if this were another machine, as far as `machine` says."""
+    torch, version = machine.get("torch"), metadata.version
+    host = machine.get("host", platform.node())
+    with (
+        mock.patch.object(platform, "node", lambda: host),
+        mock.patch.object(metadata, "version", lambda name: (name == "torch" and torch) or version(name)),
+        mock.patch.dict(os.environ, machine.get("environment", {})),
+    ):
+        yield
+
+
 def main() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
@@ -74,7 +93,8 @@ def main() -> None:
             Path(path).write_text(text)
         for path in step["gone"]:
             Path(path).rename(f"{path}.gone")
-        plans.append(plan(step["config"]))
+        with on(step["machine"]):
+            plans.append(plan(step["config"]))
         for path in step["gone"]:
             Path(f"{path}.gone").rename(path)
         for path, text in before.items():

@@ -20,6 +20,7 @@ AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
 AFTER_SEED = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
 MODEL = {"fit", *AFTER_SEED}
 RULES = {"selftest", "probe", "cases", "seed", *MODEL}
+MEASURED = RULES - {"cases"}  # the rules that measure, and what is behind them
 CORE = "overlayccl_core"
 STEPS = [f"results/local/train/{model}/steps.parquet" for model in MODELS_OF.values()]
 
@@ -36,6 +37,7 @@ class Row:
     config: dict[str, object] = field(default_factory=dict)
     problems: tuple[str, ...] = PROBLEMS
     gone: tuple[str, ...] = ()  # outputs that a job which failed took with it
+    machine: dict[str, object] = field(default_factory=dict)  # in what it is another one (plans.py)
 
 
 def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str]]:
@@ -163,6 +165,15 @@ ROWS = [
         problems=("uniform_a2a",),
     ),
     Row("a training that failed", {"train", *AFTER_TRAINING}, gone=tuple(STEPS), problems=TRAINED),
+    Row("another version of torch is installed", MEASURED, machine={"torch": "9.9.9"}),
+    Row("results of another host", MEASURED, machine={"host": "elsewhere"}),
+    Row("another allocator", MEASURED, machine={"environment": {"LD_PRELOAD": "libjemalloc.so"}}),
+    Row("the library's interface", MEASURED, machine={"environment": {"GLOO_SOCKET_IFNAME": "eth0"}}),
+    Row(
+        "threads, which ranks have one of",
+        set(),
+        machine={"environment": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "ANYTHING_ELSE": "1"}},
+    ),
     Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
 ]
 
@@ -186,6 +197,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[
             "edits": {path: edited(path, change) for path, change in row.edits.items()},
             "config": row.config,
             "gone": list(row.gone),
+            "machine": row.machine,
         }
         for row in ROWS
     ]

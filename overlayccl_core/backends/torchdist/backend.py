@@ -13,7 +13,7 @@ from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.launch import Launch, RefusedError, Watch, no_watch, one_host
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank, write_joining
-from overlayccl_core.backends.torchdist.launch import launch
+from overlayccl_core.backends.torchdist.launch import environment_parts, launch
 from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
@@ -39,13 +39,14 @@ def cannot_train(_deployment: Deployment) -> str:
 
 
 def fingerprint(deployment: Deployment) -> str:
-    """Host, torch, library and ranks in one line."""
+    """Host, torch, library, ranks, and what is set in their environment, in one line."""
     _check(deployment)
     parts = {
         **fingerprints.host_parts(),
         **_versions(deployment.library),
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
+        **environment_parts(),
     }
     return fingerprints.line(parts)
 

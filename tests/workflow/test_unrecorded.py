@@ -1,0 +1,65 @@
+"""Tables of another host that came without Snakemake's records are refused: all of them would count as made."""
+
+import json
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.repository import snakemake
+from workflow_scripts.pipeline import RECORDS, refuse_unrecorded
+
+SNAKEFILE = """
+rule selftest:
+    output: "results/local/selftest.parquet"
+    shell: "touch {output}"
+"""
+HERE = Path("results/local")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the real Snakemake made a table."""
+    root = tmp_path_factory.mktemp("made")
+    (root / "Snakefile").write_text(SNAKEFILE)
+    done = snakemake(root, "--cores", "1", "results/local/selftest.parquet")
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def tree(made: Path, folder: Path, host: str, *, records: bool) -> Path:
+    """A copy of it, of a host, with or without the records."""
+    root = Path(shutil.copytree(made, folder / "copy"))
+    (root / HERE / "selftest.sidecar.json").write_text(json.dumps({"host": host}))
+    if not records:
+        shutil.rmtree(root / RECORDS)
+    return root
+
+
+@pytest.mark.parametrize(("host", "records"), [("elsewhere", True), (platform.node(), False)])
+def test_what_snakemake_can_compare_is_left_to_it_and_so_is_what_is_of_here(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, records: bool
+) -> None:
+    monkeypatch.chdir(tree(made, tmp_path, host, records=records))
+    refuse_unrecorded(HERE)
+
+
+def test_tables_of_another_host_without_records_are_refused_with_the_mend(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree(made, tmp_path, "elsewhere", records=False))
+    with pytest.raises(ValueError, match=r"results/local was measured on elsewhere, this is .* Move it away"):
+        refuse_unrecorded(HERE)
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}"])
+def test_a_tree_that_says_nothing_of_its_host_is_none_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refuse_unrecorded(HERE)
+    HERE.mkdir(parents=True)
+    (HERE / "selftest.parquet").touch()
+    (HERE / "selftest.sidecar.json").write_text(text)
+    refuse_unrecorded(HERE)

@@ -67,8 +67,8 @@ class Floor:
 def floor_from_probes(probes: Collection[Probed]) -> Floor:
     """The floor of a deployment. ValueError where no probe has a collective.
 
-    Probes of calls that are all alike tell their latency: the least of their time over the calls of their chain. Calls
-    of more ranks have no less.
+    Probes of calls that are all alike tell their latency: the least of their time over the calls of their chain.
+    Calls of more ranks have no less.
     """
     least: dict[Calls, float] = {}
     best = 0.0

@@ -143,7 +143,7 @@ def tp_hierarchical(x: Tensors, at: Where) -> Tensors:
 
 
 # -------------------------------------------------------------------------------------------- uniform_a2a
-def a2a_developer(x: Tensors, at: Where) -> Tensors:
+def a2a_gather_reduce_scatter(x: Tensors, at: Where) -> Tensors:
     send = x["send",]
     n = at.ranks
     gathered = send.new_empty(n * send.numel())
@@ -273,7 +273,7 @@ BY_HAND: Mapping[str, Mapping[str, Callable[[Tensors, Where], Tensors]]] = {
         "hierarchical": tp_hierarchical,
     },
     "uniform_a2a": {
-        "developer": a2a_developer,
+        "gather_reduce_scatter": a2a_gather_reduce_scatter,
         "gather_slice": a2a_gather_slice,
         "native": a2a_native,
         "permute_ring": a2a_ring,

@@ -53,7 +53,7 @@ def _measure(
         program = trace_source(source, strategy, problem)
     except NotApplicable as reason:
         return str(reason)
-    bound = equivalence.lossy_bound_of(trace_source(source, "developer", problem), reference)
+    bound = equivalence.lossy_bound_of(catalog.developer_program(problem), reference)
     if direction is Direction.BACKWARD:
         if not loader.load("problems", problem_name).has_backward(problem.case):
             return "it has no backward"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks, parameters
-from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -96,24 +96,11 @@ def in_direction(case: Case, direction: Direction) -> Problem:
     return problem
 
 
-def mechanical(problem: Problem) -> bool:
-    """Whether a developer's backward is what autograd makes of the forward, call by call.
-
-    It is where nothing is demanded at the entry. Elsewhere people run the simplified transpose.
-    """
-    return not any(
-        spec.placement is spec.cotangent is Placement.REPLICATE for spec in problem.inputs.values()
-    )
-
-
 def developer_program(problem: Problem) -> Program:
-    """What practitioners run: the library's developer; for a backward, what becomes of it there."""
+    """What practitioners run where a library can do everything; for a backward, the simplified transpose of it."""
     library = library_source(problem.case.problem)
-    forward = trace_source(library, read_library(library).listed.developer, build(problem.case))
-    if problem.direction is Direction.FORWARD:
-        return forward
-    back = transpose(forward, problem)
-    return back if mechanical(problem) else simplify(back)
+    forward = trace_source(library, read_library(library).developers[0], build(problem.case))
+    return forward if problem.direction is Direction.FORWARD else simplify(transpose(forward, problem))
 
 
 def reference_program(problem: Problem) -> Program:

@@ -11,6 +11,7 @@ from overlayccl_core.cli import (
     explain,
     problems,
     prove,
+    ranges,
     report,
     schema,
     score,
@@ -20,7 +21,10 @@ from overlayccl_core.cli import (
 )
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 
-COMMANDS = (problems, trace, prove, score, try_strategy, bucket, explain, summary, report, schema, doctor)
+COMMANDS = (
+    *(problems, trace, prove, score, try_strategy, bucket),
+    *(explain, summary, ranges, report, schema, doctor),
+)
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 

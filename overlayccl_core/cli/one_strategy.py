@@ -19,7 +19,6 @@ from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 
@@ -83,8 +82,7 @@ def _equivalence(program: Program) -> Verdict:
     verdict = equivalence.prove(program, reference)
     if verdict.reason is not Reason.INACCURATE:
         return verdict
-    source = catalog.library_source(problem.case.problem)
-    developer = trace_source(source, read_library(source).listed.developer, problem)
+    developer = catalog.developer_program(problem)
     return equivalence.prove(program, reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
 

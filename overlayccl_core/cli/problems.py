@@ -12,7 +12,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.fields import described
-from overlayccl_core.program.library import Role, read_library
+from overlayccl_core.program.library import Role, SeedLibrary, read_library
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec, Problem
 
@@ -61,8 +61,8 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
         yield "writes", _ports(problem.outputs)
         yield "p.", ", ".join(problem.parameters)
         yield "backward", "exchanges nothing" if backward is None else _exchange(backward)
-    seeds = read_library(catalog.library_source(name)).seeds
-    yield "strategies", "\n".join(f"{seed}{_role(role)}" for seed, role in seeds)
+    library = read_library(catalog.library_source(name))
+    yield "strategies", "\n".join(f"{seed}{_role(role, seed, library)}" for seed, role in library.seeds)
     entry = catalog.plug_in(name).Entry
     yield "a Case has", f"{described(entry)}. {inspect.getdoc(entry)}"
     yield f"{len(cases)} Cases" if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
@@ -83,8 +83,12 @@ def _reflowed(description: str) -> str:
     return "\n".join(joined)
 
 
-def _role(role: Role) -> str:
-    return "" if role is Role.OTHER else f"  ({role.value.replace('_', ' ')})"
+def _role(role: Role, seed: str, library: SeedLibrary) -> str:
+    if role is Role.OTHER:
+        return ""
+    preferred = library.developers[: library.developers.index(seed)] if role is Role.DEVELOPER else ()
+    where = f" where the library has no {' and no '.join(preferred)}" if preferred else ""
+    return f"  ({role.value.replace('_', ' ')}{where})"
 
 
 def _exchange(backward: Problem) -> str:

@@ -13,7 +13,9 @@ from rich.table import Table
 from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.gates.bench import is_below
 from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.tables.summary import Validity
 
 WIDE = 160  # columns where the output is no terminal
@@ -51,8 +53,8 @@ def print_text(text: str) -> None:
 
 
 def ms(us: float | None) -> str:
-    """A time in ms with three figures."""
-    return NOTHING if us is None else f"{us / 1e3:.3g}" if us < 1e5 else f"{us / 1e3:.0f}"
+    """A time in ms."""
+    return NOTHING if us is None else figures(us / 1e3)
 
 
 def between(us: float | None, low: float | None, high: float | None) -> str:
@@ -154,7 +156,7 @@ def times(ratio: float | None, low: float | None, high: float | None) -> str:
 
 
 def _bandwidths(algbw: float | None, busbw: float | None) -> str:
-    return NOTHING if algbw is None or busbw is None else f"{algbw:.2g}, {busbw:.2g}"
+    return NOTHING if algbw is None or busbw is None else f"{figures(algbw)}, {figures(busbw)}"
 
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
@@ -165,7 +167,7 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
     for row in rows.iter_rows(named=True):
         noise = "~" if row["top1_within_noise"] and row["top1_regret"] else ""
         table.add_row(
-            _programs_of(row["case"], row["direction"]),
+            programs_of(row["case"], row["direction"]),
             str(row["n"]),
             str(row["rounds"]),
             percent(row["median_rel_error"]),
@@ -179,7 +181,7 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
     return table
 
 
-def _programs_of(case: str | None, direction: str | None) -> str:
+def programs_of(case: str | None, direction: str | None) -> str:
     """The direction is told where it is not forward."""
     if case is None:
         return "held-out mixed Programs"
@@ -206,7 +208,7 @@ def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[R
         price, timed = one.price, one.timed
         ratio = timed.speedup_over(developer) if timed and developer else None
         measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
-        if timed and floor and timed.estimate.value < floor.us(one.program):
+        if timed and floor and is_below(timed.estimate, floor.us(one.program)):
             measured, ratio = f"{measured} below the physical floor: invalid", None
         name, style = _marked(one.strategy, one.role), "bold" if one.role == "yours" else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)

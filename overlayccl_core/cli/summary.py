@@ -11,10 +11,11 @@ from overlayccl_core.cli.context import context
 from overlayccl_core.cli.deployed_table import deployed_parts
 from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
 from overlayccl_core.configuration.models import label
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.disturbed import disturbed, on_disturbed
-from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback, rounded
+from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -66,7 +67,7 @@ def spent_text(tree: Tree) -> Iterator[str]:
         return
     said = f"Measuring, proving and searching took {cost.seconds / 60:.1f} minutes in all"
     paid = [
-        f"{label(run.model, run.microbatches)} {rounded(steps)}{_beside(run, chosen, cost)}"
+        f"{label(run.model, run.microbatches)} {figures(steps)}{_beside(run, chosen, cost)}"
         for run, chosen, developer in deployed_and_developer(tree)
         if (steps := payback(chosen, developer, cost).steps)
     ]
@@ -84,4 +85,4 @@ def _beside(run: Run, chosen: Arm, cost: Cost) -> str:
     if other is None:
         return ""
     steps = payback(chosen, other, cost).steps
-    return f" ({NOTHING if steps is None else rounded(steps)} {other.name})"
+    return f" ({NOTHING if steps is None else figures(steps)} {other.name})"

@@ -1,75 +1,135 @@
-"""The physical floor: times that cannot be, whatever a Program does, judged by what the probes measured.
+"""The physical floor: a time that no right execution of a Program is below, by what the probes showed here.
 
-A module that skips work is fast. A time is invalid below the bytes that must be sent over the best bandwidth
-that any probe reached, and below a quarter of the fastest probe of the Program's dearest single collective.
+A module that skips work is fast. Whatever else a rank does, two bounds hold:
+
+    chain   A call starts when the calls that were waited for before it have ended. It takes the latency of its kind
+            and the time of its bytes at the best bandwidth.
+    bytes   All that the busiest rank sends goes at the best bandwidth.
+
+The chain is that of the steps that a module is printed from. In it, local work is free, and calls in flight
+together cost as much as the dearest. The floor is lowered until no probe is below it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.nodes import Node
-from overlayccl_core.program.payload import group_size, payload_bytes, wire_bytes
-from overlayccl_core.program.program import Program
+import numpy as np
 
-OF_FASTEST_PROBE = 0.25
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.lowering import Action, lower
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import crosses_nodes, group_size, wire_bytes
+from overlayccl_core.program.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbedCollective:
-    """The fastest time in which one collective was measured here, waits and all."""
+class Probed:
+    """A probe, its time, and the least that it was seen to take."""
+
+    program: Program
+    us: float
+    least_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Calls:
+    """Calls whose latency is one: of groups of so many ranks, that leave their node or not."""
 
     kind: Kind
-    group_size: int
-    payload_bytes: int
-    us: float
+    ranks: int
+    crosses_nodes: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """What a deployment's probes reached. best_bytes_per_us: on the wire, per rank, of any probe."""
+    """What a deployment's probes reached. bytes_per_us: the most that the busiest rank of any of them sent."""
 
-    best_bytes_per_us: float
-    collectives: tuple[ProbedCollective, ...]
+    latency_us: Mapping[Calls, float]
+    bytes_per_us: float
 
     def __post_init__(self) -> None:
-        if not self.best_bytes_per_us > 0:
+        if not self.bytes_per_us > 0:
             raise ValueError("a floor needs at least one probe with a collective: run the probes first")
 
     def us(self, program: Program) -> float:
         """No right execution of the Program takes less; 0 for one without collectives."""
-        on_the_wire = sum(wire_bytes(x) for x in program.collectives) / self.best_bytes_per_us
-        dearest = max((self._fastest(x) for x in program.collectives), default=0.0)
-        return max(on_the_wire, OF_FASTEST_PROBE * dearest)
+        per_node = program.problem.case.ranks_per_node
 
-    def _fastest(self, node: Node) -> float:
-        """The fastest probe of a kind and group size at the largest payload that is not above the node's.
+        def call_us(call: Node) -> float:
+            alike = _calls(call, per_node)
+            if alike is None:
+                return 0.0
+            return self.latency_us.get(alike, 0.0) + wire_bytes(call) / self.bytes_per_us
 
-        0 where none was that small: then the probes say nothing of it.
-        """
-        payload = payload_bytes(node)
-        alike = [
-            c
-            for c in self.collectives
-            if c.kind is node.kind and c.group_size == group_size(node) and c.payload_bytes <= payload
-        ]
-        largest = max((c.payload_bytes for c in alike), default=0)
-        return min((c.us for c in alike if c.payload_bytes == largest), default=0.0)
+        return max(_chain(program, call_us), _busiest_bytes(program) / self.bytes_per_us)
 
 
-def floor_from_probes(probes: Iterable[tuple[Program, float]]) -> Floor:
-    """The floor from (probe, measured us). Probes whose collectives are all alike give times of one."""
+def floor_from_probes(probes: Collection[Probed]) -> Floor:
+    """The floor of a deployment. ValueError where no probe has a collective.
+
+    Probes of calls that are all alike tell their latency: the least of their time over the calls of their chain.
+    Calls of more ranks have no less.
+    """
+    least: dict[Calls, float] = {}
     best = 0.0
-    fastest: dict[tuple[Kind, int, int], float] = {}
-    for program, us in probes:
-        found = program.collectives
-        best = max(best, sum(wire_bytes(x) for x in found) / us)
-        alike = {(x.kind, group_size(x), payload_bytes(x)) for x in found}
-        if len(alike) == 1:
-            key = alike.pop()
-            fastest[key] = min(fastest.get(key, float("inf")), us / len(found))
-    collectives = tuple(
-        ProbedCollective(kind=kind, group_size=size, payload_bytes=payload, us=us)
-        for (kind, size, payload), us in sorted(fastest.items())
+    for probe in probes:
+        best = max(best, _busiest_bytes(probe.program) / probe.least_us)
+        per_node = probe.program.problem.case.ranks_per_node
+        alike = {_calls(call, per_node) for call in probe.program.collectives}
+        only = alike.pop() if len(alike) == 1 else None
+        if only is not None:
+            each = probe.least_us / _chain(probe.program, lambda _: 1.0)
+            least[only] = min(least.get(only, each), each)
+    latency = {calls: min(us for other, us in least.items() if _is_larger(other, calls)) for calls in least}
+    floor = Floor(latency_us=latency, bytes_per_us=best)
+    lowered = min([1.0, *(p.us / us for p in probes if (us := floor.us(p.program)))])
+    return Floor(
+        latency_us={calls: us * lowered for calls, us in latency.items()}, bytes_per_us=best / lowered
     )
-    return Floor(best_bytes_per_us=best, collectives=collectives)
+
+
+def _is_larger(calls: Calls, than: Calls) -> bool:
+    """Whether some calls are as others or of more ranks."""
+    return (calls.kind, calls.crosses_nodes) == (than.kind, than.crosses_nodes) and calls.ranks >= than.ranks
+
+
+def _chain(program: Program, call_us: Callable[[Node], float]) -> float:
+    """When the last call has ended, if nothing else takes time and no call disturbs another."""
+    now, ends = 0.0, dict[Node, float]()
+    for step in lower(program):
+        if step.node is not None and step.action is Action.START:
+            ends[step.node] = now + call_us(step.node)
+        elif step.node is not None and step.action is Action.WAIT:
+            now = max(now, ends[step.node])
+    return now
+
+
+def _busiest_bytes(program: Program) -> float:
+    """Bytes that the rank which sends most must send at least."""
+    sent = np.zeros(program.problem.ranks)
+    for call in program.collectives:
+        sent[_senders(call)] += wire_bytes(call)
+    return float(sent.max())
+
+
+def _senders(call: Node) -> list[int]:
+    """Ranks that send to another; in a collective with groups, all."""
+    if call.kind is not Kind.COLLECTIVE_PERMUTE:
+        return list(range(call.groups.ranks))
+    return [source for rank, source in enumerate(call.sources) if source not in (-1, rank)]
+
+
+def _calls(call: Node, ranks_per_node: int) -> Calls | None:
+    """None for messages that not every rank sends.
+
+    A rank that sends none runs ahead: what is handed on from rank to rank fills a stream of Programs like a
+    pipeline, in which each takes less than its chain.
+    """
+    if len(_senders(call)) < group_size(call):
+        return None
+    permute = call.kind is Kind.COLLECTIVE_PERMUTE  # partners may be any two, however many ranks there are
+    return Calls(
+        kind=call.kind,
+        ranks=2 if permute else call.groups.size,
+        crosses_nodes=crosses_nodes(call, ranks_per_node),
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.deployments.floor import Floor, floor_from_probes
+from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
 from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
@@ -57,13 +57,13 @@ class Benched:
 
 def floor_of(probes: pl.DataFrame) -> Floor:
     """The physical floor of a deployment, from its structured probes."""
-    structured = probes.filter(pl.col("role") == "structured")
-    measured = measurements(structured.iter_rows(named=True))
-    once = structured.unique("program", keep="first", maintain_order=True)
+    probes = probes.filter(pl.col("role") == "structured")
+    programs = dict(probes.select("program", "program_json").iter_rows())
     return floor_from_probes(
-        (loads(row["program_json"]), measured[row["program"]].estimate.value)
-        for row in once.iter_rows(named=True)
-        if row["program"] in measured
+        [
+            Probed(program=loads(programs[digest]), us=timed.estimate.value, least_us=timed.least_us)
+            for digest, timed in measurements(probes.iter_rows(named=True)).items()
+        ]
     )
 
 

@@ -38,8 +38,8 @@ class ArmEvidence:
     steps_us: launch -> steps, paired by index with those of the other arms. losses: seed -> losses of long runs;
     empty where they were not compared. timed_losses: launch -> losses of the timed steps. gradient_rel_error: of
     the worst parameter against the unsharded model; None: not looked at. matmuls: (number, digest of shapes) of
-    every step that was looked into. peak_activation_bytes: None: not looked at. disturbed_launches: those of steps_us
-    in which others took too much of the CPU.
+    every step that was looked into. peak_activation_bytes: None: not looked at. disturbed_launches: those of
+    steps_us in which others took too much of the CPU.
     """
 
     arm: str

@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.statistics import Estimate, Ratio
 
@@ -41,6 +43,11 @@ class Measurement:
     def estimate(self) -> Estimate:
         """The trimmed mean over all rounds, with its standard error, in us."""
         return statistics.estimate(self.samples_us)
+
+    @property
+    def least_us(self) -> float:
+        """What one sample in ten is below: nearly the least, and not the luck of one round."""
+        return float(np.quantile(self.samples_us, 0.1))
 
     @property
     def repeat_error(self) -> float:

@@ -28,14 +28,15 @@ GroupList = Sequence[Sequence[int]]
 class Library:
     """Which strategies a file offers and in which role: its last statement, read from the parsed tree.
 
-    developer: what practitioners write. single_graph: its collectives, not merged, no boundary between them, in
-    the order that lets independent ones be in flight together; empty where developer is that already.
-    hand_bundled: the obvious one-line change. others: all that is listed besides.
+    developer: what practitioners write; of several the first that a deployment's library can call, the others are
+    then seeds as any. single_graph: its collectives, not merged, no boundary between them, in the order that lets
+    independent ones be in flight together. hand_bundled: the obvious one-line change. Both are empty where there
+    is none. others: all that is listed besides.
     """
 
-    developer: str
-    hand_bundled: str
+    developer: str | tuple[str, ...]
     others: tuple[str, ...]
+    hand_bundled: str = ""
     single_graph: str = ""
 
 

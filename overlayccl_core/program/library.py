@@ -27,13 +27,19 @@ class SeedLibrary:
     functions: tuple[str, ...]
 
     @property
+    def developers(self) -> tuple[str, ...]:
+        """What practitioners write, the one that they prefer first."""
+        listed = self.listed.developer
+        return (listed,) if isinstance(listed, str) else listed
+
+    @property
     def seeds(self) -> tuple[tuple[str, Role], ...]:
-        """(name, role) of every listed strategy, developer first."""
+        """(name, role) of every listed strategy, first the developers, of which a deployment takes one."""
         listed = self.listed
         return (
-            (listed.developer, Role.DEVELOPER),
+            *((name, Role.DEVELOPER) for name in self.developers),
             *(((listed.single_graph, Role.SINGLE_GRAPH),) if listed.single_graph else ()),
-            (listed.hand_bundled, Role.HAND_BUNDLED),
+            *(((listed.hand_bundled, Role.HAND_BUNDLED),) if listed.hand_bundled else ()),
             *((name, Role.OTHER) for name in listed.others),
         )
 
@@ -50,9 +56,7 @@ def read_library(source: str) -> SeedLibrary:
     last = tree.body[-1] if tree.body else None
     if not (isinstance(last, ast.Assign) and isinstance(last.value, ast.Call)):
         line = getattr(last, "lineno", 1)
-        raise Rejected(
-            "the last statement must be LIBRARY = Library(developer=..., hand_bundled=..., others=(...))"
-        ).at(line)
+        raise Rejected("the last statement must be LIBRARY = Library(developer=..., others=(...))").at(line)
     library = SeedLibrary(listed=_listed(last.value), functions=functions)
     names = [name for name, _ in library.seeds]
     for name in names:
@@ -79,17 +83,20 @@ def _listed(call: ast.Call) -> Library:
             raise Rejected(f"LIBRARY: {keyword.arg} must be written out, not computed").at(
                 keyword.lineno
             ) from None
-    wanted, optional = {"developer", "hand_bundled", "others"}, {"single_graph"}
+    wanted, optional = {"developer", "others"}, {"single_graph", "hand_bundled"}
     if call.args or set(roles) - optional != wanted:
         raise Rejected(
-            f"LIBRARY takes exactly {', '.join(sorted(wanted))}, and single_graph where there is one"
-            f" (got {', '.join(roles)})"
+            f"LIBRARY takes exactly {', '.join(sorted(wanted))}, and single_graph and hand_bundled where there is"
+            f" one (got {', '.join(roles)})"
         ).at(call.lineno)
-    others = roles["others"]
-    if not isinstance(others, tuple) or not all(isinstance(n, str) for n in others):
+    if not _are_names(roles["others"]):
         raise Rejected("LIBRARY: others must be a tuple of names").at(call.lineno)
-    if not all(isinstance(name, str) for role, name in roles.items() if role != "others"):
-        raise Rejected("LIBRARY: developer, hand_bundled and single_graph must each be a name").at(
-            call.lineno
-        )
+    if not isinstance(developer := roles["developer"], str) and not (developer and _are_names(developer)):
+        raise Rejected("LIBRARY: developer must be a name, or a tuple of names by preference").at(call.lineno)
+    if not all(isinstance(roles.get(role, ""), str) for role in optional):
+        raise Rejected("LIBRARY: hand_bundled and single_graph must each be a name").at(call.lineno)
     return Library(**roles)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)

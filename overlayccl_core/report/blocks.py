@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.charts import Figure
 
@@ -87,10 +88,10 @@ def missing(what: str, how: str) -> Text:
 
 
 def ms(us: float | None) -> str:
-    """`151 ms`, three figures."""
+    """`151 ms`."""
     if us is None:
         return NOTHING
-    return f"{_figures(us)} us" if us < 1e3 else f"{_figures(us / 1e3)} ms"
+    return f"{figures(us)} us" if us < 1e3 else f"{figures(us / 1e3)} ms"
 
 
 def spread(us: Ratio | None) -> str:
@@ -98,11 +99,7 @@ def spread(us: Ratio | None) -> str:
     if us is None:
         return NOTHING
     unit = 1 if us.value < 1e3 else 1e3  # as `ms` writes the value
-    return f"{ms(us.value)} ({_figures(us.low / unit)} to {_figures(us.high / unit)})"
-
-
-def _figures(value: float) -> str:
-    return f"{value:.3g}" if value < 1e3 else f"{value:,.0f}"
+    return f"{ms(us.value)} ({figures(us.low / unit)} to {figures(us.high / unit)})"
 
 
 def price(us: float | None, low: float | None, high: float | None) -> str:
@@ -129,7 +126,7 @@ def percent(part: float | None) -> str:
 
 def mebibytes(size: int | None) -> str:
     """`12.5 MiB`."""
-    return NOTHING if size is None else f"{size / MIB:.3g} MiB"
+    return NOTHING if size is None else f"{figures(size / MIB)} MiB"
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -204,7 +204,8 @@ def _stamps(tree: Tree) -> list[Block]:
     ]
 
 
-def _frames(tree: Tree) -> dict[str, pl.DataFrame]:
+def frames(tree: Tree) -> dict[str, pl.DataFrame]:
+    """What was measured -> its rows, without what failed on the ranks."""
     probes, bench, steps = tree.table(PROBES, "probes"), tree.of_problems(BENCH), tree.of_models(STEPS)
     named = {"probes of the cost model": probes, "bench of candidates": bench, "training steps": steps}
     return {name: _ran(frame) for name, frame in named.items() if frame is not None}
@@ -217,7 +218,7 @@ def _ran(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _measured(tree: Tree) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for name, frame in _frames(tree).items():
+    for name, frame in frames(tree).items():
         training = "steps_us" in frame.columns
         keys = ["model"] if training else []
         owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns else []
@@ -253,15 +254,15 @@ def _between_launches(timed: pl.DataFrame, column: str) -> float | None:
 
 
 def _over(tree: Tree) -> bool:
-    return any(frame["oversubscribed"].any() for frame in _frames(tree).values())
+    return any(frame["oversubscribed"].any() for frame in frames(tree).values())
 
 
 def _ranks(tree: Tree) -> str:
     return (
-        OVERSUBSCRIBED if _over(tree) else OWN_CORES if _frames(tree) else "Nothing was measured in this run."
+        OVERSUBSCRIBED if _over(tree) else OWN_CORES if frames(tree) else "Nothing was measured in this run."
     )
 
 
 def _fingerprints(tree: Tree) -> list[str]:
-    fingerprints = {f for frame in _frames(tree).values() for f in frame["fingerprint"].unique()}
+    fingerprints = {f for frame in frames(tree).values() for f in frame["fingerprint"].unique()}
     return sorted(fingerprints)

@@ -84,11 +84,6 @@ def deployed_and_developer(tree: Tree) -> Iterator[tuple[Run, Arm, Arm]]:
             yield run, chosen, developer
 
 
-def rounded(steps: int) -> str:
-    """`5,000` of 5002: three figures."""
-    return f"{float(f'{steps:.3g}'):,.0f}"
-
-
 def _expected(tree: Tree) -> Iterator[str]:
     yield from OF_RUN
     for problem in tree.problems:

@@ -5,10 +5,11 @@ from typing import Any
 import altair as alt
 
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
 from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
-from overlayccl_core.report.payback import MEASURED, Cost, cost_of, deployed_and_developer, payback, rounded
+from overlayccl_core.report.payback import MEASURED, Cost, cost_of, deployed_and_developer, payback
 from overlayccl_core.report.tree import Tree
 
 READING = (
@@ -68,7 +69,7 @@ def _break_even(chosen: Arm, other: Arm, cost: Cost | None) -> str:
         return "not faster"
     if paid.steps is None or chosen.us is None:
         return f"{NOTHING}; saves {ms(paid.saved_us)} a step"
-    return f"{rounded(paid.steps)} steps, {duration(paid.steps * chosen.us.value / 1e6)}"
+    return f"{figures(paid.steps)} steps, {duration(paid.steps * chosen.us.value / 1e6)}"
 
 
 def _paid_back(rows: list[tuple[str, ...]]) -> Table:

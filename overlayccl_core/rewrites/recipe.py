@@ -23,10 +23,9 @@ SourceOf = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransposeOf:
-    """The backward Program of a forward recipe, mechanical or without collectives of equal copies."""
+    """The backward Program of a forward recipe, without collectives of equal copies."""
 
     recipe: "Recipe"
-    simplified: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class Recipe:
         if isinstance(self.base, str):
             base: Any = self.base
         else:
-            base = {"transpose_of": self.base.recipe.to_json(), "simplified": self.base.simplified}
+            base = {"transpose_of": self.base.recipe.to_json()}
         return {"base": base, "steps": [list(s) for s in self.steps]}
 
     @classmethod
@@ -50,12 +49,8 @@ class Recipe:
         match data:
             case {"base": str() as base, "steps": list() as steps}:
                 return cls(base=base, steps=_steps(steps))
-            case {
-                "base": {"transpose_of": recipe, "simplified": bool() as simplified},
-                "steps": list() as steps,
-            }:
-                transposed = TransposeOf(recipe=cls.from_json(recipe), simplified=simplified)
-                return cls(base=transposed, steps=_steps(steps))
+            case {"base": {"transpose_of": recipe, **more}, "steps": list() as steps} if not more:
+                return cls(base=TransposeOf(recipe=cls.from_json(recipe)), steps=_steps(steps))
             case _:
                 raise ValueError(f"a recipe has a base and steps (got {json.dumps(data)[:200]})")
 
@@ -128,8 +123,7 @@ def _transposed(base: TransposeOf, problem: Problem, source_of: SourceOf | None)
         raise ValueError(
             f"a transpose solves a backward (got {problem.name}): replay it at the backward Problem"
         )
-    back = transpose(replay(base.recipe, catalog.build(problem.case), source_of), problem)
-    return simplify(back) if base.simplified else back
+    return simplify(transpose(replay(base.recipe, catalog.build(problem.case), source_of), problem))
 
 
 def _from_equal_problem(recipe: Recipe, problem: Problem) -> Program:

@@ -1,7 +1,7 @@
 """seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -11,7 +11,6 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.library import Role, read_library
@@ -58,11 +57,15 @@ def seed_rows(
 ) -> Iterator[Row]:
     """One row for each strategy that is listed for a Problem.
 
-    A lossy strategy may be as far off in its own dtypes as the developer's, which comes first.
+    A lossy strategy may be as far off in its own dtypes as the developer's, which comes before it.
     """
     reference = catalog.reference_program(problem)
     lossy_bound = tolerance(NumericsClass.LOSSY)
-    for seed in seeds_of(problem):
+
+    def is_legal(program: Program) -> Verdict:
+        return legality.check(program, capabilities, memory_budget_bytes)
+
+    for seed in _with_one_developer(problem, seeds_of(problem), is_legal):
         head = {
             "case": problem.case.id,
             "direction": problem.direction.value,
@@ -81,7 +84,7 @@ def seed_rows(
                 SeedStatus.REJECTED, Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error)
             )
         else:
-            legal = legality.check(program, capabilities, memory_budget_bytes)
+            legal = is_legal(program)
             proof = None
             if legal.outcome is Outcome.PASS:
                 if seed.role is Role.DEVELOPER:
@@ -90,33 +93,51 @@ def seed_rows(
             yield head | _with_program(program, legal, proof)
 
 
-def seeds_of(problem: Problem) -> Iterable[Seed]:
-    """The library; for a backward, the transposes of it and the library of an equal Problem."""
-    library = read_library(catalog.library_source(problem.case.problem)).seeds
+def seeds_of(problem: Problem) -> list[Seed]:
+    """The library; for a backward, the library of an equal Problem and the transposes.
+
+    Where no Problem is equal, people run what becomes of the forward: its transposes have its roles. Several
+    developers are listed by preference.
+    """
+    case = problem.case
+    library = _library(case.problem)
     if problem.direction is Direction.FORWARD:
-        return [Seed(name=name, role=role, recipe=Recipe(base=name)) for name, role in library]
-    return [*_transposes(problem, library), *_equal_library(problem.case)]
-
-
-def _transposes(problem: Problem, library: Iterable[tuple[str, Role]]) -> Iterator[Seed]:
-    """The developer gets the mechanical transpose where that is what people run, else the simplified one."""
-    mechanical = catalog.mechanical(problem)
-    for name, role in library:
-        recipe = Recipe(base=name)
-        simplified = Recipe(base=TransposeOf(recipe=recipe))
-        if role is Role.DEVELOPER and mechanical:
-            as_written = Recipe(base=TransposeOf(recipe=recipe, simplified=False))
-            yield Seed(name=f"transpose_of_{name}", role=role, recipe=as_written)
-            yield Seed(name=f"simplified_transpose_of_{name}", role=Role.OTHER, recipe=simplified)
-        else:
-            yield Seed(name=f"simplified_transpose_of_{name}", role=role, recipe=simplified)
-
-
-def _equal_library(case: Case) -> Iterator[Seed]:
+        return library
     equal = catalog.plug_in(case.problem).equals_backward(case)
-    if equal is not None:
-        for name, _ in read_library(catalog.library_source(equal.problem)).seeds:
-            yield Seed(name=name, role=Role.OTHER, recipe=Recipe(base=name))
+    return [
+        *(_library(equal.problem) if equal else ()),
+        *(
+            Seed(
+                name=f"simplified_transpose_of_{one.name}",
+                role=Role.OTHER if equal else one.role,
+                recipe=Recipe(base=TransposeOf(recipe=one.recipe)),
+            )
+            for one in library
+        ),
+    ]
+
+
+def _library(problem: str) -> list[Seed]:
+    listed = read_library(catalog.library_source(problem)).seeds
+    return [Seed(name=name, role=role, recipe=Recipe(base=name)) for name, role in listed]
+
+
+def _with_one_developer(
+    problem: Problem, seeds: Iterable[Seed], is_legal: Callable[[Program], Verdict]
+) -> Iterator[Seed]:
+    """The same, the developer's being the first of several that the library can call here, or else the last."""
+    *preferred, last = [seed for seed in seeds if seed.role is Role.DEVELOPER]
+    developer = next((seed for seed in preferred if _runs(seed, problem, is_legal)), last)
+    for seed in seeds:
+        other = seed.role is Role.DEVELOPER and seed is not developer
+        yield replace(seed, role=Role.OTHER) if other else seed
+
+
+def _runs(seed: Seed, problem: Problem, is_legal: Callable[[Program], Verdict]) -> bool:
+    try:
+        return is_legal(replay(seed.recipe, problem)).passed
+    except (NotApplicable, Rejected):
+        return False
 
 
 def _without_program(status: SeedStatus, legal: Outcome, reason: Reason, message: str) -> Row:

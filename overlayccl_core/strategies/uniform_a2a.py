@@ -16,13 +16,9 @@ from overlayccl_core.program.language import (
 )
 
 
-def developer(io, p):
-    """Gather everything, order it by destination, let a reduce_scatter hand it out: N equal copies summed,
-    divided by N. What is left where a library has neither all_to_all nor gathers of parts."""
-    n = p.world_size
-    by_source = reshape(all_gather(io.read("send")), (n, n, p.chunk, p.width))
-    by_destination = reshape(permute_dims(by_source, (1, 0, 2, 3)), (n * n * p.chunk, p.width))
-    io.write("received", scale(reduce_scatter(by_destination), 1, n))
+def native(io, p):
+    """The library's own all_to_all."""
+    io.write("received", all_to_all(io.read("send")))
 
 
 def gather_slice(io, p):
@@ -33,9 +29,13 @@ def gather_slice(io, p):
     io.write("received", reshape(mine, (n * p.chunk, p.width)))
 
 
-def native(io, p):
-    """The library's own all_to_all."""
-    io.write("received", all_to_all(io.read("send")))
+def gather_reduce_scatter(io, p):
+    """Gather everything, order it by destination, let a reduce_scatter hand it out: N equal copies summed,
+    divided by N. What is left where a library has no all_to_all and no rank can take its own part of a gather."""
+    n = p.world_size
+    by_source = reshape(all_gather(io.read("send")), (n, n, p.chunk, p.width))
+    by_destination = reshape(permute_dims(by_source, (1, 0, 2, 3)), (n * n * p.chunk, p.width))
+    io.write("received", scale(reduce_scatter(by_destination), 1, n))
 
 
 def permute_ring(io, p):
@@ -68,7 +68,6 @@ def two_step_hierarchical(io, p):
 
 
 LIBRARY = Library(
-    developer="developer",
-    hand_bundled="native",
-    others=("gather_slice", "permute_ring", "two_step_hierarchical"),
+    developer=("native", "gather_slice"),
+    others=("gather_reduce_scatter", "permute_ring", "two_step_hierarchical"),
 )

@@ -168,7 +168,14 @@ def test_before_a_fit_bucket_and_score_say_what_to_run(root: Path, tmp_path: Pat
 def test_problems_lists_each_with_strategies_roles_and_cases(call: Call) -> None:
     done = call("problems")
     assert done.code == 0 and not too_wide(done.out)
-    for part in ("tp_mlp: sums", "uniform_a2a: every rank", "grad_ar: the gradients", "(hand bundled)"):
+    developers = ("native (developer)", "gather_slice (developer where the library has no native)")
+    for part in (
+        "tp_mlp: sums",
+        "uniform_a2a: every rank",
+        "grad_ar: the gradients",
+        "(hand bundled)",
+        *developers,
+    ):
         assert part in done.words
     for part in ("gradient[0..", "uniform_a2a/n4-64KiB-f32", "microbatches, layers, layer_order"):
         assert part in done.words
@@ -193,9 +200,9 @@ def test_trace_shows_the_program_of_a_seed_and_of_a_file(call: Call, root: Path)
 
 def test_trace_of_a_backward_names_its_own_seeds(call: Call) -> None:
     backward = ("--problem", "uniform_a2a", "--direction", "backward")
-    assert "read d_received" in call("trace", "transpose_of_developer", *backward).words
-    wrong = call("trace", "transpose_of_devloper", *backward)
-    assert wrong.code == 2 and "did you mean 'transpose_of_developer'" in wrong.err
+    assert "read d_received" in call("trace", "simplified_transpose_of_native", *backward).words
+    wrong = call("trace", "simplified_transpose_of_natve", *backward)
+    assert wrong.code == 2 and "did you mean 'simplified_transpose_of_native'" in wrong.err
     none = call("trace", "developer", "--problem", "grad_ar", "--direction", "backward")
     assert none.code == 2 and "has no backward" in none.err
 
@@ -226,7 +233,7 @@ def test_score_prices_by_term_beside_the_developer_and_the_best_seed(call: Call,
     for part in (
         "proven, exact",
         "yours: exchange",
-        "developer: developer",
+        "developer: native",
         "collectives",
         "predicted",
         "more",
@@ -246,7 +253,7 @@ def test_explain_before_a_choice_says_what_to_run(call: Call) -> None:
 
 
 def chosen(root: Path, folder: Path) -> Path:
-    """What `explain` reads, of one small Case: all seeds priced and measured, `native` chosen."""
+    """What `explain` reads, of one small Case: all seeds priced and measured, `permute_ring` chosen."""
     shutil.copytree(root / "config", folder / "config")
     fit = root / "results" / "local"
     theta = price.theta_of(read(THETA, fit / "theta.parquet"), read(FIDELITY, fit / "fidelity.parquet"))
@@ -262,10 +269,10 @@ def chosen(root: Path, folder: Path) -> Path:
         for seed in programs
     ]
     write(BENCH, timed, tables / "bench.parquet")
-    native = next(seed for seed in programs if seed["strategy"] == "native")
-    known = {key: native[key] for key in (*KEY, "recipe", "numerics", "program", "value_digest")}
+    ring = next(seed for seed in programs if seed["strategy"] == "permute_ring")
+    known = {key: ring[key] for key in (*KEY, "recipe", "numerics", "program", "value_digest")}
     choice = row(
-        CHOICE, **known, candidate="native", arm="hand_bundled", reason="the first that passes every gate"
+        CHOICE, **known, candidate="permute_ring", arm="finalist_1", reason="the first that passes every gate"
     )
     write(CHOICE, [choice], tables / "choice.parquet")
     return tables
@@ -279,14 +286,14 @@ def test_explain_compares_the_choice_with_runner_up_and_developer(
     assert done.code == 0, done.err
     for part in (
         "uniform_a2a/n4",
-        "chosen: native",
+        "chosen: permute_ring",
         "runner-up: ",
-        "developer: developer",
+        "developer: native",
         "collectives",
         "predicted",
         "measured",
         "95%",
-        "native: the first that passes every gate",
+        "permute_ring: the first that passes every gate",
     ):
         assert part in done.words
     assert not too_wide(done.out)

@@ -1,57 +1,166 @@
 """Times that cannot be are below the floor, times that were probed are not."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
-from overlayccl_core.deployments.floor import floor_from_probes
+from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
 from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.program import nodes
+from overlayccl_core.program.groups import groups_of
 from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.program import Program
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.program import Issue, Program
+
+Call = tuple[Kind, int]
+SMALL, LARGE = (Kind.ALL_REDUCE, 256), (Kind.ALL_REDUCE, 2**18)
+EXCHANGE = (Kind.ALL_TO_ALL, 256)
 
 
-def program(*collectives: tuple[Kind, int]) -> Program:
+def finished(build: Callable[[ProbeBuilder], None]) -> Program:
     probe = ProbeBuilder(4, 4)
-    for kind, size in collectives:
-        probe.write(probe.issue(kind, probe.read(size)))
-    if not collectives:
-        probe.write(probe.read(4))
+    build(probe)
     return probe.finish("p", Role.STRUCTURED).program
 
 
-SMALL, LARGE = (Kind.ALL_REDUCE, 256), (Kind.ALL_REDUCE, 2**18)
+def waiting(*calls: Call) -> Program:
+    """Each call is waited for before the next starts; none reads another's result."""
+
+    def build(probe: ProbeBuilder) -> None:
+        for kind, size in calls:
+            probe.write(probe.issue(kind, probe.read(size)))
+        if not calls:
+            probe.write(probe.read(4))
+
+    return finished(build)
+
+
+def together(*calls: Call) -> Program:
+    """All calls are in flight before the first is waited for."""
+
+    def build(probe: ProbeBuilder) -> None:
+        issued = [probe.issue(kind, probe.read(size)) for kind, size in calls]
+        for node in issued:
+            probe.write(node)
+
+    return finished(build)
+
+
+def chained(*kinds: Kind) -> Program:
+    """Each call takes the result of the one before it, which nobody writes."""
+
+    def build(probe: ProbeBuilder) -> None:
+        value = probe.read(256)
+        for kind in kinds:
+            value = probe.issue(kind, value)
+        probe.write(value)
+
+    return finished(build)
+
+
+def moved(*turns: Sequence[int]) -> Program:
+    """Permutes one after another; a turn is the source of every rank."""
+
+    def build(probe: ProbeBuilder) -> None:
+        value: Node = probe.read(256)
+        for sources in turns:
+            value = nodes.make_permute(value, list(sources))
+            probe._events.append(Issue(value))
+        probe.write(value)
+
+    return finished(build)
+
+
+def floor_of(*probes: tuple[Program, float]) -> Floor:
+    return floor_from_probes([Probed(program=program, us=us, least_us=us) for program, us in probes])
+
+
 PROBES = [
-    (program(SMALL), 400.0),
-    (program(SMALL, SMALL), 600.0),  # 300 us each
-    (program(LARGE), 3000.0),  # 1.5 MiB on the wire: 524 B/us
-    (program((Kind.ALL_TO_ALL, 256)), 100.0),
-    (program(), 10.0),
+    (waiting(SMALL), 400.0),
+    (waiting(SMALL, SMALL), 600.0),  # 300 us each
+    (together(SMALL, SMALL, SMALL), 450.0),
+    (waiting(LARGE), 4000.0),
+    (together(LARGE, LARGE), 6000.0),  # 3 MiB on the wire: 524 B/us
+    (waiting(EXCHANGE), 100.0),
+    (waiting(), 10.0),
 ]
-FLOOR = floor_from_probes(PROBES)
+FLOOR = floor_of(*PROBES)
 
 
-def test_a_quarter_of_the_fastest_probe_of_the_dearest_collective() -> None:
-    assert FLOOR.us(program(SMALL)) == pytest.approx(75)
-    assert FLOOR.us(program((Kind.ALL_TO_ALL, 256))) == pytest.approx(25)
-    assert FLOOR.us(program(SMALL, (Kind.ALL_TO_ALL, 256))) == pytest.approx(75)
-    assert FLOOR.us(program((Kind.ALL_REDUCE, 2**17))) == pytest.approx(1500)  # by its bytes
+def about(us: float) -> object:
+    """Within the time of the few bytes of small calls."""
+    return pytest.approx(us, abs=30)
 
 
-def test_the_bytes_over_the_best_bandwidth() -> None:
-    assert FLOOR.us(program(*[LARGE] * 3)) == pytest.approx(9000)
+def test_calls_that_are_waited_for_add_up() -> None:
+    assert FLOOR.us(waiting(SMALL)) == about(300)
+    assert FLOOR.us(waiting(*[SMALL] * 8)) == about(2400)
+    assert FLOOR.us(waiting(SMALL, EXCHANGE)) == about(400)
 
 
-def test_a_collective_below_all_probed_sizes_has_no_floor_but_its_bytes() -> None:
-    assert FLOOR.us(program((Kind.ALL_REDUCE, 4))) < 0.1
-    assert FLOOR.us(program((Kind.ALL_GATHER, 4))) < 0.1
+def test_calls_that_read_each_other_add_up() -> None:
+    assert FLOOR.us(chained(Kind.ALL_REDUCE, Kind.ALL_TO_ALL, Kind.ALL_REDUCE)) == about(700)
+
+
+def test_calls_in_flight_together_cost_as_much_as_the_dearest() -> None:
+    assert FLOOR.us(together(SMALL, SMALL, EXCHANGE)) == about(300)
+
+
+def test_latencies_add_and_bytes_over_the_best_bandwidth_add() -> None:
+    sent = 2 * 3 / 4 * 4 * 2**18
+    assert FLOOR.us(waiting(LARGE, SMALL, LARGE)) == about(3 * 300 + 2 * sent / FLOOR.bytes_per_us)
+
+
+def test_all_bytes_go_over_the_best_bandwidth() -> None:
+    assert FLOOR.us(together(*[LARGE] * 6)) == pytest.approx(18000, rel=0.02)
+
+
+def test_calls_of_more_ranks_are_no_quicker() -> None:
+    halves = groups_of([range(2), range(2, 4)], 4)
+    pair = finished(lambda probe: probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(256), halves)))
+    assert floor_of((pair, 500.0), *PROBES).us(pair) == about(300)
+    assert floor_of((pair, 100.0), *PROBES).us(pair) == about(100)
+
+
+def test_kinds_that_were_not_probed_have_no_floor_but_their_bytes() -> None:
+    assert FLOOR.us(waiting((Kind.ALL_GATHER, 256))) == about(0)
+
+
+ROTATION, SWAP = (3, 0, 1, 2), (1, 0, 3, 2)
+
+
+def test_messages_that_every_rank_sends_add_up() -> None:
+    floor = floor_of((moved(ROTATION), 200.0), *PROBES)
+    assert floor.us(moved(ROTATION, SWAP, (1, 2, 3, 0))) == about(600)
+
+
+def test_messages_that_are_handed_on_fill_a_stream_like_a_pipeline_so_they_have_no_floor_but_their_bytes() -> (
+    None
+):
+    floor = floor_of((moved(ROTATION), 200.0), *PROBES)
+    once = pytest.approx(1024 / floor.bytes_per_us)  # each rank sends at most once
+    assert floor.us(moved((-1, 0, -1, -1), (-1, -1, 1, -1), (-1, -1, -1, 2))) == once
+    assert floor.us(moved((0, 2, 3, 1))) == once  # one keeps its own
+
+
+def test_the_floor_is_lowered_until_no_probe_is_below_it() -> None:
+    quick = (waiting(SMALL, EXCHANGE, SMALL), 350.0)  # the sum of the latencies is 700
+    floor = floor_of(quick, *PROBES)
+    assert floor.us(quick[0]) == pytest.approx(350) and floor.us(waiting(SMALL)) == about(150)
+    assert all(us >= floor.us(program) * (1 - 1e-9) for program, us in (quick, *PROBES))
+
+
+def test_the_least_that_a_probe_took_is_its_latency_and_its_time_is_what_the_floor_is_held_against() -> None:
+    large = Probed(program=waiting(LARGE), us=3000.0, least_us=2500.0)
+    for us, lowest in ((300.0, 200), (150.0, 150)):
+        floor = floor_from_probes([Probed(program=waiting(SMALL), us=us, least_us=200.0), large])
+        assert floor.us(waiting(SMALL)) == about(lowest)
 
 
 def test_a_program_without_collectives_may_take_no_time() -> None:
-    assert FLOOR.us(program()) == 0
-
-
-def test_no_probe_is_below_the_floor() -> None:
-    assert all(us >= FLOOR.us(p) * (1 - 1e-9) for p, us in PROBES)
+    assert FLOOR.us(waiting()) == 0
 
 
 def test_probes_without_collectives_give_no_floor() -> None:
     with pytest.raises(ValueError, match="run the probes first"):
-        floor_from_probes([(program(), 10.0)])
+        floor_of((waiting(), 10.0))

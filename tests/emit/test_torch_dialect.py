@@ -43,7 +43,7 @@ def imported(source: str) -> set[str]:
 
 
 def test_a_module_imports_torch_only_and_says_what_it_is() -> None:
-    program = seed("developer")
+    program = seed("gather_reduce_scatter")
     source = emit(program)
     assert imported(source) - set(sys.stdlib_module_names) == {"torch"}
     said = vars(module_of(source))
@@ -57,7 +57,7 @@ def test_a_module_imports_torch_only_and_says_what_it_is() -> None:
 
 
 def test_forward_and_backward_share_a_module() -> None:
-    program = seed("developer")
+    program = seed("gather_reduce_scatter")
     back = simplify(transpose(program, catalog.backward(program.problem.case)))
     module = module_of(torch_dialect.emit(program, back, calls=CALLS))
     assert set(module.DIGEST) == set(module.SCHEDULE) == {"forward", "backward"}
@@ -66,7 +66,7 @@ def test_forward_and_backward_share_a_module() -> None:
 
 def test_two_programs_of_one_direction_are_refused() -> None:
     with pytest.raises(ValueError, match="one forward and one backward of one Case"):
-        torch_dialect.emit(seed("developer"), seed("native"), calls=CALLS)
+        torch_dialect.emit(seed("gather_reduce_scatter"), seed("native"), calls=CALLS)
 
 
 def test_a_program_without_events_is_still_a_generator() -> None:
@@ -93,7 +93,10 @@ def test_224_ranks_are_emitted_quickly() -> None:
         ranks_per_node=32,
     )
     tp = trace_source(catalog.library_source("tp_mlp"), "hierarchical", catalog.build(case))
-    programs = [tp, *(seed(name, 224, 2) for name in ("developer", "gather_slice", "permute_ring"))]
+    programs = [
+        tp,
+        *(seed(name, 224, 2) for name in ("gather_reduce_scatter", "gather_slice", "permute_ring")),
+    ]
     started = time.process_time()
     sources = [emit(program) for program in programs]
     assert time.process_time() - started < 5.0

@@ -43,15 +43,23 @@ def test_a_library_may_name_its_single_graph() -> None:
     )
 
 
+def test_a_library_may_name_several_developers_by_preference_and_nothing_that_is_bundled() -> None:
+    library = read_library(SOURCE + 'LIBRARY = Library(developer=("three", "one"), others=("two",))\n')
+    assert library.developers == ("three", "one")
+    assert library.seeds == (("three", Role.DEVELOPER), ("one", Role.DEVELOPER), ("two", Role.OTHER))
+    assert read_library(SOURCE + LIBRARY).developers == ("one",)
+
+
 @pytest.mark.parametrize(
     ("last", "message"),
     [
         ("", "the last statement must be LIBRARY"),
-        ('LIBRARY = Library(developer="one", hand_bundled="two")', "exactly developer, hand_bundled, others"),
-        (
-            'LIBRARY = Library("one", hand_bundled="two", others=())',
-            "exactly developer, hand_bundled, others",
-        ),
+        ('LIBRARY = Library(developer="one", hand_bundled="two")', "exactly developer, others"),
+        ('LIBRARY = Library("one", hand_bundled="two", others=())', "exactly developer, others"),
+        ('LIBRARY = Library(developer=(), others=("one",))', "must be a name, or a tuple of names"),
+        ('LIBRARY = Library(developer=("one", 3), others=())', "must be a name, or a tuple of names"),
+        ('LIBRARY = Library(developer=("one", "one"), others=())', "'one' twice"),
+        ('LIBRARY = Library(developer=("one", "four"), others=())', "names 'four'"),
         ('LIBRARY = Library(developer="one", hand_bundled="two", others=("four",))', "names 'four'"),
         ('LIBRARY = Library(developer="one", hand_bundled="two", others=("one",))', "'one' twice"),
         ('LIBRARY = Library(developer=one, hand_bundled="two", others=())', "must be written out"),
@@ -85,4 +93,4 @@ def test_a_wrong_library_is_refused_with_its_line(last: str, message: str) -> No
 def test_every_public_function_of_the_shipped_libraries_is_listed(name: str) -> None:
     library = read_library(catalog.library_source(name))
     assert {seed for seed, _ in library.seeds} == set(library.functions)
-    assert library.listed.developer == "developer"
+    assert library.developers == (("native", "gather_slice") if name == "uniform_a2a" else ("developer",))

@@ -52,7 +52,7 @@ def test_what_differs_from_rank_to_rank_is_written_out_for_the_first_ones() -> N
 
 
 def test_large_reorderings_are_reshapes_and_permutations() -> None:
-    lines = _text("uniform_a2a", "developer", ranks=8)
+    lines = _text("uniform_a2a", "gather_reduce_scatter", ranks=8)
     assert any("permute_dims(reshape(v1, (8, 8, 15)), (1, 0, 2))" in line for line in lines)
 
 

@@ -34,7 +34,7 @@ def test_permutes_have_partners_and_no_groups() -> None:
 
 
 def test_kinds_that_are_not_asked_for_are_left_out() -> None:
-    program = replay(Recipe(base="developer"), catalog.build(case("uniform_a2a")))
+    program = replay(Recipe(base="gather_reduce_scatter"), catalog.build(case("uniform_a2a")))
     assert list(site_classes(program, (Kind.REDUCE_SCATTER,))) == ["reduce_scatter:world:2"]
 
 

@@ -24,7 +24,7 @@ def in_halves(io, p):
     [
         Recipe(base="developer"),
         Recipe(base="developer", steps=(("merge", "all_reduce:world:1", "1/4"),)),
-        Recipe(base=TransposeOf(recipe=Recipe(base="native"), simplified=False)),
+        Recipe(base=TransposeOf(recipe=Recipe(base="native"))),
         Recipe(base=source_base(OWN, "in_halves")),
     ],
 )
@@ -39,7 +39,8 @@ def test_json_form_round_trips(recipe: Recipe) -> None:
         {"base": 3, "steps": []},
         {"base": "developer"},
         {"base": "developer", "steps": [["merge"]]},
-        {"base": {"transpose_of": {"base": "x", "steps": []}}, "steps": []},
+        {"base": {"transpose_of": 3}, "steps": []},
+        {"base": {"transpose_of": {"base": "x", "steps": []}, "simplified": False}, "steps": []},
     ],
 )
 def test_what_is_no_recipe_is_refused(data: object) -> None:

@@ -195,7 +195,7 @@ def test_the_summary_lists_seeds_and_finds_with_their_figures(flow: SimpleNamesp
             assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
     developer = [r for r in measured if r["role"] == "developer"]
     assert [r["speedup"] for r in developer] == [None] * 4  # against itself
-    assert {r["role"] for r in rows} == {"developer", "hand_bundled", "other", "found"}
+    assert {r["role"] for r in rows} == {"developer", "other", "found"}
 
 
 def test_the_summary_marks_what_is_deployed(flow: SimpleNamespace) -> None:

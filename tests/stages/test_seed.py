@@ -9,6 +9,7 @@ from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import Capabilities, Capability
 from overlayccl_core.program import json_form
 from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.stages.seed import Row, seed_rows
 from overlayccl_core.tables.seeds import SEEDS
@@ -35,7 +36,7 @@ def test_every_direction_has_one_developer_and_all_that_is_applicable_is_proven(
     for direction in {row["direction"] for row in _rows(name)}:
         rows = [row for row in _rows(name) if row["direction"] == direction]
         assert [row["role"] for row in rows].count("developer") == 1
-        assert [row["role"] for row in rows].count("hand_bundled") == 1
+        assert [row["role"] for row in rows].count("hand_bundled") == (name != "uniform_a2a")
         for row in rows:
             if row["status"] == "program":
                 assert (row["legality"], row["equivalence"], row["reason"]) == ("pass", "pass", "ok")
@@ -56,34 +57,71 @@ def test_a_row_holds_the_program_that_its_recipe_replays(name: str) -> None:
             assert len(stored.collectives) == row["collectives"]
 
 
-def test_the_developers_backward_is_what_autograd_gives_where_nothing_is_demanded_at_the_entry() -> None:
-    def developer(name: str) -> Row:
-        return next(r for r in _rows(name) if r["direction"] == "backward" and r["role"] == "developer")
+def _library_of(*operations: str) -> Capabilities:
+    """A library that can make these calls of all ranks, and no others."""
+    return Capabilities(
+        Capability(
+            operation=operation,
+            group_size=4,
+            dtype=DType.FLOAT32,
+            payload_bytes=4,
+            supported=True,
+            evidence="tried",
+        )
+        for operation in operations
+    )
 
-    assert developer("uniform_a2a")["strategy"] == "transpose_of_developer"
-    assert developer("uniform_a2a")["collectives"] == 2
-    assert developer("tp_mlp")["strategy"] == "simplified_transpose_of_developer"
-    assert developer("tp_mlp")["collectives"] == 0
+
+WITHOUT_EXCHANGE = _library_of("all_reduce", "all_gather", "reduce_scatter")
+
+
+def _developer(name: str, direction: str, capabilities: Capabilities | None = None) -> Row:
+    (row,) = (r for r in _rows(name, capabilities) if (r["direction"], r["role"]) == (direction, "developer"))
+    return row
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_developer_of_an_exchange_calls_all_to_all_where_there_is_one_and_gathers_elsewhere(
+    direction: str,
+) -> None:
+    assert _developer("uniform_a2a", direction)["strategy"] == "native"
+    assert _developer("uniform_a2a", direction, _library_of("all_to_all"))["strategy"] == "native"
+    assert _developer("uniform_a2a", direction, WITHOUT_EXCHANGE)["strategy"] == "gather_slice"
+
+
+def test_a_developer_that_the_library_does_not_reach_is_a_seed_as_any() -> None:
+    role = {r["strategy"]: r["role"] for r in _rows("uniform_a2a") if r["direction"] == "forward"}
+    assert (role["native"], role["gather_slice"]) == ("developer", "other")
+    rows = [r for r in _rows("uniform_a2a", WITHOUT_EXCHANGE) if r["direction"] == "forward"]
+    role = {r["strategy"]: r["role"] for r in rows}
+    assert (role["native"], role["gather_slice"]) == ("other", "developer")
+
+
+def test_where_the_library_can_call_none_of_them_the_last_stands_with_what_is_wrong() -> None:
+    row = _developer("uniform_a2a", "forward", _library_of("all_reduce"))
+    assert (row["strategy"], row["reason"]) == ("gather_slice", "unsupported")
+
+
+def test_a_backward_that_equals_no_problem_has_the_simplified_transpose_as_its_developer() -> None:
+    row = _developer("tp_mlp", "backward")
+    assert (row["strategy"], row["collectives"]) == ("simplified_transpose_of_developer", 0)
+
+
+def test_no_baseline_of_a_backward_is_a_transpose_with_calls_that_people_would_leave_out() -> None:
+    for name in SMALL:
+        for problem in catalog.directions(case(name)):
+            program = replay(
+                Recipe.from_json(json.loads(_developer(name, problem.direction)["recipe"])), problem
+            )
+            assert simplify(program) is program
 
 
 def test_what_the_library_cannot_do_is_listed_with_the_reason_and_not_proven() -> None:
-    only = Capabilities(
-        [
-            Capability(
-                operation=operation,
-                group_size=4,
-                dtype=DType.FLOAT32,
-                payload_bytes=4,
-                supported=True,
-                evidence="tried",
-            )
-            for operation in ("all_reduce", "all_gather", "reduce_scatter")
-        ]
-    )
-    rows = {row["strategy"]: row for row in _rows("uniform_a2a", only) if row["direction"] == "forward"}
+    found = _rows("uniform_a2a", WITHOUT_EXCHANGE)
+    rows = {row["strategy"]: row for row in found if row["direction"] == "forward"}
     assert rows["native"]["reason"] == "unsupported"
     assert rows["native"]["equivalence"] is None
-    assert rows["developer"]["reason"] == "ok"
+    assert rows["gather_reduce_scatter"]["reason"] == "ok"
 
 
 def test_what_does_not_fit_in_memory_is_listed_with_its_peak() -> None:

@@ -96,8 +96,8 @@ def test_the_ring_of_permutes_rotates_by_every_distance() -> None:
     assert _in_flight(program) == 2
 
 
-def test_the_uniform_a2a_developer_gathers_reorders_and_scatters() -> None:
-    program = _trace("uniform_a2a", "developer")
+def test_the_exchange_by_a_gather_and_a_scatter_holds_everything_reordered() -> None:
+    program = _trace("uniform_a2a", "gather_reduce_scatter")
     assert _kinds(program) == [Kind.ALL_GATHER, Kind.REDUCE_SCATTER]
     assert peak_bytes(program) > 4 * program.collectives[1].bytes
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search.buckets.costs import BucketCosts, Floats
 from overlayccl_core.search.buckets.gradients import Gradient
@@ -178,7 +179,7 @@ def at_most(gradients: Sequence[Gradient], limit_bytes: Fraction) -> Bounds:
 def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
     """(bucket_cap_mb, its plan): the equal cap that ends first under torch's rule, the largest of those."""
     smallest, total = min(g.bytes for g in gradients), sum(g.bytes for g in gradients)
-    ladder = {f"{cap / MIB:.3g}" for cap in np.geomspace(smallest, total, CAPS)} | {"25"}
+    ladder = {figures(cap / MIB).replace(",", "") for cap in np.geomspace(smallest, total, CAPS)} | {"25"}
     plans = {
         cap: planned(f"bucket_cap_mb={cap}", gradients, ddp(gradients, [int(float(cap) * MIB)]), costs)
         for cap in sorted(ladder, key=float, reverse=True)

@@ -1,0 +1,134 @@
+"""What several runs found of the same things, as ranges, and the state of the machine in each of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from overlayccl_core.configuration.models import label
+from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.report.blocks import columns_ratio
+from overlayccl_core.report.deployed import frames
+from overlayccl_core.report.payback import deployed_and_developer
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.fidelity import FIDELITY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The least and the largest of what some runs say."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where and how a run was measured. disturbed: measurements in which others took CPU time.
+
+    foreign_cpu_share: the most of any launch that knows it.
+    """
+
+    fingerprints: tuple[str, ...]
+    disturbed: tuple[str, ...]
+    foreign_cpu_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelities:
+    """How right the model was at a Case and direction (None: on held-out Programs), over the runs that tell.
+
+    beyond_noise: in how many of them the model's first choice was slower than the fastest beyond noise.
+    """
+
+    case: str | None
+    direction: str | None
+    runs: int
+    error: Range
+    repeat: Range
+    order: Range | None
+    regret: Range | None
+    beyond_noise: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What is deployed, in one run. best_other: the arm of over_best; None in the bench."""
+
+    run: Tree
+    over_developer: Ratio | None
+    over_best: Ratio | None = None
+    best_other: str | None = None
+
+
+def range_of(values: Iterable[float | None]) -> Range | None:
+    """None where no run has a value."""
+    known = [value for value in values if value is not None]
+    return Range(low=min(known), high=max(known)) if known else None
+
+
+def state(tree: Tree) -> State:
+    """Of all that was measured in a run."""
+    measured = frames(tree)
+    shares = [s for frame in measured.values() for s in frame["foreign_cpu_share"].drop_nulls()]
+    return State(
+        fingerprints=tuple(sorted({f for frame in measured.values() for f in frame["fingerprint"]})),
+        disturbed=tuple(name for name, frame in measured.items() if frame["disturbed"].any()),
+        foreign_cpu_share=max(shares, default=None),
+    )
+
+
+def fidelities(trees: Sequence[Tree]) -> list[Fidelities]:
+    """The held-out Programs first, then every Case and direction that any run has."""
+    found = [
+        frame
+        for tree in trees
+        for frame in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY))
+        if frame is not None
+    ]
+    if not found:
+        return []
+    rows = pl.concat(found)
+    return [
+        _fidelities(case, direction, here)
+        for (case, direction), here in rows.group_by("case", "direction", maintain_order=True)
+    ]
+
+
+def _fidelities(case: object, direction: object, rows: pl.DataFrame) -> Fidelities:
+    error, repeat = (range_of(rows[name]) for name in ("median_rel_error", "repeat_rel_error"))
+    assert error is not None and repeat is not None
+    beyond = (pl.col("top1_regret") > 0) & ~pl.col("top1_within_noise")
+    return Fidelities(
+        case=None if case is None else str(case),
+        direction=None if direction is None else str(direction),
+        runs=rows.height,
+        error=error,
+        repeat=repeat,
+        order=range_of(rows["spearman"]),
+        regret=range_of(rows["top1_regret"]),
+        beyond_noise=rows.filter(beyond).height,
+    )
+
+
+def worths(trees: Sequence[Tree]) -> dict[str, list[Worth]]:
+    """`nano m8` -> what its deployed arm is worth in each run; after the models, the Cases that no model trains."""
+    found: dict[str, list[Worth]] = {}
+    for tree in trees:
+        for run, chosen, developer in deployed_and_developer(tree):
+            other = run.best_other
+            worth = Worth(
+                run=tree,
+                over_developer=chosen.speedup_over(developer),
+                over_best=chosen.speedup_over(other) if other else None,
+                best_other=other.name if other else None,
+            )
+            found.setdefault(label(run.model, run.microbatches), []).append(worth)
+    for tree in trees:
+        if tree.choice is None:
+            continue
+        for row in tree.choice.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
+            over = columns_ratio(row["speedup"], row["speedup_low"], row["speedup_high"])
+            place = f"{row['case']} {row['direction']}".removesuffix(" forward")
+            found.setdefault(place, []).append(Worth(run=tree, over_developer=over))
+    return found

@@ -1,0 +1,23 @@
+"""torch's own data parallelism as a baseline: in the form in which people use it."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from overlayccl_core.backends.torchdist import rank
+
+
+def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def replicated(model: torch.nn.Module, **options: Any) -> SimpleNamespace:
+        asked.update(options)
+        return SimpleNamespace()
+
+    monkeypatch.setattr(rank, "DistributedDataParallel", replicated)
+    here = rank.Rank(index=0, ranks=2, device="cpu", status=None, folder=Path())  # type: ignore[arg-type]
+    here.framework_step(torch.nn.Linear(2, 2), 4.0)
+    assert asked == {"bucket_cap_mb": 4.0, "gradient_as_bucket_view": True}

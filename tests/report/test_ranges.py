@@ -1,0 +1,100 @@
+"""Several runs side by side: the least and the largest of their figures, and the state of the machine in each."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.cli.main import main
+from overlayccl_core.report.ranges import Range, fidelities, range_of, state, worths
+from overlayccl_core.report.tree import trees_of
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.table import Table, read
+from tests.report.fixture_rows import put
+
+CASE = "problems/tp_mlp/fidelity"
+
+
+def changed(tree: Path, table: Table, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    path = tree / f"{name}.parquet"
+    put(table, change(read(table, path)).to_dicts(), path)
+
+
+@pytest.fixture(scope="module")
+def runs(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run that was disturbed while it trained; another in which developer was slower and the model worse."""
+    other = tmp_path_factory.mktemp("other") / "quiet"
+    shutil.copytree(whole, other)
+    worse = {"median_rel_error": 0.5, "top1_regret": 0.285, "top1_within_noise": False}
+    changed(other, FIDELITY, CASE, lambda f: f.with_columns(**{k: pl.lit(v) for k, v in worse.items()}))
+    slower = pl.when(pl.col("arm") == "developer").then(pl.col("steps_us").list.eval(2 * pl.element()))
+    changed(
+        other,
+        STEPS,
+        "train/nano/steps",
+        lambda f: f.with_columns(steps_us=slower.otherwise(pl.col("steps_us")), disturbed=pl.lit(False)),
+    )
+    return whole, other
+
+
+def test_a_range_is_the_least_and_the_largest_of_what_is_known() -> None:
+    assert range_of([0.3, None, 0.1]) == Range(low=0.1, high=0.3)
+    assert range_of([None]) is None
+
+
+def test_the_models_figures_are_ranges_over_the_runs(runs: tuple[Path, Path]) -> None:
+    once = {(one.case, one.direction): one for one in fidelities(trees_of(runs[:1]))}
+    both = {(one.case, one.direction): one for one in fidelities(trees_of(runs))}
+    assert next(iter(both)) == (None, None) and both.keys() == once.keys()
+    for place, one in both.items():
+        before = once[place]
+        assert (before.runs, one.runs) == (1, 2) and before.error.low == before.error.high == one.error.low
+        if one.case is not None:
+            assert one.error.high == 0.5 and one.beyond_noise == before.beyond_noise + 1
+            assert one.regret is not None and one.regret.high == 0.285
+
+
+def test_what_is_deployed_is_worth_something_in_each_run(runs: tuple[Path, Path]) -> None:
+    found = worths(trees_of(runs))
+    first, second = found["nano m8"]
+    assert first.over_developer and second.over_developer and first.best_other == "hand_bundled"
+    assert second.over_developer.value == pytest.approx(2 * first.over_developer.value)
+    assert first.over_best == second.over_best
+
+
+def test_a_case_that_no_model_trains_has_what_the_bench_says(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(runs[0], here := tmp_path / "here")
+    changed(here, CHOICE, "problems/tp_mlp/choice", lambda f: f.head(1).with_columns(trained_in=None))
+    case = read(CHOICE, here / "problems/tp_mlp/choice.parquet")["case"][0]
+    (worth,) = worths(trees_of([here]))[case]
+    assert worth.over_developer is not None and worth.over_developer.value == 6.1 and worth.over_best is None
+
+
+def test_the_state_of_the_machine_is_that_of_all_that_was_measured(runs: tuple[Path, Path]) -> None:
+    disturbed, quiet = (state(tree) for tree in trees_of(runs))
+    assert (disturbed.disturbed, quiet.disturbed) == (("training steps",), ())
+    assert disturbed.foreign_cpu_share == 0.02 and len(disturbed.fingerprints) == 1
+
+
+def test_one_command_prints_them(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ranges", *map(str, runs)]) == 0
+    text = capsys.readouterr().out
+    for part in (
+        "held-out mixed Programs",
+        "28.5%",
+        "50.0%",
+        "training steps",
+        "nano m8",
+        "all 2",
+        "host test",
+    ):
+        assert part in text
+
+
+def test_a_run_that_is_given_twice_gives_one_message(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ranges", str(whole), str(whole)]) == 2
+    assert "every run is given once" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-SECTIONS = ("candidate", "proof", "emitted")
+SECTIONS = ("candidate", "proof", "emitted", "groups")
 ON_REQUEST = ("on_ranks", "from_developer")  # two minutes on 4 real ranks; needs a finished run
 
 

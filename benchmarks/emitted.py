@@ -63,9 +63,9 @@ def compared(pair: Pair, folder: Path, index: int) -> tuple[float, float]:
     path = folder / f"program_{index}.py"
     path.write_text(emit(pair.program))
     module = load_module(path, f"benchmarked_{index}")
-    module.connect((tuple(range(RANKS)),), lambda _ranks: None)
+    module.connect((tuple(range(RANKS)),), lambda _ranks: NOBODY)
     emitted = Emitted(function=module.forward, read=module.Read)
-    at = connect(pair.case, 0, lambda _ranks: None)
+    at = connect(pair.case, 0, lambda _ranks: NOBODY)
     function = BY_HAND[pair.problem][pair.strategy]
     inputs = {port: torch.randn(spec.size) for port, spec in pair.program.problem.inputs.items()}
     sides: list[Callable[[], Any]] = [lambda: run(emitted, inputs), lambda: function(inputs, at)]
@@ -109,6 +109,13 @@ class _Done:
 
     def wait(self) -> None:
         """Nothing to wait for."""
+
+
+class _Group:
+    """A process group in which nobody is asked for anything."""
+
+
+NOBODY = _Group()
 
 
 @contextmanager

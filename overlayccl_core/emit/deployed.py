@@ -6,16 +6,16 @@ runtime/; what is printed here are the Programs and the table of Cases.
 """
 
 import hashlib
+import pprint
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from overlayccl_core.emit.deployed_case import DeployedCase, Side, Stamp
-from overlayccl_core.emit.entry_text import entry_text, literal
+from overlayccl_core.emit.entry_text import WIDTH, entry_text, literal
 from overlayccl_core.emit.port_groups import PortGroup
 from overlayccl_core.emit.runtime_text import names_defined, runtime_text
 from overlayccl_core.emit.sections import Section, printed_sections
 from overlayccl_core.emit.torch_dialect import EVENTS, LAYOUT, ModuleStore, generator_text, module_text
-from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.transpose import cotangent_port
 
@@ -25,8 +25,8 @@ FOR_SCRIPTS = (  # what a script calls comes first
     "overlayccl_core.emit.runtime.connected",
     "overlayccl_core.emit.runtime.groups",
     "overlayccl_core.emit.runtime.entry",
+    "overlayccl_core.emit.runtime.agreement",
     "overlayccl_core.emit.runtime.versions",
-    "overlayccl_core.emit.runtime.library",
 )
 API = ("cases", "connect", "stamp", "selftest")
 _HEAD = '''\
@@ -41,7 +41,8 @@ Generated, and changed by generating it again only. It needs torch and nothing e
     sums.selftest()
     print(sums.stamp())
 
-With OVERLAYCCL_PLAIN=1 in the environment of all ranks, the plain calls of the library run instead.
+With OVERLAYCCL_PLAIN=1 in the environment of all ranks, the plain calls of the library run instead. With
+OVERLAYCCL_CHECK=1 all ranks agree before every call of a group, and fail together.
 """'''
 
 
@@ -57,22 +58,16 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *
         raise ValueError(f"{problem}: {foreign[0]} is a Case of another Problem")
     helpers: set[str] = set()
     written = [_written(number, case, helpers) for number, case in enumerate(cases)]
-    names = {*API, "Read", "Write", "Entry", "Spec", "ports", *helpers}
+    names = {*API, "Read", "Write", "Section", "Entry", "Spec", "ports", *helpers}
     runtime = runtime_text(
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
     )
-    counted = [f'"{kind.value}": {kind.value},' for kind in COLLECTIVES if kind.value in helpers]
     return module_text(
         "\n\n".join([_head(problem, cases), runtime.imports, _constants(problem, cases, stamp)]),
         runtime.definitions,
         *(builder for builders, _ in written for builder in builders),
-        _dict("CALLS", counted),
-        _dict("ENTRIES", [entry for _, entry in written]),
+        "\n".join(["ENTRIES = {", *(textwrap.indent(entry, "    ") for _, entry in written), "}"]),
     )
-
-
-def _dict(name: str, items: Iterable[str]) -> str:
-    return "\n".join([f"{name} = {{", *(textwrap.indent(item, "    ") for item in items), "}"])
 
 
 def _head(problem: str, cases: Sequence[DeployedCase]) -> str:
@@ -111,7 +106,7 @@ def _builder(
     name: str, side: Side, case: DeployedCase, groups: Sequence[PortGroup], helpers: set[str]
 ) -> tuple[str, str]:
     """(the function that makes the generators of one side of a Case, why it does not fall into groups)."""
-    store = ModuleStore(case.forward.problem.ranks)
+    store = ModuleStore(case.forward.problem.ranks, permutes="permutes")
     printed: dict[Direction, list[Section]] = {}
     why = ""
     for direction, program in case.programs(side).items():
@@ -127,7 +122,6 @@ def _builder(
         f'"""{case.case_id}: {_what(side, case)}."""',
         f"RANKS = {store.ranks}",
         *(f"{name} = {text}" for name, text in store.tables.items()),
-        *(f'{k.value} = library.counted("{k.value}")' for k in COLLECTIVES if k.value in store.helpers),
         *(f"{name} = {text}" for name, text in store.made.items()),
     ]
     for direction, sections in printed.items():
@@ -136,11 +130,20 @@ def _builder(
     lines.append("\nreturn {")
     for direction, sections in printed.items():
         lines.append(f'    "{direction.value}": (')
-        lines += [f"        ({section.group}, {direction.value}_{i})," for i, section in enumerate(sections)]
+        lines += [_section(section, f"{direction.value}_{i}") for i, section in enumerate(sections)]
         lines.append("    ),")
     lines.append("}")
     body = textwrap.indent("\n".join(lines), "    ")
-    return f"def {name}(library, members, new_group, ranks, rank, device):\n{body}", why
+    return f"def {name}(permutes, members, new_group, ranks, rank, device):\n{body}", why
+
+
+def _section(section: Section, statements: str) -> str:
+    """What runtime/events.py calls a Section."""
+    text = f"{section.group}, {statements}, {dict(section.calls)!r}"
+    if section.shared:
+        shared = pprint.pformat(dict(section.shared), width=WIDTH - 20, compact=True, sort_dicts=False)
+        text = "\n" + textwrap.indent(f"{text},\n{shared},", "    ") + "\n"
+    return textwrap.indent(f"Section({text}),", " " * 8)
 
 
 def _what(side: Side, case: DeployedCase) -> str:

@@ -1,8 +1,10 @@
 """A Program's statements in sections, one for each group of ports that a script calls."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from overlayccl_core.emit.shared_memory import shared_outputs
 from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter, tags_of
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
@@ -14,11 +16,14 @@ from overlayccl_core.program.program import Program
 class Section:
     """Statements of a Program that use no value of another section.
 
-    group: the one that all its ports are in; None where the Program does not fall into groups.
+    group: the one that all its ports are in; None where the Program does not fall into groups. calls: how often it
+    calls each collective. shared: of its outputs, as `shared_outputs` gives them.
     """
 
     group: int | None
     lines: tuple[str, ...]
+    calls: Mapping[str, int]
+    shared: Mapping[Port, Port | None]
 
 
 def printed_sections(
@@ -30,25 +35,40 @@ def printed_sections(
     the message names two such ports.
     """
     printer = StepPrinter(store, tags_of(program))
-    sections: list[Section] = []
+    parts: list[tuple[int | None, list[Step]]] = []
     message = ""
     for steps in _independent(program):
-        first = len(printer.lines)
-        for step in steps:
-            printer.step(step)
-        lines = tuple(printer.lines[first:])
         ports = {group_of[step.port]: step.port for step in steps if step.port is not None}
         if len(ports) > 1 and not message:
             one, other = (port_text(port) for port in list(ports.values())[:2])
             message = f"{one} and {other} are handled together, though one waits for the other's group"
-        group = next(iter(ports), sections[-1].group if sections else None)
-        if sections and sections[-1].group == group:
-            sections[-1] = Section(group=group, lines=(*sections[-1].lines, *lines))
+        group = next(iter(ports), parts[-1][0] if parts else None)
+        if parts and parts[-1][0] == group:
+            parts[-1][1].extend(steps)
         else:
-            sections.append(Section(group=group, lines=lines))
+            parts.append((group, steps))
     if message:
-        return [Section(group=None, lines=tuple(printer.lines))], message
-    return sections, ""
+        parts = [(None, list(lower(program)))]
+    shared = {} if message else shared_outputs(program)
+    return [_section(group, steps, printer, shared) for group, steps in parts], message
+
+
+def _section(
+    group: int | None, steps: list[Step], printer: StepPrinter, shared: Mapping[Port, Port | None]
+) -> Section:
+    first = len(printer.lines)
+    for step in steps:
+        printer.step(step)
+    started = [
+        step.node.kind.value for step in steps if step.action is Action.START and step.node is not None
+    ]
+    written = [step.port for step in steps if step.action is Action.WRITE and step.port is not None]
+    return Section(
+        group=group,
+        lines=tuple(printer.lines[first:]),
+        calls=dict(Counter(started)),
+        shared={port: shared[port] for port in written if port in shared},
+    )
 
 
 def _independent(program: Program) -> Iterator[list[Step]]:

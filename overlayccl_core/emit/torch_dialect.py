@@ -36,7 +36,7 @@ _NAMES = {
 }
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
-    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|Read|Write|MAX"
+    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|Read|Write|MAX|permutes"
 )
 _HEAD = """\
 {title}
@@ -94,10 +94,14 @@ def port_name(port: Port) -> str:
 
 
 class ModuleStore(TableStore):
-    """Constants and helpers of a module, shared by its functions."""
+    """Constants and helpers of a module, shared by its functions.
 
-    def __init__(self, ranks: int) -> None:
+    permutes: the variable that holds the process group of permutes, where they have one of their own.
+    """
+
+    def __init__(self, ranks: int, permutes: str = "") -> None:
         super().__init__(ranks)
+        self.permutes = permutes
         self._groups: dict[Groups, str] = {}
         self._peers: dict[tuple[int, ...], str] = {}
 
@@ -250,7 +254,8 @@ class StepPrinter:
     def collective_arguments(self, x: Node, operand: str, step: Step) -> str:
         if x.kind is Kind.COLLECTIVE_PERMUTE:
             tag = self.tags[len(self.works) % len(self.tags)]
-            return f"{operand}, {self.store.peers(x.sources)}, {tag}"
+            among = f", {self.store.permutes}" if self.store.permutes else ""
+            return f"{operand}, {self.store.peers(x.sources)}, {tag}{among}"
         group = self.store.group(x.groups)
         reduction = ""
         if x.attr.reduction is Reduction.MAX:

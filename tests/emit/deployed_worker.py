@@ -130,7 +130,7 @@ def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -
     return {
         "values": torch.equal(y.view(-1), wanted),
         "own": rank.index != 0 or bool((mine == 777).all()),
-        "groups": sum(of == "permutes" for _, of in module._groups),
+        "groups": sum("permutes" in of_world for of_world in module._made.values()),
         "calls": connected.stamp()["calls"],
     }
 
@@ -200,25 +200,57 @@ def refusals(rank: Rank, path: Path, case: str, foreign: str, small: str) -> See
         "group": said(lambda: connected.group(2)),
         "text": said(lambda: connected.group("0")),
         "flat": said(lambda: module.connect(case, members=(0, 1, 2, 3))),
-        "plain": said(lambda: with_plain("yes", lambda: module.connect(case))),
+        "plain": said(lambda: with_set("PLAIN", "yes", lambda: module.connect(case))),
     }
     mixed = "1" if rank.index == 1 else "0"
-    messages["mixed"] = said(lambda: with_plain(mixed, lambda: module.connect(case)))
+    for name in ("PLAIN", "CHECK"):
+        messages[f"mixed {name}"] = said(
+            lambda name=name: with_set(name, mixed, lambda: module.connect(case))
+        )
     return messages
 
 
-def with_plain(value: str, call: Callable[[], Any]) -> Any:
-    """A call in an environment with OVERLAYCCL_PLAIN."""
-    os.environ["OVERLAYCCL_PLAIN"] = value
+def with_set(name: str, value: str, call: Callable[[], Any]) -> Any:
+    """A call in an environment with an OVERLAYCCL_<name>."""
+    os.environ[f"OVERLAYCCL_{name}"] = value
     try:
         return call()
     finally:
-        del os.environ["OVERLAYCCL_PLAIN"]
+        del os.environ[f"OVERLAYCCL_{name}"]
+
+
+def checked(rank: Rank, path: Path, case: str) -> Seen:
+    """OVERLAYCCL_CHECK=1, and one rank that does what the others do not; then all do the same."""
+    connected = with_set("CHECK", "1", lambda: load_module(path, path.stem).connect(case))
+    shape = connected.entry.inputs["forward"]["partial", 0, 0].shape
+    first, second = connected.groups[:2]
+    xs = [torch.full(shape, i + 1.0, requires_grad=True) for i in range(len(first.inputs))]
+    odd = rank.index == 2
+
+    def answered() -> None:
+        steps = connected.forward()
+        next(steps)
+        steps.send(torch.zeros(3 if odd else xs[0].numel()))
+
+    def other_order() -> None:
+        ys, zs = first(xs), second(xs)
+        torch.stack(zs if odd else ys).sum().backward()
+
+    return {
+        "shape": said(lambda: first([torch.zeros(3), *xs[1:]] if odd else xs)),
+        "none": said(lambda: first([None, *xs[1:]] if odd else xs)),
+        "number": said(lambda: first(xs[1:] if odd else xs)),
+        "group": said(lambda: (second if odd else first)(xs)),
+        "flow": said(lambda: first([x.detach() for x in xs] if odd else xs)),
+        "backward": said(other_order),
+        "events": said(answered),
+        "values": [float(y.mean()) for y in first(xs)],
+    }
 
 
 def plain(rank: Rank, path: Path, **arguments: Any) -> Seen:
     """`gradients` with the plain calls."""
-    return with_plain("1", lambda: gradients(rank, path, **arguments))  # type: ignore[no-any-return]
+    return with_set("PLAIN", "1", lambda: gradients(rank, path, **arguments))  # type: ignore[no-any-return]
 
 
 def versions(rank: Rank, path: Path, case: str) -> Seen:
@@ -249,7 +281,7 @@ def tested(rank: Rank, path: Path) -> Seen:
 def ungrouped(rank: Rank, path: Path, case: str) -> Seen:
     """A module whose Program does not fall into groups."""
     connected = load_module(path, path.stem).connect(case)
-    calls = with_plain("1", lambda: sys.modules[path.stem].connect(case))
+    calls = with_set("PLAIN", "1", lambda: sys.modules[path.stem].connect(case))
     x = torch.ones(connected.entry.inputs["forward"]["partial", 0, 0].shape)
     return {
         "error": said(lambda: connected.group(0)),
@@ -261,7 +293,8 @@ def ungrouped(rank: Rank, path: Path, case: str) -> Seen:
 SCENARIOS = {
     f.__name__: f
     for f in (
-        gradients, driven, exchanged, averaged, met, changed, strided, refusals, plain, versions, tested, ungrouped,
+        gradients, driven, exchanged, averaged, met, changed, strided, refusals, checked, plain, versions, tested,
+        ungrouped,
     )
 }  # fmt: skip
 

@@ -44,7 +44,7 @@ def play(folder: Path, scenarios: Mapping[str, Scenario], ranks: int = RANKS) ->
 
 def first_tag(path: Path) -> int:
     """The tag of a module's first permute."""
-    tag = re.search(r"= collective_permute\(\w+, \w+, (\d+)\)", path.read_text())
+    tag = re.search(r"= collective_permute\(\w+, \w+, (\d+), permutes\)", path.read_text())
     assert tag
     return int(tag[1])
 
@@ -86,6 +86,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """
     body = "\n".join(line[8:] for line in dropped.strip("\n").split("\n"))
     write(folder, "wrong", [entry(two, forward=tried(two, body), backward="developer")])
+    strided = {"ranks": 2, "groups": 2, "strided": True}
+    write(folder, "strided", [entry(tp("exit", **strided), "merged_over_microbatches")])
     write(folder, "wavefront", [entry(two, forward=tried(two, WAVEFRONT), backward="developer")])
     return play(folder, {
         "gradients merged": ("gradients", merged, sites),
@@ -105,6 +107,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         "refusals": (
             "refusals", "refusing.py", {"case": two.id, "foreign": tp("entry").id, "small": small.id},
         ),
+        "checked": ("checked", merged, {"case": tp("exit").id}),
+        "checked strided": ("checked", "strided.py", {"case": tp("exit", ranks=2, groups=2, strided=True).id}),
         "versions": ("versions", "other_version.py", {"case": two.id}),
         "right": ("tested", "right.py", {}),
         "wrong": ("tested", "wrong.py", {}),
@@ -194,7 +198,52 @@ def test_other_cases_worlds_shapes_types_and_numbers_are_refused(seen: dict[str,
         assert "groups 0 to 1 (got 2)" in of_rank["group"] and "(got '0')" in of_rank["text"]
         assert "must be groups of 4 ranks" in of_rank["flat"] and "(got (0, 1, 2, 3))" in of_rank["flat"]
         assert "OVERLAYCCL_PLAIN must be 1" in of_rank["plain"]
-        assert "ranks differ in OVERLAYCCL_PLAIN: False on rank 0, True on rank 1" in of_rank["mixed"]
+        for name in ("PLAIN", "CHECK"):
+            wanted = f"ranks differ in OVERLAYCCL_{name}: False on rank 0, True on rank 1"
+            assert wanted in of_rank[f"mixed {name}"]
+
+
+def test_in_the_checked_mode_all_ranks_fail_together_and_name_who_began(seen: dict[str, list[Any]]) -> None:
+    group = f"group 0 of {tp('exit').id}"
+    other = group.replace("group 0", "group 1")
+    wanted = {
+        "shape": (
+            f"ValueError: rank 2: {group} takes a list of {M} tensors on cpu: partial[0, 0] {SHAPE}",
+            "got 3: (3,)",
+        ),
+        "none": (f"ValueError: rank 2: {group} takes", "got 3: NoneType"),
+        "number": (f"ValueError: rank 2: {group} takes", "got 2"),
+        "group": (
+            f"RuntimeError: rank 0 runs {group} with gradients, rank 2 runs {other} with gradients",
+            "",
+        ),
+        "flow": (
+            f"RuntimeError: rank 0 runs {group} with gradients, rank 2 runs {group}: all ranks must",
+            "",
+        ),
+        "backward": (
+            f"RuntimeError: rank 0 runs the backward of {group}, rank 2 runs the backward of {other}",
+            "",
+        ),
+        "events": (
+            "ValueError: rank 2: partial[0, 0] is a flat tensor of 32 torch.float32 on cpu",
+            "got (3,)",
+        ),
+    }
+    for name, (begins, holds) in wanted.items():
+        assert len({of_rank[name] for of_rank in seen["checked"]}) == 1, name
+        message = seen["checked"][0][name]
+        assert message.startswith(begins) and holds in message, message
+    assert all(of_rank["values"] == [RANKS * (i + 1) for i in range(M)] for of_rank in seen["checked"])
+
+
+def test_a_check_is_among_the_ranks_that_run_a_case_together(seen: dict[str, list[Any]]) -> None:
+    """Two groups at once: ranks 1 and 3 go on where ranks 0 and 2 fail."""
+    zero, one, two, three = seen["checked strided"]
+    assert zero == two and "rank 2" in zero["shape"] and "rank 2" in zero["group"]
+    assert one == three and not any(
+        one[name] for name in ("shape", "none", "number", "group", "flow", "events")
+    )
 
 
 def test_another_version_is_refused_or_warned_of_once(seen: dict[str, list[Any]]) -> None:

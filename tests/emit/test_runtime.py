@@ -6,25 +6,7 @@ import pytest
 import torch
 
 from overlayccl_core.emit.runtime import versions
-from overlayccl_core.emit.runtime.groups import apart, gradients
 from overlayccl_core.emit.runtime.layout import join, pick_rows, row_table, shifted
-
-
-def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts() -> None:
-    given, buffer = torch.arange(4.0), torch.arange(8.0)
-    values = [buffer[4:], given.view(2, 2), buffer[:4], buffer[2:6], buffer[:4]]
-    wanted = [x.clone() for x in values]
-    separate = apart(values, [given])
-    for i, x in enumerate(separate):
-        x.add_(1)
-        wanted[i] += 1
-        assert all(torch.equal(y, want) for y, want in zip(separate, wanted, strict=True))
-    assert torch.equal(given, torch.arange(4.0)) and max(x._version for x in separate) == 1
-    merged = apart([buffer[:4], buffer[4:]], [given])
-    assert [x.data_ptr() - buffer.data_ptr() for x in merged] == [0, 16]  # nothing is copied in vain
-    back = gradients([given.view(4), buffer[:4], given[:2], given.view(4)], [given])
-    assert back[0] is given and back[3] is given and back[1].data_ptr() == buffer.data_ptr()
-    assert back[2].data_ptr() != given.data_ptr() and torch.equal(back[2], given[:2])
 
 
 def test_another_library_than_the_proven_one_is_refused_where_strict_and_told_once_elsewhere(

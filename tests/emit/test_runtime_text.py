@@ -112,11 +112,11 @@ def test_what_is_nowhere_or_in_two_places_is_refused(files: Path) -> None:
 
 
 def arguments(file: Path) -> dict[str, list[str]]:
-    """The functions at a file's top with the names of their arguments."""
+    """The functions at a file's top that others call, with the names of their arguments."""
     return {
         node.name: [argument.arg for argument in node.args.args]
         for node in ast.parse(file.read_text()).body
-        if isinstance(node, ast.FunctionDef)
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     }
 
 

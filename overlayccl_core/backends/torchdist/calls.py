@@ -5,6 +5,7 @@ It is read and never imported: what it knows stands here for modules that have n
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,31 +15,50 @@ import torch.distributed as dist
 MAX = dist.ReduceOp.MAX
 
 
+class Held:
+    """A process group that torch alone keeps.
+
+    One that outlives destroy_process_group() can end Python by a crash, while a thread of gloo drops its last work.
+    """
+
+    __slots__ = ("_group",)
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self._group = weakref.ref(group)
+
+    def get(self) -> dist.ProcessGroup:
+        """RuntimeError where it has been destroyed."""
+        group = self._group()
+        if group is None:
+            raise RuntimeError("its process group was destroyed: connect again after init_process_group")
+        return group
+
+
 def all_reduce(
-    x: torch.Tensor, group: dist.ProcessGroup, op: dist.ReduceOp = dist.ReduceOp.SUM
+    x: torch.Tensor, group: Held, op: dist.ReduceOp = dist.ReduceOp.SUM
 ) -> tuple[torch.Tensor, dist.Work]:
     """Starts in place: the result takes over x."""
-    return x, dist.all_reduce(x, op=op, group=group, async_op=True)
+    return x, dist.all_reduce(x, op=op, group=group.get(), async_op=True)
 
 
-def all_gather(x: torch.Tensor, size: int, group: dist.ProcessGroup) -> tuple[torch.Tensor, dist.Work]:
+def all_gather(x: torch.Tensor, size: int, group: Held) -> tuple[torch.Tensor, dist.Work]:
     """Starts; the result has `size` elements."""
     y = x.new_empty(size)
-    return y, dist.all_gather_into_tensor(y, x, group=group, async_op=True)
+    return y, dist.all_gather_into_tensor(y, x, group=group.get(), async_op=True)
 
 
 def reduce_scatter(
-    x: torch.Tensor, size: int, group: dist.ProcessGroup, op: dist.ReduceOp = dist.ReduceOp.SUM
+    x: torch.Tensor, size: int, group: Held, op: dist.ReduceOp = dist.ReduceOp.SUM
 ) -> tuple[torch.Tensor, dist.Work]:
     """Starts; the result has `size` elements."""
     y = x.new_empty(size)
-    return y, dist.reduce_scatter_tensor(y, x, op=op, group=group, async_op=True)
+    return y, dist.reduce_scatter_tensor(y, x, op=op, group=group.get(), async_op=True)
 
 
-def all_to_all(x: torch.Tensor, group: dist.ProcessGroup) -> tuple[torch.Tensor, dist.Work]:
+def all_to_all(x: torch.Tensor, group: Held) -> tuple[torch.Tensor, dist.Work]:
     """Starts."""
     y = torch.empty_like(x)
-    return y, dist.all_to_all_single(y, x, group=group, async_op=True)
+    return y, dist.all_to_all_single(y, x, group=group.get(), async_op=True)
 
 
 class Works:
@@ -55,7 +75,7 @@ class Works:
 
 
 def collective_permute(
-    x: torch.Tensor, peers: tuple[int | None, int | None], tag: int, group: dist.ProcessGroup | None = None
+    x: torch.Tensor, peers: tuple[int | None, int | None], tag: int, group: Held | None = None
 ) -> tuple[torch.Tensor, Works]:
     """Starts. peers: the global ranks to send to and to receive from (None: nobody, -1: this rank itself).
 
@@ -66,13 +86,14 @@ def collective_permute(
     if source == -1:
         return x.clone(), Works(())
     y = torch.zeros_like(x) if source is None else torch.empty_like(x)
+    among = None if group is None else group.get()
     calls = [] if to is None else [(dist.isend, x, to)]
     if source is not None:
         calls.append((dist.irecv, y, source))
     if not x.is_cuda:
-        return y, Works([call(t, peer, group=group, tag=tag) for call, t, peer in calls])
+        return y, Works([call(t, peer, group=among, tag=tag) for call, t, peer in calls])
     # on a GPU one kernel does both: one behind the other, ranks could wait for each other
-    operations = [dist.P2POp(call, t, peer, group, tag) for call, t, peer in calls]
+    operations = [dist.P2POp(call, t, peer, among, tag) for call, t, peer in calls]
     return y, Works(dist.batch_isend_irecv(operations) if calls else ())
 
 
@@ -98,7 +119,7 @@ def my_group(
     replica_groups: Iterable[tuple[int, ...]],
     members: Iterable[tuple[int, ...]],
     new_group: Callable[[tuple[int, ...]], dist.ProcessGroup],
-) -> dist.ProcessGroup:
+) -> Held:
     """This rank's process group; every rank makes all groups of all concurrent problems, in one order."""
     mine, me = None, this_rank()
     for ranks in members:
@@ -107,7 +128,7 @@ def my_group(
             made = new_group(wanted)
             if me in wanted:
                 mine = made
-    return mine
+    return Held(mine)
 
 
 def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
@@ -119,34 +140,38 @@ def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
     return dist.new_group(list(ranks), sort_ranks=False)
 
 
-_groups: dict[tuple[Any, Any], dist.ProcessGroup] = {}
+# world -> what was made of it by name: None where this rank is not in it
+_made: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[Any, Held | None]] = weakref.WeakKeyDictionary()
 
 
-def kept_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
-    """The process group of some global ranks, made once for all Cases."""
-    key = (dist.group.WORLD, ranks)
-    if key not in _groups:
-        _groups[key] = make_group(ranks)
-    return _groups[key]
+def _made_once(name: Any, make: Callable[[], dist.ProcessGroup]) -> Held | None:
+    """A process group of this world, made where there is none of that name."""
+    of_world = _made.setdefault(dist.group.WORLD, {})
+    if name not in of_world:
+        group = make()
+        of_world[name] = None if group == dist.GroupMember.NON_GROUP_MEMBER else Held(group)
+    return of_world[name]
 
 
-def permute_group(library: str) -> dist.ProcessGroup | None:
+def kept_group(ranks: tuple[int, ...]) -> dist.ProcessGroup | None:
+    """The process group of some global ranks, made once for all Cases; None where this rank is not in it."""
+    group = _made_once(ranks, lambda: make_group(ranks))
+    return None if group is None else group.get()
+
+
+def permute_group(library: str) -> Held | None:
     """A group of all ranks for this module's permutes, made once: NCCL has no tags to tell them from others.
 
     None where tags do.
     """
-    if library != "nccl":
-        return None
-    key = (dist.group.WORLD, "permutes")
-    if key not in _groups:
-        _groups[key] = dist.new_group()
-    return _groups[key]
+    return _made_once("permutes", dist.new_group) if library == "nccl" else None
 
 
-def everybody_says(mine: Any) -> list[Any]:
-    """What each rank gives, by rank; it can be pickled."""
-    said: list[Any] = [None] * world_size()
-    dist.all_gather_object(said, mine)
+def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
+    """What each rank (of a group: each of its ranks) gives, by rank; it can be pickled."""
+    among = None if group is None else group.get()
+    said: list[Any] = [None] * dist.get_world_size(among)
+    dist.all_gather_object(said, mine, group=among)
     return said
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from overlayccl_core.emit.runtime.agreement import agree
 from overlayccl_core.emit.runtime.calls import (
     check_started,
-    everybody_says,
     found,
     kept_group,
     permute_group,
@@ -79,15 +79,19 @@ def _connect(
     check_started()
     entry = ENTRIES[case]
     checked = _checked_members(case, entry, members)
-    plain = _wants_plain()
+    plain = _is_set("OVERLAYCCL_PLAIN", "plain calls")
+    checks = _is_set("OVERLAYCCL_CHECK", "ranks agree before every call of a group")
     device = torch.device(device)
     versions = found(device)
-    _agree(
-        {"the Case": case, "the module": DIGEST, "OVERLAYCCL_PLAIN": plain, "members": checked, **versions}
+    agree(
+        {
+            **{"the Case": case, "the module": DIGEST, "OVERLAYCCL_PLAIN": plain, "OVERLAYCCL_CHECK": checks},
+            **{"members": checked, **versions},
+        }
     )
     check_versions(versions, strict)
     permutes = permute_group(versions["library"]) if entry.permutes else None
-    return Connected(case, entry, checked, new_group or kept_group, device, plain, permutes)
+    return Connected(case, entry, checked, new_group or kept_group, device, plain, checks, permutes)
 
 
 def _checked_members(
@@ -110,20 +114,8 @@ def _checked_members(
     return groups
 
 
-def _wants_plain() -> bool:
-    value = os.environ.get("OVERLAYCCL_PLAIN", "")
+def _is_set(name: str, meaning: str) -> bool:
+    value = os.environ.get(name, "")
     if value not in ("", "0", "1"):
-        raise ValueError(f"OVERLAYCCL_PLAIN must be 1 (plain calls), 0 or unset (got {value!r})")
+        raise ValueError(f"{name} must be 1 ({meaning}), 0 or unset (got {value!r})")
     return value == "1"
-
-
-def _agree(mine: dict[str, Any]) -> None:
-    """The same error on all ranks where they do not say the same."""
-    said = everybody_says(mine)
-    for rank, other in enumerate(said):
-        for name, value in said[0].items():
-            if other[name] != value:
-                raise RuntimeError(
-                    f"ranks differ in {name}: {value!r} on rank 0, {other[name]!r} on rank {rank}:"
-                    " start all ranks alike"
-                )

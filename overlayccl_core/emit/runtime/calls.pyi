@@ -14,7 +14,7 @@ class Work(Protocol):
     def wait(self) -> Any:
         """Return when its result is there, or (on a device) ordered before what comes next."""
 
-Group = Any  # ranks that a collective runs over, as the library has them
+Group = Any  # ranks that a collective runs over, as the library has them; `my_group` may refer to them weakly
 MAX: Any  # the reduction `maximum`, given as `op`
 
 # Each starts a collective on a flat tensor and returns the result and its work.
@@ -61,8 +61,8 @@ def kept_group(ranks: tuple[int, ...]) -> Group:
 def permute_group(library: str) -> Group | None:
     """A group of all ranks for this module's permutes, where the library knows no tags; else None."""
 
-def everybody_says(mine: Any) -> list[Any]:
-    """What each rank gives, by rank; it can be pickled."""
+def everybody_says(mine: Any, group: Group | None = None) -> list[Any]:
+    """What each rank gives, by rank; it can be pickled. group: of `my_group`, where only its ranks are asked."""
 
 def check_started() -> None:
     """RuntimeError where this process has not met the others yet."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.calls import everybody_says, found, this_rank, world_size
+from overlayccl_core.emit.runtime.agreement import Agreement
+from overlayccl_core.emit.runtime.calls import everybody_says, found, my_group, this_rank, world_size
 from overlayccl_core.emit.runtime.entry import Entry, port_text
-from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, in_order
+from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, calls_of, in_order
 from overlayccl_core.emit.runtime.given import DIGEST, PROVEN
 from overlayccl_core.emit.runtime.groups import Group
-from overlayccl_core.emit.runtime.library import Library
 from overlayccl_core.emit.runtime.versions import differences
 
 
@@ -27,33 +27,46 @@ class Connected:
         new_group: Callable[[tuple[int, ...]], Any],
         device: torch.device,
         plain: bool,
+        checks: bool,
         permutes: Any,
     ) -> None:
-        self.case, self.entry, self.device, self.plain = case, entry, device, plain
-        self._library, self._tested = Library(permutes), Library(permutes)
-        self._members, self._new_group = members, new_group
+        self.case, self.entry, self.device, self.plain, self.checks = case, entry, device, plain, checks
+        self._members, self._new_group, self._permutes = members, new_group, permutes
         self._ranks = next(ranks for ranks in members if this_rank() in ranks)
         self._rank = self._ranks.index(this_rank())
-        self._sections = self._build("plain" if plain else "chosen", self._library)
+        self._agreement: Agreement | None = None
+        if checks:
+            everybody = (tuple(range(entry.ranks)),)
+            self._agreement = Agreement(self._ranks, my_group(everybody, members, new_group))
+        self._sections = self._build("plain" if plain else "chosen")
+        self._tested: list[Section] = []
         self._groups = tuple(
-            Group(case, entry, number, self._sections, device) for number in range(len(entry.groups))
+            Group(case, entry, number, self._sections, device, self._agreement)
+            for number in range(len(entry.groups))
         )
 
-    def _build(self, way: str, library: Library) -> dict[str, tuple[Section, ...]]:
+    def _build(self, way: str) -> dict[str, tuple[Section, ...]]:
         """direction -> sections"""
         build = self.entry.plain if way == "plain" else self.entry.chosen
-        return build(library, self._members, self._new_group, self._ranks, self._rank, self.device)
+        return build(self._permutes, self._members, self._new_group, self._ranks, self._rank, self.device)
 
     def forward(self) -> Events:
         """A generator: it yields Read (answer with a flat tensor, which stays yours) and Write (take `value`)."""
-        return in_order(self._sections["forward"])
+        return self._events("forward")
 
     def backward(self) -> Events:
         """The same of the gradients, for a Case that has a backward of its own."""
         if "backward" not in self._sections:
             why = {"none": "there is none", "in_backward": "it IS one: call forward() in the backward pass"}
             raise RuntimeError(f"{self.case} has no backward of its own: {why[self.entry.gradient]}")
-        return in_order(self._sections["backward"])
+        return self._events("backward")
+
+    def _events(self, direction: str) -> Events:
+        events = in_order(self._sections[direction])
+        if self._agreement is None:
+            return events
+        what, specs = f"the {direction} of {self.case}", self.entry.inputs[direction]
+        return self._agreement.on(events, what, specs, self.device)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -80,12 +93,13 @@ class Connected:
             "case": self.case,
             "module": DIGEST,
             "runs": "plain" if self.plain else "chosen",
+            "checks": self.checks,
             **self.entry.said,
             "proven": dict(PROVEN),
             "found": here,
             "differs": differences(here),
-            "calls": dict(self._library.calls),
-            "selftest_calls": dict(self._tested.calls),
+            "calls": calls_of(section for of in self._sections.values() for section in of),
+            "selftest_calls": calls_of(self._tested),
         }
 
     def selftest(self, seed: int = 0) -> list[dict[str, Any]]:
@@ -94,7 +108,8 @@ class Connected:
         Returns what was checked: direction, outputs, largest error (rms over rms) and tolerance.
         RuntimeError on all ranks, naming rank, port and error, where they differ by more.
         """
-        chosen, plain = self._build("chosen", self._tested), self._build("plain", self._tested)
+        chosen, plain = self._build("chosen"), self._build("plain")
+        self._tested += [section for way in (chosen, plain) for of in way.values() for section in of]
         checked = []
         for direction in chosen:
             given = self._random_inputs(direction, seed)
@@ -102,8 +117,8 @@ class Connected:
             got: dict[Port, torch.Tensor] = {}
             wanted: dict[Port, torch.Tensor] = {}
             with torch.no_grad():
-                answer(chosen[direction], dict(given), got)
-                answer(plain[direction], dict(given), wanted)
+                answer(in_order(chosen[direction]), dict(given), got)
+                answer(in_order(plain[direction]), dict(given), wanted)
             me = this_rank()
             mine = [(0.0, me, "")]
             for port, x in given.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,6 +18,10 @@ class Spec(NamedTuple):
     dtype: torch.dtype
     equal: bool = False
     valid_ranks: tuple[int, ...] | None = None
+
+    def admits(self, x: Any, device: str) -> bool:
+        """x is a tensor of this type on a device of that kind. Its shape is for others to look at."""
+        return isinstance(x, torch.Tensor) and x.dtype is self.dtype and x.device.type == device
 
 
 class Entry(NamedTuple):

@@ -29,28 +29,55 @@ class Write:
 
 Port = tuple[int | str, ...]
 Events = Generator[Read | Write, torch.Tensor, None]
-Section = tuple[int | None, Callable[[], Events]]  # the group of its ports, None: of several; its statements
+
+
+class Section:
+    """Statements that use no value of another section.
+
+    group: the one of its ports, None: of several. calls: of the library each time, by collective. shared: outputs
+    that have no memory of their own, and the input that each is, or None: a part of one, or of another output.
+    runs: how often it ran to its end.
+    """
+
+    __slots__ = ("calls", "group", "runs", "shared", "statements")
+
+    def __init__(
+        self,
+        group: int | None,
+        statements: Callable[[], Events],
+        calls: dict[str, int],
+        shared: dict[Port, Port | None] | None = None,
+    ) -> None:
+        self.group, self.statements, self.calls, self.shared = group, statements, calls, shared or {}
+        self.runs = 0
 
 
 def in_order(sections: Iterable[Section]) -> Events:
     """The events of sections, one behind the other."""
-    for _, section in sections:
-        yield from section()
+    for section in sections:
+        yield from section.statements()
+        section.runs += 1
 
 
-def answer(
-    sections: Iterable[Section], given: dict[Port, torch.Tensor], results: dict[Port, torch.Tensor]
-) -> None:
-    """Run sections: answer Reads from `given`, each once, put Writes into `results`."""
-    for _, section in sections:
-        generator = section()
-        try:
-            event = next(generator)
-            while True:
-                if isinstance(event, Read):
-                    event = generator.send(given.pop(event.port))
-                else:
-                    results[event.port] = event.value
-                    event = next(generator)
-        except StopIteration:
-            pass
+def answer(events: Events, given: dict[Port, torch.Tensor], results: dict[Port, torch.Tensor]) -> None:
+    """Run a generator: answer Reads from `given`, each once, put Writes into `results`."""
+    try:
+        event = next(events)
+        while True:
+            if isinstance(event, Read):
+                event = events.send(given.pop(event.port))
+            else:
+                results[event.port] = event.value
+                event = next(events)
+    except StopIteration:
+        pass
+
+
+def calls_of(sections: Iterable[Section]) -> dict[str, int]:
+    """How often the library was called so far, by collective: statements know no branches."""
+    calls: dict[str, int] = {}
+    for section in sections:
+        for name, times in section.calls.items():
+            if section.runs:
+                calls[name] = calls.get(name, 0) + times * section.runs
+    return calls

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from overlayccl_core.emit.runtime.entry import Entry
 
 PROBLEM = ""
 PROVEN: dict[str, str] = {}  # the library and the versions that proof and measurements were made with
 DIGEST = ""  # of all Programs in the module
-CALLS: dict[str, Callable[..., Any]] = {}  # the library's calls that the module uses, by name
 ENTRIES: dict[str, Entry] = {}  # the Cases, by id

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 
+from overlayccl_core.emit.runtime.agreement import Agreement, shown
 from overlayccl_core.emit.runtime.entry import Entry, port_text, what_there_is
-from overlayccl_core.emit.runtime.events import Port, Section, answer
+from overlayccl_core.emit.runtime.events import Port, Section, answer, in_order
 from overlayccl_core.emit.runtime.given import ENTRIES
 
 
@@ -26,14 +28,11 @@ class Group:
         number: int,
         sections: dict[str, tuple[Section, ...]],
         device: torch.device,
+        agreement: Agreement | None,
     ) -> None:
-        self.case, self.number = case, number
+        self.case, self.number, self._name = case, number, f"group {number} of {case}"
         self.inputs, self.outputs = entry.groups[number]
-        self._gradient, self._device = entry.gradient, device
-        self._sections = {
-            direction: [section for section in of if section[0] == number]
-            for direction, of in sections.items()
-        }
+        self._gradient, self._device, self._agreement = entry.gradient, device, agreement
         self._specs = [entry.inputs["forward"][port] for port in self.inputs]
         self._given = [entry.outputs["forward"][port] for port in self.outputs]
         by_index = {port[1:]: i for i, port in enumerate(self.inputs)}
@@ -42,20 +41,24 @@ class Group:
             i if i is not None and self._specs[i].shape == spec.shape else None
             for i, spec in zip(same, self._given, strict=True)
         ]
+        self._ways = {"forward": _Way(number, sections["forward"], self.inputs, self.outputs)}
+        if "backward" in sections:
+            ports = _cotangents(self.outputs), _cotangents(self.inputs)
+            self._ways["backward"] = _Way(number, sections["backward"], *ports)
 
     def __call__(self, tensors: torch.Tensor | Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        tensors = self._checked(tensors)
+        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+        wrong = self._wrong(tensors)
+        if self._agreement is not None:
+            self._agreement.reach(self._name + " with gradients" * _flows(tensors), wrong)
+        if wrong:
+            raise ValueError(wrong)
         if self._gradient == "backward":
             return list(_Through.apply(self, *tensors))
         if self._gradient == "in_backward":
             return list(_InBackward.apply(self, *tensors))
-        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-            raise ValueError(
-                f"{self.case} passes no gradients on: call it under torch.no_grad() or with detached"
-                " tensors (`parameter.grad`, not `parameter`)"
-            )
         with torch.no_grad():
-            return apart(self.run("forward", tensors, self.shapes(tensors)), tensors)
+            return self.run("forward", tensors, self.shapes(tensors))
 
     def shapes(self, tensors: Sequence[torch.Tensor]) -> list[Sequence[int]]:
         """Of the outputs, given the inputs."""
@@ -65,37 +68,79 @@ class Group:
     def run(
         self, direction: str, tensors: Sequence[torch.Tensor], shapes: Sequence[Sequence[int]]
     ) -> list[torch.Tensor]:
-        """The calls themselves, without autograd; backward: from cotangents of the outputs to those of inputs.
+        """The calls themselves, where autograd does not look.
 
-        Results may be parts of one buffer, or have the memory of an input.
+        Each result can be changed in place: no memory of an input's or another's, a version of its own.
         """
-        reads, writes = self.inputs, self.outputs
-        if direction == "backward":
-            reads, writes = _cotangents(self.outputs), _cotangents(self.inputs)
-        given = {port: x.detach().contiguous().view(-1) for port, x in zip(reads, tensors, strict=True)}
-        results: dict[Port, torch.Tensor] = {}
-        with torch.autocast(self._device.type, enabled=False):
-            answer(self._sections[direction], given, results)
-        return [results[port].reshape(shape) for port, shape in zip(writes, shapes, strict=True)]
+        way = self._ways[direction]
+        results = self._answered(way, tensors)
+        return [_own(results[p], p in way.shared, s) for p, s in zip(way.writes, shapes, strict=True)]
 
-    def _checked(self, tensors: torch.Tensor | Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        """A list that fits; a port of one axis takes any shape of as many elements."""
-        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    def gradients(
+        self, direction: str, cotangents: Sequence[torch.Tensor], shapes: Sequence[Sequence[int]]
+    ) -> list[torch.Tensor]:
+        """`run` in a backward pass: from cotangents of the outputs to those of the inputs.
+
+        A cotangent that comes back is itself: autograd copies it where two leaves would share it.
+        """
+        if self._agreement is not None:
+            self._agreement.reach(f"the backward of {self._name}")
+        way = self._ways[direction]
+        results = {} if way.is_identity else self._answered(way, cotangents)
+        back = []
+        for port, shape in zip(way.writes, shapes, strict=True):
+            if port in way.same:
+                x = cotangents[way.same[port]]
+                back.append(x if x.shape == shape else x.reshape(shape).clone())
+            else:
+                back.append(_own(results[port], port in way.shared, shape))
+        return back
+
+    def _answered(self, way: _Way, tensors: Sequence[torch.Tensor]) -> dict[Port, torch.Tensor]:
+        given = {port: x.contiguous().view(-1) for port, x in zip(way.reads, tensors, strict=True)}
+        results: dict[Port, torch.Tensor] = {}
+        device = self._device.type
+        with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+            answer(in_order(way.sections), given, results)
+        return results
+
+    def _wrong(self, tensors: Sequence[Any]) -> str:
+        """Why a list does not fit, or nothing; a port of one axis takes any shape of as many elements."""
+        device = self._device.type
         fits = len(tensors) == len(self._specs) and all(
-            (x.shape == spec.shape or (len(spec.shape) == 1 and x.numel() == spec.shape[0]))
-            and x.dtype is spec.dtype
-            and x.device.type == self._device.type
+            spec.admits(x, device)
+            and (x.shape == spec.shape or (len(spec.shape) == 1 and x.numel() == spec.shape[0]))
             for x, spec in zip(tensors, self._specs, strict=True)
         )
         if not fits:
             pairs = zip(self.inputs, self._specs, strict=True)
             takes = _some(f"{port_text(port)} {spec.shape} {spec.dtype}" for port, spec in pairs)
-            got = _some(f"{tuple(x.shape)} {x.dtype} on {x.device}" for x in tensors)
-            raise ValueError(
-                f"group {self.number} of {self.case} takes a list of {len(self._specs)} tensors on"
-                f" {self._device}: {takes}; got {len(tensors)}: {got}. {what_there_is(ENTRIES)}"
+            return (
+                f"{self._name} takes a list of {len(self._specs)} tensors on {self._device}: {takes}; got"
+                f" {len(tensors)}: {_some(map(shown, tensors))}. {what_there_is(ENTRIES)}"
             )
-        return tensors
+        if self._gradient == "none" and _flows(tensors):
+            return (
+                f"{self.case} passes no gradients on: call it under torch.no_grad() or with detached"
+                " tensors (`parameter.grad`, not `parameter`)"
+            )
+        return ""
+
+
+class _Way:
+    """One direction of a group: the ports that it reads and writes, and what runs between them.
+
+    shared: ports whose memory is not their own. same: port -> the index of the input that it is.
+    """
+
+    def __init__(
+        self, number: int, sections: Iterable[Section], reads: tuple[Port, ...], writes: tuple[Port, ...]
+    ) -> None:
+        self.reads, self.writes = reads, writes
+        self.sections = [section for section in sections if section.group == number]
+        self.shared = {port: of for section in self.sections for port, of in section.shared.items()}
+        self.same = {port: reads.index(of) for port, of in self.shared.items() if of is not None}
+        self.is_identity = len(self.same) == len(writes) and not any(one.calls for one in self.sections)
 
 
 class _Through(torch.autograd.Function):
@@ -104,12 +149,12 @@ class _Through(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.group, ctx.shapes = group, [x.shape for x in tensors]
-        return tuple(apart(group.run("forward", tensors, group.shapes(tensors)), tensors))
+        return tuple(group.run("forward", tensors, group.shapes(tensors)))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return (None, *gradients(ctx.group.run("backward", cotangents, ctx.shapes), cotangents))
+        return (None, *ctx.group.gradients("backward", cotangents, ctx.shapes))
 
 
 class _InBackward(torch.autograd.Function):
@@ -118,36 +163,24 @@ class _InBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.group = group
-        return tuple(x.view_as(x) for x in tensors)
+        return tensors
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         shapes = [x.shape for x in cotangents]
-        return (None, *gradients(ctx.group.run("forward", cotangents, shapes), cotangents))
+        return (None, *ctx.group.gradients("forward", cotangents, shapes))
 
 
-def apart(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Values of which each can be changed in place: no memory of an input's or another's, a version of its own."""
-    taken = {x.untyped_storage().data_ptr() for x in inputs}
-    separate, end = list(values), 0
-    for i in sorted(range(len(values)), key=lambda i: values[i].data_ptr()):
-        x = values[i]
-        if x.data_ptr() < end or x.untyped_storage().data_ptr() in taken:
-            separate[i] = x.clone()
-        else:
-            end = x.data_ptr() + x.nbytes
+def _own(value: torch.Tensor, is_shared: bool, shape: Sequence[int]) -> torch.Tensor:
+    """A value that can be changed in place, and its changes are counted for itself."""
     # `.data` and not `.detach()`: parts of one buffer would count changes together, and autograd would take a
     # change of one for a change of what it keeps of another.
-    return [x.data for x in separate]
+    return value.view(shape).clone() if is_shared else value.view(shape).data
 
 
-def gradients(values: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """`apart`, but a cotangent that comes back is itself: autograd copies it where two leaves would share it."""
-    back = {(x.data_ptr(), x.shape): x for x in cotangents if x.is_contiguous()}
-    same = [back.get((x.data_ptr(), x.shape)) for x in values]
-    others = iter(apart([x for x, y in zip(values, same, strict=True) if y is None], cotangents))
-    return [next(others) if y is None else y for y in same]
+def _flows(tensors: Iterable[Any]) -> bool:
+    return torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
 
 
 def _cotangents(of: Iterable[Port]) -> tuple[Port, ...]:

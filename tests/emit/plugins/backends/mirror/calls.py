@@ -55,7 +55,7 @@ def permute_group(library: str) -> None:
     """It has no permutes."""
 
 
-def everybody_says(mine: Any) -> list[Any]:
+def everybody_says(mine: Any, group: Any = None) -> list[Any]:
     """The mirror says the same."""
     return [mine, mine]
 

@@ -1,0 +1,150 @@
+"""Groups of a deployed module in one process: memory, versions, counters. The other rank holds the same."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from overlayccl_core import catalog
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.program.case import Case
+from tests.emit.deployed_modules import entry
+from tests.emit.test_another_library import MIRROR, STAMP, namespace
+
+M = 3
+SHAPE = (1, 3, 6)
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that holds backends/mirror/calls.py."""
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parent / "plugins"))
+
+
+def tp(site: str) -> Case:
+    fields = {"microbatches": M, "layers": 2, "shape": list(SHAPE), "site": site}
+    return catalog.case("tp_mlp", fields, ranks=2, ranks_per_node=2)
+
+
+@pytest.fixture
+def module() -> dict[str, Any]:
+    """Both sites of tp_mlp, one all_reduce a layer."""
+    cases = [entry(tp(site), "merged_over_microbatches") for site in ("exit", "entry")]
+    return namespace(deployed_module("tp_mlp", cases, STAMP, calls=MIRROR))
+
+
+def leaves() -> list[torch.Tensor]:
+    return [torch.full(SHAPE, i + 1.0, requires_grad=True) for i in range(M)]
+
+
+def test_outputs_lie_where_the_generator_wrote_them_each_with_a_version_of_its_own(
+    module: dict[str, Any],
+) -> None:
+    for xs in (leaves(), [x.detach() for x in leaves()]):
+        ys = module["connect"](tp("exit").id).group(0)(xs)
+        [start] = {y.untyped_storage().data_ptr() for y in ys}  # one buffer: nothing was copied
+        assert [y.data_ptr() - start for y in ys] == [i * ys[0].nbytes for i in range(M)]
+        with torch.no_grad():
+            ys[0].add_(1)
+        assert [y._version for y in ys] == [1, 0, 0] and [y.mean().item() for y in ys] == [3, 4, 6]
+
+
+def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(module: dict[str, Any]) -> None:
+    """Outputs that the emitter tells of are copied; a cotangent that comes back is itself where it may be."""
+    buffer = torch.arange(8.0)
+
+    def statements() -> Iterator[Any]:
+        x = yield module["Read"]("x")
+        yield module["Write"]("whole", x)
+        yield module["Write"]("part", x[:4])
+        yield module["Write"]("first", buffer[:4])
+        yield module["Write"]("second", buffer[2:6])
+
+    spec = module["Spec"]
+    writes = {(name,): spec((n,), torch.float32) for name, n in
+              (("whole", 6), ("part", 4), ("first", 4), ("second", 4))}  # fmt: skip
+    one = module["ENTRIES"][tp("exit").id]._replace(
+        inputs={"forward": {("x",): spec((6,), torch.float32)}},
+        outputs={"forward": writes},
+        groups=(((("x",),), tuple(writes)),),
+        gradient="none",
+    )
+    shared = {("whole",): ("x",), ("part",): None, ("second",): None}
+    sections = {"forward": (module["Section"](0, statements, {}, shared),)}
+    group = module["Group"]("case", one, 0, sections, torch.device("cpu"), None)
+    given = torch.arange(6.0)
+    values = group([given])
+    wanted = [x.clone() for x in values]
+    for i, x in enumerate(values):
+        x.add_(1)
+        wanted[i] += 1
+        assert all(torch.equal(y, want) for y, want in zip(values, wanted, strict=True))
+    assert torch.equal(given, torch.arange(6.0)) and {x._version for x in values} == {1}
+    assert values[2].data_ptr() == buffer.data_ptr()  # nothing is copied in vain
+    whole, part, *_ = group.gradients("forward", [given], [x.shape for x in values])
+    assert whole is given and part.data_ptr() != given.data_ptr() and torch.equal(part, given[:4])
+    turned, *_ = group.gradients("forward", [given], [(2, 3), *(x.shape for x in values[1:])])
+    assert turned.shape == (2, 3) and turned.data_ptr() != given.data_ptr()
+
+
+def test_a_backward_that_is_the_identity_gives_the_cotangents_themselves(module: dict[str, Any]) -> None:
+    xs = leaves()
+    ys = module["connect"](tp("exit").id).group(0)(xs)
+    cotangents = [torch.randn(SHAPE) for _ in ys]
+    came = torch.autograd.grad(ys, xs, cotangents)
+    assert [x.data_ptr() for x in came] == [c.data_ptr() for c in cotangents]
+
+
+def test_calls_are_counted_by_section_and_only_where_it_ran_to_its_end(module: dict[str, Any]) -> None:
+    leave, enter = (module["connect"](tp(site).id) for site in ("exit", "entry"))
+    leave.group(1)(leaves())
+    hs = enter.group(0)(leaves())
+    assert leave.stamp()["calls"] == {"all_reduce": 1} and enter.stamp()["calls"] == {}
+    torch.stack(hs).sum().backward()
+    assert enter.stamp()["calls"] == {"all_reduce": 1}
+    steps: Iterator[Any] = leave.forward()
+    next(steps)
+    assert leave.stamp()["calls"] == {"all_reduce": 1}
+    leave.selftest()
+    assert leave.stamp()["calls"] == {"all_reduce": 1}
+    assert leave.stamp()["selftest_calls"] == {"all_reduce": 2 + 2 * M}  # chosen and plain, two layers
+
+
+def test_autocast_does_not_reach_the_calls(module: dict[str, Any]) -> None:
+    seen: list[bool] = []
+    real = module["all_reduce"]
+    module["all_reduce"] = lambda *a: (seen.append(torch.is_autocast_enabled("cpu")), real(*a))[1]
+    group = module["connect"](tp("exit").id).group(0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        group(leaves())
+        assert torch.is_autocast_enabled("cpu")
+    assert seen == [False]
+
+
+def test_what_is_no_tensor_is_named(module: dict[str, Any]) -> None:
+    group = module["connect"](tp("exit").id).group(1)
+    with pytest.raises(ValueError, match=r"group 1 of .* takes a list of 3 tensors .* got 3: .*, NoneType"):
+        group([*leaves()[1:], None])
+
+
+def test_the_checked_mode_lets_pass_what_fits(
+    monkeypatch: pytest.MonkeyPatch, module: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("OVERLAYCCL_CHECK", "1")
+    leave, enter = (module["connect"](tp(site).id) for site in ("exit", "entry"))
+    xs = leaves()
+    ys = leave.group(0)(enter.group(0)(xs))
+    torch.stack(ys).sum().backward()
+    assert [y.mean().item() for y in ys] == [2, 4, 6]
+    assert [x.grad.mean().item() for x in xs if x.grad is not None] == [2] * M
+    assert leave.stamp()["checks"]
+    steps = leave.forward()
+    event = next(steps)
+    steps.send(leaves()[0].view(-1))
+    with pytest.raises(
+        ValueError, match=r"rank 0: partial\[1, 0\] is a flat tensor of 18 .* got \(1, 3, 6\)"
+    ):
+        steps.send(leaves()[1])
+    assert event.port == ("partial", 0, 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from overlayccl_core.backends.backend import Backend
+from overlayccl_core.backends.plan import MODULES
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, Site, sites_of
@@ -16,7 +17,7 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.training.launches import arm_site, module_name
-from overlayccl_core.training.plan import MODULES, Arm, ArmSite
+from overlayccl_core.training.plan import Arm, ArmSite
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ import yaml
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.test_miniature import SMALL, TINY
 
-pytestmark = pytest.mark.timeout(900)  # five runs of everything: two minutes, if alone
+pytestmark = pytest.mark.timeout(900)  # six runs: two minutes, if alone
 
 CONFIG = {
     "problems": ["tp_mlp", "uniform_a2a"],
@@ -92,6 +92,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     ran["one kind cheaper"] = tree.run()
     tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 14\n")
     ran["rounds of the bench"] = tree.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MALLOC_ARENA_MAX", "1")
+        ran["another environment"] = tree.run()
     return ran
 
 
@@ -122,3 +125,16 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_the_problem_whose_short
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
     started = set(runs["rounds of the bench"].started)
     assert started == {"bench tp_mlp", "bench uniform_a2a"} | COMPARED
+
+
+def test_in_another_environment_all_that_is_measured_is_measured_again_and_the_run_says_why(
+    runs: dict[str, Ran],
+) -> None:
+    """Capabilities, shortlists and finalists come out equal: each rule that measures runs for its own parameter."""
+    again = runs["another environment"]
+    measured = {"selftest", "probe", "bench tp_mlp", "bench uniform_a2a", "train tiny"}
+    assert set(again.started) == measured | PRICED | COMPARED
+    for job in measured:
+        (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)
+        assert "again, as its parameters have changed: before: host " in line, line
+        assert "environment MALLOC_ARENA_MAX=1" in line

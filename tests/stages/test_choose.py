@@ -165,7 +165,11 @@ def test_training_decides_in_the_directions_in_which_a_model_has_the_case_and_th
 ) -> None:
     trained = a2a_flow.ready.filter(pl.col("direction").is_in(directions))
     slow = dict.fromkeys(SPEEDS, 4000.0)  # no arm is faster than the developer's step
-    decided = decide(a2a_flow, *train_tables(trained, a2a_flow.folder, speeds=slow), directions=directions)
+    steps, stamps = train_tables(trained, a2a_flow.folder, speeds=slow)
+    developer = pl.col("candidate") == "native"
+    slower = pl.when(developer).then(pl.col("samples_us").list.eval(4 * pl.element()))  # in the bench
+    bench = a2a_flow.bench.with_columns(samples_us=slower.otherwise("samples_us"))
+    decided = decide(a2a_flow, steps, stamps, directions=directions, bench=bench)
     for row in decided.choice:
         in_model = row["direction"] in directions
         assert (row["arm"] == "developer") is in_model, row

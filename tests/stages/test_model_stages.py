@@ -163,7 +163,7 @@ def test_an_illegal_seed_has_no_price_but_a_reason(flow: SimpleNamespace) -> Non
 def test_a_seed_that_needs_an_unfitted_column_has_no_price_and_says_which(flow: SimpleNamespace) -> None:
     without = flow.theta.filter(~pl.col("feature").str.starts_with("all_gather"))
     rows = price.run(flow.deployment, flow.seeds, without, flow.judged, progress=quiet)["prices"]
-    row = next(r for r in rows if r["strategy"] == "developer")
+    row = next(r for r in rows if r["strategy"] == "gather_slice")
     assert row["predicted_us"] is None
     assert "all_gather.node4.alone.count" in row["reason"]
 

@@ -89,6 +89,12 @@ def test_no_rule_that_people_use_ends_earlier(seed: int) -> None:
         assert best <= planned("", gradients, rule(gradients), costs).end_us
 
 
+def test_a_large_cap_is_written_without_an_exponent() -> None:
+    gradients = gradients_of([(600 * 1024, 1.0)] * 4)  # 2,400 MiB
+    cap, _ = buckets.best_cap(gradients, costs_of(9e3, 0.0, 0.001))
+    assert cap == "2400"
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 3000), min_size=1, max_size=25),

@@ -28,7 +28,7 @@ MODELS_LEGEND = (
 )
 CASES_LEGEND = (
     "Of a pass alone, in launches that chose nothing: how many times as fast what is deployed is. Where a "
-    "model trains the Case (step of), its step counts, which is above. The best other: the fastest arm that "
+    "model trains the Case (step of ...), its step counts, which is above. The best other: the fastest arm that "
     "needs no search and is another Program. = ARM: what is deployed is what people write, so the search "
     "added nothing."
 )
@@ -93,20 +93,22 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
     table = plain_table(f"{problem}: deployed")
     table.add_column("Case", max_width=CASE_WIDTH, overflow="fold")
     table.add_column("candidate", max_width=NAME_WIDTH, overflow="fold")
-    table.add_column("step of", max_width=10)
     for header in ("x developer", "x best other"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows.iter_rows(named=True):
         case, by_hand = str(row["case"]).partition("/")[2], row["arm"] in NEEDS_NO_SEARCH
         other = "" if row["best_other"] is None else f"\n{arm_label(row['best_other'])}"
         table.add_row(
-            case if row["direction"] == "forward" else f"{case} {row['direction']}",
+            f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}",
             row["candidate"] + (f"\n= {arm_label(row['arm'])}" if by_hand else ""),
-            (row["trained_in"] or NOTHING).replace(", ", "\n"),
             _worded(columns_ratio(row, "speedup")),
             _worded(columns_ratio(row, "gain")) + other,
         )
     return table
+
+
+def _trained(row: Row) -> str:
+    return f"\nstep of {row['trained_in']}" if row["trained_in"] else ""
 
 
 def _worded(ratio: Ratio | None) -> str:

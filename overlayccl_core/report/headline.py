@@ -110,6 +110,6 @@ def _table(worth: Worth) -> Table:
             "the same Programs as",
         ),
         rows=tuple(rows),
-        numeric=frozenset(range(1, 6)),
+        numeric=frozenset(range(1, 7)),
         strong=frozenset(n for n, one in enumerate(worth.splits) if one.part is Part.DEPLOYED),
     )

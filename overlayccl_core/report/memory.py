@@ -1,7 +1,8 @@
 """Step time against peak activation memory, of every count of microbatches and arm of a model."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -31,14 +32,24 @@ def _role(split: Split) -> str:
 
 
 def _shown(worth: Worth) -> list[Split]:
-    """Those that were timed, the rival in any case, and what is deployed on top."""
-    shown = [one for one in worth.splits if one.timed or one.part is not Part.BESIDE]
+    """Those with a time and a memory of their own, and the rival; what is deployed on top.
+
+    The module that was chosen is left out: the deployed file beside it is the same.
+    """
+    chosen = set(worth.chosen_as.items())
+    shown = [
+        one
+        for one in worth.splits
+        if one.peak_activation_bytes
+        and (one.timed or one.part is Part.RIVAL)
+        and not (one.needs_search and (one.microbatches, one.arm) in chosen)
+    ]
     return sorted(shown, key=lambda one: list(ROLES).index(_role(one)), reverse=True)
 
 
 def frontier(splits: Iterable[Split]) -> list[Split]:
     """Of those that need no search, each that is faster than all with as little memory, the least memory first."""
-    known = [one for one in splits if not one.needs_search and one.peak_activation_bytes is not None]
+    known = [one for one in splits if not one.needs_search and one.peak_activation_bytes]
     known = [one for one in known if one.arm != ArmName.DEPLOYED]
     best: list[Split] = []
     for one in sorted(known, key=lambda one: (one.peak_activation_bytes or 0, one.step_us)):
@@ -60,22 +71,24 @@ def _point(one: Split) -> dict[str, Any]:
 
 def figures(worth: Worth) -> list[Figure]:
     """One; none where no memory is known."""
-    shown = [one for one in _shown(worth) if one.peak_activation_bytes is not None]
-    if not shown:
+    rows = [_point(one) for one in _shown(worth)]
+    if not rows:
         return []
-    rows = [_point(one) for one in shown]
     edge = [{"mib": row["mib"], "ms": row["ms"]} for row in map(_point, frontier(worth.splits))]
-    ends = {axis: _ends([row[axis] for row in rows]) for axis in ("mib", "ms")}
-    edge += [{"mib": ends["mib"][1], "ms": edge[-1]["ms"]}] if edge else []
+    across, up = (_Axis.of([row[name] for row in rows]) for name in ("mib", "ms"))
+    edge += [{"mib": across.high, "ms": edge[-1]["ms"]}] if edge else []
     roles = [role for role in ROLES if any(row["role"] == role for row in rows)]
     for width in (WIDE, NARROW):
-        for row, mib in zip(rows, side_by_side(rows, ends, width - AXIS_PX, _height(width)), strict=True):
-            row[f"at_{width}"] = mib
+        places = [
+            ((width - AXIS_PX) * across.share(r["mib"]), _height(width) * up.share(r["ms"])) for r in rows
+        ]
+        for row, px in zip(rows, side_by_side(places, 1 if is_narrow(width) else 2), strict=True):
+            row[f"at_{width}"] = across.value(px / (width - AXIS_PX))
 
     def build(width: int) -> Any:
-        scaled = _axis(*ends["mib"])
+        scaled = across.encoding()
         x = alt.X("mib:Q", title=MEMORY, **scaled)
-        y = alt.Y("ms:Q", title="step time, ms", **_axis(*ends["ms"]))
+        y = alt.Y("ms:Q", title="step time, ms", **up.encoding())
         color = alt.Color(
             "role:N",
             title=None,
@@ -107,58 +120,64 @@ def figures(worth: Worth) -> list[Figure]:
             f"{worth.model}: step time against memory, every way that was timed",
             "The number in a mark is M. Lower is faster, further left holds less memory. Dashed: the best "
             "that needs no search at each memory. Where its mark lies under this line, what is deployed is "
-            "worth its search. Marks that would cover each other stand side by side.",
+            "worth its search. Marks that would cover each other stand side by side where there is room.",
             build,
             {"rows": rows, "edge": edge},
         )
     ]
 
 
-def side_by_side(
-    rows: Sequence[Mapping[str, Any]], ends: Mapping[str, tuple[float, float]], width: int, height: int
-) -> list[float]:
-    """MiB at which each row's mark stands, so that no mark covers another. width, height: of the axes, in px."""
+def side_by_side(places: Sequence[tuple[float, float]], reach: int) -> list[float]:
+    """[(x, y)] in px -> x of each mark, moved by up to `reach` marks so that it covers none of those after it.
 
-    def share(value: float, low: float, high: float) -> float:
-        return (
-            math.log(value / low) / math.log(high / low)
-            if high / low >= LOG_FROM
-            else (value - low) / (high - low)
-        )
-
+    Where there is no room it stays.
+    """
     placed: list[tuple[float, float]] = []
-    stands = []
-    low, high = ends["mib"]
-    for row in reversed(rows):  # what counts most keeps its place
-        x, y = width * share(row["mib"], low, high), height * share(row["ms"], *ends["ms"])
-        steps = (sign * n * MARK_PX for n in range(len(rows)) for sign in (-1, 1))
-        free = (
-            x + step for step in steps if all(math.hypot(x + step - a, y - b) >= MARK_PX for a, b in placed)
-        )
-        at = next(at for at in free if 0 <= at <= width) if placed else x
-        placed.append((at, y))
-        stands.append(
-            low * (high / low) ** (at / width) if high / low >= LOG_FROM else low + at / width * (high - low)
-        )
-    return stands[::-1]
+    for x, y in reversed(places):  # what counts most comes last and keeps its place
+        tried = (x + sign * n * MARK_PX for n in range(reach + 1) for sign in (-1, 1))
+        free = (at for at in tried if all(math.hypot(at - a, y - b) >= MARK_PX for a, b in placed))
+        placed.append((next(free, x), y))
+    return [at for at, _ in reversed(placed)]
 
 
 def _height(width: int) -> int:
     return 300 if is_narrow(width) else 360
 
 
-def _ends(values: list[float]) -> tuple[float, float]:
-    """A little more room than they take."""
-    low, high = min(values), max(values)
-    room = (high / low) ** 0.08 * 1.03
-    return low / room, high * room
-
-
-def _axis(low: float, high: float) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Axis:
     """Logarithmic where the ends are far apart."""
-    if high / low < LOG_FROM:
-        return {"scale": alt.Scale(domain=[low, high], nice=False, zero=False)}
-    return {
-        "scale": alt.Scale(type="log", domain=[low, high], nice=False),
-        "axis": alt.Axis(values=log_ticks(low, high)),
-    }
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "_Axis":
+        """With a little more room than they take."""
+        low, high = min(values), max(values)
+        room = (high / low) ** 0.08 * 1.03
+        return cls(low=low / room, high=high * room)
+
+    @property
+    def logarithmic(self) -> bool:
+        return self.high / self.low >= LOG_FROM
+
+    def share(self, value: float) -> float:
+        """0 at the low end, 1 at the high one."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def value(self, share: float) -> float:
+        """The other way round."""
+        if self.logarithmic:
+            return self.low * math.exp(share * math.log(self.high / self.low))
+        return self.low + share * (self.high - self.low)
+
+    def encoding(self) -> dict[str, Any]:
+        """How Vega-Lite is to draw it."""
+        ends = [self.low, self.high]
+        if not self.logarithmic:
+            return {"scale": alt.Scale(domain=ends, nice=False, zero=False)}
+        scale = alt.Scale(type="log", domain=ends, nice=False)
+        return {"scale": scale, "axis": alt.Axis(values=log_ticks(self.low, self.high))}

@@ -200,7 +200,7 @@ def place_of(row: Row) -> str:
 
 
 def case_warnings(row: Row) -> Iterator[str]:
-    """What has to be said of a row of `deployed` before its gains. Where a model trains the Case, its step counts."""
+    """What has to be said of a row of `deployed` before its gains. Where a model trains it, its step counts."""
     gain = columns_ratio(row, "gain")
     if row["measured_us"] is None:
         yield f"{place_of(row)}: what is deployed was not timed again, so no gain is told."

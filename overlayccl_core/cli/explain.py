@@ -12,14 +12,15 @@ from overlayccl_core.program.problem import Direction
 from overlayccl_core.report.terms import Explanation, explanations
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.table import Table
 
 LEGEND = (
-    "Predicted: by term of the cost model fitted here. Measured: in the bench. more: than the chosen one. The "
-    "runner-up is the quickest other one that was measured."
+    "Predicted: by term of the cost model fitted here. Measured: in the bench, by which was chosen; "
+    "`summary` tells what it is worth since. more: than the chosen one. The runner-up is the quickest other "
+    "one that was measured."
 )
 
 
@@ -84,6 +85,7 @@ def _explanations(where: Context, problem: str) -> list[Explanation]:
     candidates = [frame for frame in frames if frame is not None]
     return explanations(
         choice,
+        needed(VERDICTS, "verdicts"),
         needed(SEEDS, "seeds"),
         needed(PRICES, "prices"),
         pl.concat(candidates) if candidates else None,

@@ -16,6 +16,8 @@ from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.gates.bench import is_below
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.figures import figures
+from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.tables.summary import Validity
 
 WIDE = 160  # columns where the output is no terminal
@@ -24,10 +26,11 @@ NAME_WIDTH = 28
 NOTHING = "-"
 LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
 CASES_LEGEND = (
-    "Times are of one pass: all exchanges of the Case once. predicted: in brackets the range of 8 true times of "
-    "10 (10-90%). measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, "
-    "so not quite the quotient of two times. Both have their 95% intervals. repeat error: how far two "
-    "measurements of the same thing differ. *: hand_bundled, the obvious change."
+    "Times are of one pass: all exchanges of the Case once, in the bench, by which was chosen; what is "
+    "deployed was timed again since. predicted: in brackets the range of 8 true times of 10 (10-90%). "
+    "measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, so not "
+    "quite the quotient of two times. Both have their 95% intervals. repeat error: how far two measurements "
+    "of the same thing differ. *: hand_bundled, the obvious change."
 )
 
 
@@ -71,7 +74,7 @@ def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     """A table of all candidates for each Case and direction."""
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
         yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
-        yield from _deployed_lines(rows)
+        yield from (f"deployed: {name}" for name in rows.filter("chosen")["candidate"])
     yield CASES_LEGEND
 
 
@@ -127,22 +130,11 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
             if narrow
             else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
             f"{measured} invalid" if narrow and invalid else measured,
-            times(row["speedup"], row["speedup_low"], row["speedup_high"]),
+            times(columns_ratio(row, "speedup")),
             *(() if narrow else more),
             style="bold" if row["chosen"] else None,
         )
     return table
-
-
-def _deployed_lines(rows: pl.DataFrame) -> Iterator[str]:
-    """What is deployed at a Case and direction, and what its training steps were worth."""
-    for row in rows.filter("chosen").iter_rows(named=True):
-        steps = times(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])
-        gain = times(row["step_gain"], row["step_gain_low"], row["step_gain_high"])
-        trained = "" if steps == NOTHING else f"; training step {steps} x developer"
-        if gain != NOTHING:
-            trained += f", {gain} x {row['best_other']}, the best that needs no search"
-        yield f"deployed: {row['candidate']}{trained}"
 
 
 def _marked(strategy: str, role: str) -> str:
@@ -150,9 +142,13 @@ def _marked(strategy: str, role: str) -> str:
     return strategy + {"hand_bundled": " *", "yours": " <- yours"}.get(role, "")
 
 
-def times(ratio: float | None, low: float | None, high: float | None) -> str:
-    """`6.21 (5.90..6.52)`: a ratio with its interval."""
-    return NOTHING if ratio is None or low is None or high is None else f"{ratio:.2f} ({low:.2f}..{high:.2f})"
+def times(ratio: Ratio | None) -> str:
+    """`6.21 (5.90..6.52)`: a ratio with its interval, or that it has none."""
+    if ratio is None:
+        return NOTHING
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.2f} (too few rounds)"
+    return f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f})"
 
 
 def _bandwidths(algbw: float | None, busbw: float | None) -> str:
@@ -206,15 +202,14 @@ def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[R
     developer = next((one.timed for one in listed if one.role == "developer"), None)
     for one in listed:
         price, timed = one.price, one.timed
-        ratio = timed.speedup_over(developer) if timed and developer else None
+        ratio = timed.speedup_over(developer) if timed and developer and timed is not developer else None
         measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
         if timed and floor and is_below(timed.estimate, floor.us(one.program)):
             measured, ratio = f"{measured} below the physical floor: invalid", None
         name, style = _marked(one.strategy, one.role), "bold" if one.role == "yours" else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
-        ratio_text = times(ratio.value, ratio.low, ratio.high) if ratio else NOTHING
-        by_time.add_row(name, measured, ratio_text, style=style)
+        by_time.add_row(name, measured, times(ratio), style=style)
     priced = next((one.price for one in listed if one.price and one.price.us), None)
     if priced is not None and priced.us and priced.low_us is not None and priced.high_us is not None:
         yield by_price

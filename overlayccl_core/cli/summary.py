@@ -7,17 +7,14 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
+from overlayccl_core.cli import deployed_table
 from overlayccl_core.cli.context import context
-from overlayccl_core.cli.deployed_table import deployed_parts
 from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
-from overlayccl_core.configuration.models import label
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.asked import shortfalls
-from overlayccl_core.report.disturbed import disturbed, on_disturbed
-from overlayccl_core.report.payback import Cost, cost_of, deployed_and_developer, payback
+from overlayccl_core.report.disturbed import disturbed
+from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.summary import SUMMARY
@@ -39,21 +36,21 @@ def run(arguments: argparse.Namespace) -> int:
     if summary is None:
         raise ValueError(f"{where.results}: no summary yet: run snakemake --profile local all")
     problems = list(summary["problem"].unique(maintain_order=True))
-    choices = {
-        p: table for p in problems if (table := where.table(CHOICE, f"problems/{p}/choice")) is not None
-    }
     names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
     fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])
-    if arguments.all:
-        for part in case_parts(summary):
-            console().print(part, highlight=False, soft_wrap=isinstance(part, str))
-    tree = Tree(path=where.results)
+    tree, every = Tree(path=where.results), case_parts(summary) if arguments.all else ()
     screen = Console(width=min(console().width, WIDEST))
+    for part in (
+        *deployed_table.model_parts(tree.worths),
+        *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
+    ):
+        screen.print(part, highlight=False)
+    for part in every:
+        console().print(part, highlight=False, soft_wrap=isinstance(part, str))
     for part in (
         *machine_parts(fidelity, where.table(PROBES, "probes")),
         *disturbed(tree),
         *shortfalls(tree),
-        *deployed_parts(choices, summary, tree.runs, on_disturbed(tree)),
         *spent_text(tree),
     ):
         screen.print(part, highlight=False)
@@ -65,24 +62,19 @@ def spent_text(tree: Tree) -> Iterator[str]:
     cost = cost_of(tree)
     if cost is None or cost.unknown:
         return
-    said = f"Measuring, proving and searching took {cost.seconds / 60:.1f} minutes in all"
-    paid = [
-        f"{label(run.model, run.microbatches)} {figures(steps)}{_beside(run, chosen, cost)}"
-        for run, chosen, developer in deployed_and_developer(tree)
-        if (steps := payback(chosen, developer, cost).steps)
-    ]
+    said = f"Measuring, proving, searching and confirming took {cost.seconds / 60:.1f} minutes in all."
+    paid = []
+    for worth in tree.worths:
+        others = [one for one in dict.fromkeys((worth.developer, worth.rival)) if one is not None]
+        told = {one.name: payback(worth, one, cost).steps for one in others}
+        if any(told.values()):
+            over = (
+                f"{NOTHING if steps is None else figures(steps)} over {name}" for name, steps in told.items()
+            )
+            paid.append(f"{worth.model} {', '.join(over)}")
     if paid:
         said += (
-            ". Over developer's calls that is saved again, by each model alone, after so many training steps "
-            f"(in brackets: over the best other arm; -: not faster beyond noise): {', '.join(paid)}"
+            " That is saved again, by each model alone, after so many training steps "
+            f"(-: not faster beyond noise): {'; '.join(paid)}."
         )
-    yield said + "."
-
-
-def _beside(run: Run, chosen: Arm, cost: Cost) -> str:
-    """` (13,300 hand_bundled)`."""
-    other = run.best_other
-    if other is None:
-        return ""
-    steps = payback(chosen, other, cost).steps
-    return f" ({NOTHING if steps is None else figures(steps)} {other.name})"
+    yield said

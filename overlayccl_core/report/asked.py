@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.configuration.settings import BenchSection, ProbeSection, TrainSection
+from overlayccl_core.configuration.settings import BenchSection, ConfirmSection, ProbeSection, TrainSection
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.measuring.statistics import FEWEST_LAUNCHES
+from overlayccl_core.report.blocks import count
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,25 @@ def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[Too
     return _too_few(f"bench of {problem}", bench, asked.minimum_rounds, "bench.seconds")
 
 
+def of_confirmed(confirmed: pl.DataFrame, asked: ConfirmSection) -> list[TooFew]:
+    """Of the passes that confirm the choice: every launch has a floor of its own."""
+    rounds = min(confirmed["rounds"], default=asked.minimum_rounds)
+    few = TooFew(
+        of="a launch that confirms", rounds=rounds, floor=asked.minimum_rounds, setting="confirm.seconds"
+    )
+    return [few] if rounds < few.floor else []
+
+
+def too_few_launches(launches: int) -> str:
+    """A sentence on launches that are too few for intervals over launches; empty: they are not."""
+    if launches >= FEWEST_LAUNCHES:
+        return ""
+    return (
+        f"What is deployed was timed again in {count(launches, 'launch', 'launches')} only: intervals say "
+        f"nothing of another launch. From {FEWEST_LAUNCHES} on (confirm.launches) they do."
+    )
+
+
 def _too_few(of: str, timed: pl.DataFrame, floor: int, setting: str) -> list[TooFew]:
     """Figures are of all launches of a Program together."""
     key = [name for name in ("case", "direction") if name in timed.columns]
@@ -59,20 +81,24 @@ def too_few_rounds(short: Sequence[TooFew]) -> str:
     )
 
 
-def too_few_steps(steps: pl.DataFrame, asked: TrainSection) -> str:
+def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> str:
     """A sentence on a model's launches that timed the fewest steps allowed, because time was short for more.
 
     steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.
     """
+    if isinstance(asked, ConfirmSection):
+        setting, seconds = "confirm.step_seconds", asked.step_seconds
+    else:
+        setting, seconds = "train.seconds", asked.seconds
     timed = steps.filter((pl.col("purpose") == Purpose.TIMED) & (pl.col("status") == JobStatus.TRAINED))
     by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().min())["steps_us"].to_list()
     short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
     if not short:
         return ""
     return (
-        f"{timed['model'][0]} trained {min(short)} steps of each arm in {len(short)} of {len(by_launch)} launches, "
-        f"the fewest allowed, where up to {asked.maximum_steps} were wanted: train.seconds ({asked.seconds:g} a "
-        "launch) left no time for more. More seconds make narrower intervals."
+        f"{timed['model'][0]} trained {min(short)} steps of each arm in {len(short)} of {len(by_launch)} "
+        f"launches, the fewest allowed, where up to {asked.maximum_steps} were wanted: {setting} "
+        f"({seconds:g} a launch) left no time for more. More seconds make narrower intervals."
     )
 
 
@@ -92,12 +118,23 @@ def shortfalls(tree: Tree) -> list[str]:
         if bench is not None:
             few += of_bench(problem, bench, asked.bench) if asked else []
             unknown += [] if asked else [f"the bench of {problem}"]
+    confirmed, asked = tree.table(CONFIRMED, "confirmed"), tree.settings("confirmed")
+    if confirmed is not None:
+        few += of_confirmed(confirmed, asked.confirm) if asked else []
+        unknown += [] if asked else ["what confirms the choice"]
     said = [too_few_rounds(few)]
+    if confirmed is not None:
+        said.append(too_few_launches(confirmed["launch"].n_unique()))
     for model in tree.models:
         steps, asked = tree.table(STEPS, f"train/{model}/steps"), tree.settings(f"train/{model}/steps")
         if steps is not None:
             said += [too_few_steps(steps, asked.train)] if asked else []
             unknown += [] if asked else [f"the training of {model}"]
+    steps, asked = tree.table(CONFIRMED_STEPS, "confirmed_steps"), tree.settings("confirmed_steps")
+    if steps is not None and asked:
+        said += [
+            too_few_steps(rows, asked.confirm) for _, rows in steps.group_by("model", maintain_order=True)
+        ]
     if unknown:
         said.append(
             f"It is not known whether {', '.join(unknown)} got as many rounds and steps as they should: no sidecar "

@@ -1,12 +1,12 @@
 """What a section of the report is made of, and how numbers are written in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.charts import Figure
 
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -44,9 +44,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A model's result in a few words: one large figure, what it is relative to, and what stands behind it."""
+    """A model's result in a few words: one large figure, what it is relative to, and what stands behind it.
+
+    lead: what has to be read before the figure.
+    """
 
     title: str
+    lead: str
     figure: str
     unit: str
     lines: tuple[str, ...]
@@ -61,12 +65,25 @@ class Cards:
     kind: str = "cards"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """Two drawings of the same data, as SVG (`charts.figure`). title: what it shows; caption: how to read it."""
+
+    title: str
+    caption: str
+    wide: str
+    narrow: str
+    kind: str = "figure"
+
+
 INTERVALS = (
-    "Intervals. Those of measured times and of ratios (such as times as fast as developer) are 95%, from launches "
-    "and rounds drawn again. That of a price goes from the 10% to the 90% point of the model's errors on Programs "
-    "that it had not seen, so 8 true times of 10 lie in it. The time of a pass is a trimmed mean over rounds, that "
-    "of a step a median. A ratio is that of the medians of paired rounds or steps, so it is not quite the quotient "
-    "of the two times. Repeat error: how far two measurements of the same thing differ, in the median."
+    "Intervals. Those of measured times and of ratios are 95%. From 3 launches on they are over launches; "
+    "those of fewer are over their rounds and say nothing of another launch; of too few rounds there is "
+    "none. That of a price goes from the 10% to the 90% point of the model's errors on Programs that it had "
+    "not seen, so 8 true times of 10 lie in it. The time of a pass is a trimmed mean over rounds, that of a "
+    "step a median. A ratio is that of the medians of paired rounds or steps, so it is not quite the "
+    "quotient of the two times. Repeat error: how far two measurements of the same thing differ, in the "
+    "median."
 )
 """What the brackets behind figures mean."""
 
@@ -95,28 +112,38 @@ def ms(us: float | None) -> str:
 
 
 def spread(us: Ratio | None) -> str:
-    """`151 ms (149 to 155)`."""
-    if us is None:
-        return NOTHING
+    """`151 ms (149..155)`."""
+    if us is None or us.low is None or us.high is None:
+        return ms(us.value if us else None)
     unit = 1 if us.value < 1e3 else 1e3  # as `ms` writes the value
-    return f"{ms(us.value)} ({figures(us.low / unit)} to {figures(us.high / unit)})"
+    return f"{ms(us.value)} ({figures(us.low / unit)}..{figures(us.high / unit)})"
 
 
 def price(us: float | None, low: float | None, high: float | None) -> str:
-    """`4.2 ms (3.9 to 5.1)`: what the model says, with its range."""
-    return (
-        ms(us) if us is None or low is None or high is None else spread(Ratio(value=us, low=low, high=high))
-    )
+    """`4.2 ms (3.9..5.1)`: what the model says, with its range."""
+    return ms(us) if us is None else spread(Ratio(value=us, low=low, high=high))
 
 
 def times(ratio: Ratio | None) -> str:
-    """`6.21x (5.9 to 6.6)`."""
-    return NOTHING if ratio is None else f"{ratio.value:.2f}{TIMES} ({ratio.low:.2f} to {ratio.high:.2f})"
+    """`6.21x (5.90..6.60)`, or that there were too few rounds for an interval."""
+    if ratio is None:
+        return NOTHING
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.2f}{TIMES}, too few rounds for an interval"
+    return f"{ratio.value:.2f}{TIMES} ({ratio.low:.2f}..{ratio.high:.2f})"
 
 
-def columns_ratio(value: float | None, low: float | None, high: float | None) -> Ratio | None:
-    """A ratio from the three columns of a table."""
-    return None if value is None or low is None or high is None else Ratio(value=value, low=low, high=high)
+def worded(ratio: Ratio | None) -> str:
+    """`6.21x (5.90..6.60), faster`; without an interval there is no word."""
+    return times(ratio) if ratio is None or ratio.low is None else f"{times(ratio)}, {ratio.word}"
+
+
+def columns_ratio(row: Mapping[str, Any], name: str) -> Ratio | None:
+    """The ratio in the three columns of a table; None where it is not known, or of something over itself."""
+    value, low, high = (row[name], row[f"{name}_low"], row[f"{name}_high"])
+    if value is None or {value, low, high} <= {1.0, None}:
+        return None
+    return Ratio(value=value, low=low, high=high)
 
 
 def percent(part: float | None) -> str:

@@ -10,13 +10,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import altair as alt
 import vl_convert
 from altair.utils.schemapi import debug_mode
+
+from overlayccl_core.report.blocks import Figure
 
 WIDE, NARROW = 880, 340  # px: a figure's box on a screen and on a phone, where texts have their own size
 LAYOUT_PX, DRAWN_PX = 13, 12  # room is kept for the widest of the sans-serif fonts that a reader may have
@@ -39,17 +40,6 @@ class Ink(StrEnum):
     GREY = "#0b0b0b"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """Two drawings of the same data. title: what it shows; caption: how to read it, with units."""
-
-    title: str
-    caption: str
-    wide: str
-    narrow: str
-    kind: str = "figure"
-
-
 def named(name: str) -> Any:
     """The rows that `figure` is given under this name: altair copies what a chart holds again and again."""
     return alt.NamedData(name=name)
@@ -70,7 +60,7 @@ def is_narrow(width: int) -> bool:
 def log_ticks(low: float, high: float) -> list[float]:
     """Where a logarithmic axis has ticks: at 1, 2, 5, 10, ... of a short range, at powers of ten of a long one."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    digits = (1, 2, 5) if len(decades) <= 4 else (1,)
+    digits = (1, 2, 3, 5, 7) if high <= 10 * low else (1, 2, 5) if len(decades) <= 4 else (1,)
     return [
         digit * 10.0**decade for decade in decades for digit in digits if low <= digit * 10.0**decade <= high
     ]

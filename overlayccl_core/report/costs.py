@@ -4,12 +4,13 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, missing, ms, price
-from overlayccl_core.report.charts import Figure, Ink, figure, named
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, price
+from overlayccl_core.report.charts import Ink, figure, named
 from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explanations, term_names
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import VERDICTS
 from overlayccl_core.tables.prices import PRICES, TERMS_US
 from overlayccl_core.tables.seeds import SEEDS
 
@@ -26,19 +27,21 @@ INKS = (
 READING = (
     "The model's price of one pass (all exchanges of a Case once) is a sum of terms. "
     f"{'; '.join(f'{NAMES[column]}: {of}' for column, of in TERMS_US.items())}. "
-    "Diamond: the measured time of a pass."
+    "Diamond: the time of a pass in the bench, by which was chosen."
 )
 
 
 def blocks(tree: Tree) -> list[Block]:
     """A figure for the first Cases and a table for all."""
     choice, seeds, prices = tree.choice, tree.of_problems(SEEDS), tree.of_problems(PRICES)
-    bench = tree.of_problems(BENCH)
-    if choice is None or seeds is None or prices is None or bench is None:
+    bench, verdicts = tree.of_problems(BENCH), tree.of_problems(VERDICTS)
+    if choice is None or verdicts is None or seeds is None or prices is None or bench is None:
         return [missing("Nothing was chosen in this run, so there is no price to take apart.", "")]
     choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
     explained = [
-        e for e in explanations(choice, seeds, prices, tree.of_searches(CANDIDATES), bench) if e.chosen.terms
+        e
+        for e in explanations(choice, verdicts, seeds, prices, tree.of_searches(CANDIDATES), bench)
+        if e.chosen.terms
     ]
     if not explained:
         return [missing("Nothing that was chosen has a price.", "")]
@@ -119,7 +122,7 @@ def _table(explained: list[Explanation]) -> Table:
     ]
     return Table(
         title="Price by term of all that was chosen, its runner-up and developer's",
-        headers=("Case", "candidate", "price (8 of 10 lie in the range)", *terms, "measured"),
+        headers=("Case", "candidate", "price (8 of 10 lie in the range)", *terms, "in the bench"),
         rows=tuple(rows),
         numeric=frozenset(range(2, len(terms) + 4)),
         folded=True,

@@ -1,15 +1,17 @@
 """What is deployed, what its modules said they ran, and under which conditions everything was measured."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
-from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH
 from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
     NOTHING,
@@ -21,13 +23,15 @@ from overlayccl_core.report.blocks import (
     missing,
     ms,
     percent,
-    times,
+    worded,
 )
-from overlayccl_core.report.disturbed import disturbed, on_disturbed
+from overlayccl_core.report.disturbed import disturbed
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.worth import DISTURBED, case_warnings, place_of
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STEPS
 
 OVERSUBSCRIBED = (
     "There were more ranks than cores here. Ranks waited for the operating system's scheduler far more than for "
@@ -91,50 +95,71 @@ def conditions(tree: Tree) -> list[Block]:
 def _choices(tree: Tree) -> list[Block]:
     if tree.choice is None or tree.choice.is_empty():
         return [missing("Nothing was chosen in this run.", "Choose: snakemake --profile local all")]
-    rows, on_bad = [], on_disturbed(tree)
-    for row in tree.choice.sort("case", "direction", descending=[False, True]).iter_rows(named=True):
-        bad = "; in mostly disturbed launches" if (row["case"], row["direction"]) in on_bad else ""
-        rows.append(
-            (
-                f"{row['case']}, {row['direction']}",
-                row["candidate"],
-                f"{_recipe(json.loads(row['recipe']))}; {row['numerics']}",
-                times(columns_ratio(row["speedup"], row["speedup_low"], row["speedup_high"])),
-                times(columns_ratio(row["step_speedup"], row["step_speedup_low"], row["step_speedup_high"])),
-                ms(row["predicted_pair_us"]),
-                f"{row['reason']} (trained in: {row['trained_in'] or 'no model'}){bad}",
-            )
-        )
-    kept = tree.choice.filter(pl.col("arm") == ArmName.DEVELOPER).height
-    said = f"{count(tree.choice.height, 'Case and direction', 'Cases and directions')} with a choice"
-    said += f"; in {kept} nothing beats the baseline, and developer's calls stay." if kept else "."
+    if tree.deployed is None:
+        said = "Nothing was timed again after the choice in this run."
+        return [missing(said, "Run: snakemake --profile local all")]
+    recipes = {
+        (r["case"], r["direction"]): json.loads(r["recipe"]) for r in tree.choice.iter_rows(named=True)
+    }
+    rows = list(tree.deployed.sort("case", "direction", descending=[False, True]).iter_rows(named=True))
+    warned = [warning for row in rows for warning in case_warnings(row)]
+    warned += [DISTURBED] if tree.deployed["disturbed"].any() else []
     return [
-        Text(text=said + " " + READING),
+        Text(text=_counted(rows)),
+        *([Text(text=" ".join(warned), tone="warning")] if warned else []),
         Table(
-            title="What is deployed at each Case",
+            title="What is deployed at each Case, and the time of a pass",
             headers=(
                 "Case",
                 "candidate",
                 "how it is made; numerics",
-                "one pass",
-                "training step",
-                "price",
-                "why",
+                "a pass",
+                "over developer",
+                "over the best other that needs no search",
             ),
-            rows=tuple(rows),
-            numeric=frozenset({3, 4, 5}),
+            rows=tuple(_choice(row, recipes.get((row["case"], row["direction"]))) for row in rows),
+            numeric=frozenset({3}),
+        ),
+        Text(text=READING),
+        Table(
+            title="Why each was chosen, by the launches that chose",
+            headers=("Case", "candidate", "why"),
+            rows=tuple((place_of(row), row["candidate"], row["reason"]) for row in rows),
+            folded=True,
         ),
     ]
 
 
+def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str, ...]:
+    other = "" if row["best_other"] is None else f" ({arm_label(row['best_other'])})"
+    made = f"{_recipe(recipe)}; {row['numerics']}" if recipe else row["numerics"]
+    return (
+        place_of(row) + (f"; counts in the step of {row['trained_in']}" if row["trained_in"] else ""),
+        row["candidate"] + (f" (= {arm_label(row['arm'])})" if row["arm"] in NEEDS_NO_SEARCH else ""),
+        made,
+        ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
+        worded(columns_ratio(row, "speedup")),
+        f"{worded(columns_ratio(row, 'gain'))}{other}",
+    )
+
+
+def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
+    by_hand = sum(row["arm"] in NEEDS_NO_SEARCH for row in rows)
+    said = f"{count(len(rows), 'Case and direction', 'Cases and directions')}. "
+    if by_hand:
+        said += f"In {by_hand} of them the search added nothing: what people write is deployed. "
+    faster = sum(1 for row in rows if (gain := columns_ratio(row, "gain")) and gain.beyond_noise)
+    return said + f"In {faster} a pass is faster beyond noise than with any other arm that needs no search."
+
+
 READING = (
-    "One pass (all exchanges of the Case once, in the bench) and training step: how many times as fast as "
-    "developer's, with the 95% interval. A model's step contains all of its sites, so their rows share one "
-    "ratio. A Case without a training step was chosen by the same rounds that its figure is from, which "
-    "flatters it a little. Price: what the model says of forward and backward together. Numerics: exact passes "
-    "inputs on or makes the same sums in the same primitive (last digits can still differ, as the library may "
-    "add in another order in a larger buffer); reordered makes the sums in another order; lossy rounds to fewer "
-    "bits."
+    "A pass is all exchanges of the Case once, timed alone in launches that chose nothing: the file in "
+    "deploy/ beside every arm that needs no search. The ratio says how many times as fast what is deployed "
+    "is, over the fastest of those arms; one with the same Program is no other. Where a model trains the "
+    "Case, its step is what counts, and what was chosen by: a pass alone can be slower than another's where "
+    "the step is faster, and the other way round. Numerics: exact passes inputs on or makes the same sums in "
+    "the same primitive (last digits can still differ, as the library may add in another order in a larger "
+    "buffer); reordered makes the sums in another order; lossy rounds to fewer bits."
 )
 
 
@@ -168,13 +193,14 @@ def _files(tree: Tree) -> list[Block]:
 
 
 def _stamps(tree: Tree) -> list[Block]:
-    stamps = tree.of_models(STAMPS)
-    if stamps is None:
+    stamps = tree.table(CONFIRMED_STAMPS, "confirmed_stamps")
+    if stamps is None or stamps.is_empty():
         return []
     rows = [
         (
             f"{row['model']}, {row['microbatches']}",
-            row["arm"].replace("_", " "),
+            arm_label(row["arm"]),
+            "" if row["ran_as"] == row["arm"] else arm_label(row["ran_as"]),
             row["site"],
             row["direction"],
             row["candidate"],
@@ -190,6 +216,7 @@ def _stamps(tree: Tree) -> list[Block]:
             headers=(
                 "model, microbatches",
                 "arm",
+                "timed as",
                 "site",
                 "direction",
                 "candidate",
@@ -198,7 +225,7 @@ def _stamps(tree: Tree) -> list[Block]:
                 "library calls a step",
             ),
             rows=tuple(rows),
-            numeric=frozenset({7}),
+            numeric=frozenset({8}),
             folded=True,
         )
     ]
@@ -206,9 +233,18 @@ def _stamps(tree: Tree) -> list[Block]:
 
 def frames(tree: Tree) -> dict[str, pl.DataFrame]:
     """What was measured -> its rows, without what failed on the ranks."""
-    probes, bench, steps = tree.table(PROBES, "probes"), tree.of_problems(BENCH), tree.of_models(STEPS)
-    named = {"probes of the cost model": probes, "bench of candidates": bench, "training steps": steps}
-    return {name: _ran(frame) for name, frame in named.items() if frame is not None}
+    named = {
+        "probes of the cost model": tree.table(PROBES, "probes"),
+        "bench of candidates, by which was chosen": tree.of_problems(BENCH),
+        "training steps, by which was chosen": tree.of_models(STEPS),
+        "passes that confirm the choice": tree.table(CONFIRMED, "confirmed"),
+        "steps that confirm the choice": tree.table(CONFIRMED_STEPS, "confirmed_steps"),
+    }
+    return {
+        name: ran
+        for name, frame in named.items()
+        if frame is not None and not (ran := _ran(frame)).is_empty()
+    }
 
 
 def _ran(frame: pl.DataFrame) -> pl.DataFrame:
@@ -221,7 +257,8 @@ def _measured(tree: Tree) -> list[tuple[str, ...]]:
     for name, frame in frames(tree).items():
         training = "steps_us" in frame.columns
         keys = ["model"] if training else []
-        owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns else []
+        shared = "problem" in frame.columns  # one launch of all Problems
+        owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns and not shared else []
         launches = frame.select(*owner, *keys, "launch", "disturbed").unique()
         alone = launches.drop("disturbed").unique()
         timed = frame.filter(pl.col("purpose") == Purpose.TIMED) if training else frame

@@ -18,7 +18,7 @@ TITLES = {
     "deployed": ("What is deployed", deployed.blocks),
     "model": ("Predicted and measured", prediction.blocks),
     "price": ("What the price is made of", costs.blocks),
-    "training": ("Training as it went", training.blocks),
+    "training": ("Training, by which it was chosen", training.blocks),
     "rejected": ("What was not taken, and why", rejected.blocks),
     "cost": ("What it cost, and when it pays", spent.blocks),
     "conditions": ("How it was measured", deployed.conditions),

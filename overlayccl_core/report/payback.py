@@ -4,21 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.probes import PROBES
 
-MEASURED = ("selftest", "probe", "bench", "train")  # rules that have every node to themselves
+MEASURED = ("selftest", "probe", "bench", "train", "confirm")  # rules that have every node to themselves
 SHOWING = ("summary", "report")  # rules that only tell what was found
-OF_RUN = ("selftest", "probe", "fit")
+OF_RUN = ("selftest", "probe", "fit", "confirm")
 OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a run took, from its first job to its choice.
+    """What a run took, from its first job to the launches that confirm its choice.
 
     jobs: every rule's job, as Snakemake timed its last run. nodes: on which ranks ran; None without probes.
     unknown: jobs that left no duration.
@@ -42,7 +41,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payback:
-    """What is deployed at a model's Cases beside another arm. saved_us: of a step, None: it is not faster.
+    """What is deployed in a model beside another arm. saved_us: of a step, None: it is not faster.
 
     steps: of training, until what a run cost is saved again; None also where its cost is not known.
     """
@@ -60,28 +59,24 @@ def cost_of(tree: Tree) -> Cost | None:
     return Cost(jobs=jobs, nodes=_nodes(tree), unknown=tuple(n for n in _expected(tree) if n not in known))
 
 
-def payback(chosen: Arm, other: Arm, cost: Cost | None) -> Payback:
-    """Break-even step: the seconds of a run over the other's step less the chosen one's (medians over launches).
+def payback(worth: Worth, other: Split | None, cost: Cost | None) -> Payback:
+    """Break-even step: the seconds of a run over what a step saves (medians over launches).
 
-    Nothing where the interval of their ratio holds 1: what may be noise pays for nothing.
+    Nothing where that is not faster beyond noise: what may be noise pays for nothing.
     """
-    ratio = chosen.speedup_over(other)
-    if ratio is None or ratio.low <= 1 or chosen.us is None or other.us is None:
+    mine, gain = worth.deployed, worth.gain_over(other)
+    if (
+        mine is None
+        or other is None
+        or gain is None
+        or not gain.beyond_noise
+        or other.step_us <= mine.step_us
+    ):
         return Payback(saved_us=None, steps=None)
-    saved_us = other.us.value - chosen.us.value
-    if saved_us <= 0:
-        return Payback(saved_us=None, steps=None)
+    saved_us = other.step_us - mine.step_us
     if cost is None or cost.unknown:
         return Payback(saved_us=saved_us, steps=None)
     return Payback(saved_us=saved_us, steps=ceil(cost.seconds * 1e6 / saved_us))
-
-
-def deployed_and_developer(tree: Tree) -> Iterator[tuple[Run, Arm, Arm]]:
-    """(run, chosen arm, developer's) of the models whose Cases deploy one arm, also where it is developer's."""
-    for run in tree.runs:
-        chosen, developer = run.arms.get(run.chosen or ""), run.arms.get(ArmName.DEVELOPER)
-        if chosen is not None and developer is not None:
-            yield run, chosen, developer
 
 
 def _expected(tree: Tree) -> Iterator[str]:

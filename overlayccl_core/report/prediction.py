@@ -13,8 +13,8 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing, ms, percent
-from overlayccl_core.report.charts import Figure, Ink, figure, log_ticks, named
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, ms, percent
+from overlayccl_core.report.charts import Ink, figure, log_ticks, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -252,16 +252,21 @@ def _fidelity(rows: pl.DataFrame) -> Table:
 
 
 def _regret(tree: Tree) -> list[Block]:
-    if tree.choice is None:
-        return [missing("Nothing was chosen in this run, so there is no regret to tell.", "")]
-    rows = tree.choice.filter(pl.col("regret").is_not_null() | pl.col("model_regret").is_not_null())
+    if tree.deployed is None:
+        return [
+            missing(
+                "Nothing was timed again after the choice in this run, so there is no regret to tell.", ""
+            )
+        ]
+    rows = tree.deployed.filter(pl.col("regret").is_not_null() | pl.col("model_regret").is_not_null())
     if rows.is_empty():
         return []
     text = (
-        "Regret is how much slower a candidate is than the fastest measured one of the same Case, lossy ones "
-        f"left out: at most {_most(rows['model_regret'])} for what the model alone would have picked, at most "
-        f"{_most(rows['regret'])} for what is deployed. The latter was picked by these very rounds: where it is "
-        "the bench's fastest, its regret is 0 by construction and tells nothing about another run."
+        "Regret is how much slower in the bench a candidate is than the fastest measured one of the same "
+        f"Case, lossy ones left out: at most {_most(rows['model_regret'])} for what the model alone would "
+        f"have picked, at most {_most(rows['regret'])} for what is deployed. The latter was picked by these "
+        "very rounds: where it is the bench's fastest, its regret is 0 by construction and tells nothing "
+        "about another run."
     )
     return [Text(text=text)]
 

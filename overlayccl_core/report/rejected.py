@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from overlayccl_core.gates.verdict import Outcome
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
-from overlayccl_core.report.charts import Figure, Ink, figure, named
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing
+from overlayccl_core.report.charts import Ink, figure, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.choice import VERDICTS
@@ -190,7 +190,8 @@ def _verdicts(tree: Tree) -> list[Block]:
                 f"Gates gave {count(verdicts.height, 'verdict')}: {passed} passed, {failed.height} did not, "
                 f"{verdicts.height - passed - failed.height} had no question to answer. Gates in order: "
                 "legality, equivalence (a proof against the problem's reference), bench (a time that physics "
-                "allows), training (same matrix products, gradients, losses, and speed in real steps), choice."
+                "allows), training (same matrix products, gradients and losses), choice (faster beyond noise than "
+                "all that is plainer)."
             )
         )
     ]

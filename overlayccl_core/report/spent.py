@@ -3,22 +3,24 @@
 from typing import Any
 
 import altair as alt
+import numpy as np
 
-from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.arms import Arm, Run, arm_label
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
-from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, named
-from overlayccl_core.report.payback import MEASURED, Cost, cost_of, deployed_and_developer, payback
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, duration, missing, ms
+from overlayccl_core.report.charts import Ink, figure, is_narrow, named
+from overlayccl_core.report.payback import MEASURED, Cost, cost_of, payback
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 READING = (
-    "Break-even: the training step at which what is deployed has saved the time that finding it took. That time "
-    "is all seconds of measuring, proving and searching (compiling is in them), for all Problems and models "
-    "together. A step saves the other arm's steady step less the chosen one's. Every model is taken as if it "
-    "paid alone, and what is not faster beyond noise pays nothing back. First step: the one after a start of "
-    "the ranks, which loads, allocates and, where the backend does, compiles. First and steady step are medians "
-    "over launches."
+    "Break-even: the training step at which what is deployed has saved the time that finding it took. That "
+    "time is all seconds of measuring, proving and searching (compiling is in them), for all Problems and "
+    "models together. A step saves the other's steady step less that of what is deployed. Every model is "
+    "taken as if it paid alone, and what is not faster beyond noise pays nothing back. Developer's calls are "
+    "taken at the count of microbatches at which they alone are fastest. First step: the one after a start "
+    "of the ranks, which loads, allocates and, where the backend does, compiles. First and steady step are "
+    "medians over the launches that chose nothing."
 )
 NODES = (
     "A job that measures has all nodes to itself; any other needs a part of one. Seconds are of the last run of "
@@ -31,12 +33,12 @@ def blocks(tree: Tree) -> list[Block]:
     """Break-even by model, node-seconds by job, and a figure of all jobs."""
     cost = cost_of(tree)
     parts: list[Block] = []
-    if rows := [
-        _row(run, chosen, developer, cost) for run, chosen, developer in deployed_and_developer(tree)
-    ]:
+    if rows := [_row(tree, worth, cost) for worth in tree.worths if worth.deployed]:
         parts += [Text(text=READING), _paid_back(rows)]
     else:
-        parts.append(missing("No trained arm is deployed in this run, so nothing pays it back.", ""))
+        parts.append(
+            missing("Nothing that is deployed was timed in a model's steps, so nothing pays it back.", "")
+        )
     if cost is None:
         return [*parts, missing("No job of this run has left its duration.", "")]
     if cost.unknown:
@@ -45,42 +47,51 @@ def blocks(tree: Tree) -> list[Block]:
     return [*parts, _node_seconds(cost), Text(text=NODES), _jobs(tree)]
 
 
-def _row(run: Run, chosen: Arm, developer: Arm, cost: Cost | None) -> tuple[str, ...]:
-    other = run.best_other
+def _row(tree: Tree, worth: Worth, cost: Cost | None) -> tuple[str, ...]:
+    mine, developer, rival = worth.deployed, worth.developer, worth.rival
     return (
-        f"{run.name}: {arm_label(chosen.name)}",
-        _cold_and_steady(developer),
-        _cold_and_steady(chosen),
-        _break_even(chosen, developer, cost),
-        NOTHING if other is None else f"{_break_even(chosen, other, cost)} ({arm_label(other.name)})",
+        f"{worth.model}: {mine.name if mine else NOTHING}",
+        _first_and_steady(tree, worth, developer),
+        _first_and_steady(tree, worth, mine),
+        NOTHING if developer is None else f"{_break_even(worth, developer, cost)} ({developer.name})",
+        NOTHING if rival is None else f"{_break_even(worth, rival, cost)} ({rival.name})",
     )
 
 
-def _cold_and_steady(arm: Arm) -> str:
-    return f"{ms(arm.cold_us)}, then {ms(arm.us.value if arm.us else None)}"
+def _first_and_steady(tree: Tree, worth: Worth, one: Split | None) -> str:
+    """`1,720 ms, then 860 ms`."""
+    if one is None:
+        return NOTHING
+    steps = tree.table(CONFIRMED_STEPS, "confirmed_steps")
+    first: list[float] = []
+    if steps is not None:
+        mine = steps.filter(model=worth.model, microbatches=one.microbatches, arm=one.arm)
+        first = [us[0] for us in mine["cold_us"].to_list() if us]
+    return f"{ms(float(np.median(first)) if first else None)}, then {ms(one.step_us)}"
 
 
-def _break_even(chosen: Arm, other: Arm, cost: Cost | None) -> str:
+def _break_even(worth: Worth, other: Split, cost: Cost | None) -> str:
     """`1,200 steps, 3 min 10 s`."""
-    if chosen.name == ArmName.DEVELOPER and other.name == ArmName.DEVELOPER:
-        return "it is developer's"
-    paid = payback(chosen, other, cost)
-    if paid.saved_us is None:
+    mine = worth.deployed
+    if mine is not None and other.is_program_of(mine):
+        return "it is what is deployed"
+    paid = payback(worth, other, cost)
+    if mine is None or paid.saved_us is None:
         return "not faster"
-    if paid.steps is None or chosen.us is None:
+    if paid.steps is None:
         return f"{NOTHING}; saves {ms(paid.saved_us)} a step"
-    return f"{figures(paid.steps)} steps, {duration(paid.steps * chosen.us.value / 1e6)}"
+    return f"{figures(paid.steps)} steps, {duration(paid.steps * mine.step_us / 1e6)}"
 
 
 def _paid_back(rows: list[tuple[str, ...]]) -> Table:
     return Table(
         title="After how many training steps this run is paid back",
         headers=(
-            "model: chosen arm",
+            "model: what is deployed",
             "developer's first and steady step",
-            "chosen's first and steady step",
+            "its first and steady step",
             "break-even over developer",
-            "break-even over the best other arm",
+            "break-even over the best other that needs no search at the same or less memory",
         ),
         rows=tuple(rows),
         numeric=frozenset({1, 2}),

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.library import Role
 from overlayccl_core.tables.prices import TERMS_US
@@ -54,7 +54,7 @@ class Priced:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The choice at one Case and direction. The runner-up is the quickest other one of the bench; `reason` is the
-    choice's own."""
+    message of the choice's verdict."""
 
     case: str
     direction: str
@@ -76,6 +76,7 @@ class Explanation:
 
 def explanations(
     choice: pl.DataFrame,
+    verdicts: pl.DataFrame,
     seeds: pl.DataFrame,
     prices: pl.DataFrame,
     candidates: pl.DataFrame | None,
@@ -84,18 +85,27 @@ def explanations(
     """One for each row of `choice`. candidates: of all searches; None: none was made."""
     priced = _priced(prices, candidates)
     timed = _timed(bench)
+    reasons = reasons_of(verdicts)
     developers = {
         (row["case"], row["direction"]): row["program"]
         for row in seeds.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True)
     }
     return [
-        _explanation(row, priced, timed, developers.get((row["case"], row["direction"])))
+        _explanation(row, reasons.get(place, ""), priced, timed, developers.get(place))
         for row in choice.iter_rows(named=True)
+        for place in [(row["case"], row["direction"])]
     ]
+
+
+def reasons_of(verdicts: pl.DataFrame) -> dict[tuple[str, str], str]:
+    """(case, direction) -> why what is deployed there was chosen, in a sentence."""
+    chosen = verdicts.filter((pl.col("gate") == Gate.CHOICE) & (pl.col("outcome") == Outcome.PASS))
+    return {(row["case"], row["direction"]): row["message"] for row in chosen.iter_rows(named=True)}
 
 
 def _explanation(
     row: Row,
+    reason: str,
     priced: Mapping[tuple[str, str, str], Priced],
     timed: Mapping[tuple[str, str], Mapping[str, tuple[str, Measurement]]],
     developer: str | None,
@@ -117,7 +127,7 @@ def _explanation(
     return Explanation(
         case=row["case"],
         direction=row["direction"],
-        reason=row["reason"],
+        reason=reason,
         chosen=one(chosen),
         runner_up=others[0] if others else None,
         developer=None if developer is None else one(developer),

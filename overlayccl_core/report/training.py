@@ -1,4 +1,4 @@
-"""Training as it went: step times over steps per launch, losses, and their paired differences to developer's."""
+"""Training, by which was chosen: step times launch by launch, losses, their paired differences to developer's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,20 @@ from overlayccl_core.gates import training as gate
 from overlayccl_core.gates.training import EARLY_STEP
 from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.report.arms import Run, arm_label
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, missing
-from overlayccl_core.report.charts import Figure, Ink, figure, is_narrow, log_ticks, named
+from overlayccl_core.report.arms import Arm, Run, arm_label
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Figure,
+    Table,
+    Text,
+    count,
+    mebibytes,
+    missing,
+    ms,
+    spread,
+)
+from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STEPS
 
@@ -22,16 +33,24 @@ INKS: dict[str, Ink] = {
     ArmName.DEVELOPER: Ink.ORANGE,
     ArmName.SINGLE_GRAPH: Ink.YELLOW,
     ArmName.HAND_BUNDLED: Ink.PURPLE,
+    ArmName.BEST_SEED: Ink.GREEN,
     ArmName.FINALIST_1: Ink.BLUE,
     ArmName.FINALIST_2: Ink.SKY,
-    ArmName.BIG_BATCH: Ink.GREY,
+    ArmName.FINALIST_OVERLAP: Ink.TEXT,
 }
+READING = (
+    "These launches are those by which was chosen: what was chosen for being the fastest looks faster in "
+    "them than it is, so no gain is told from them. Of arms with the same modules the plainest was trained. "
+    "Own local work is an arm's step with work on its own rank in place of every call. It contains the "
+    "copies that the arm makes for its calls, so another arm's may be less. One launch timed it, so it has "
+    "no interval."
+)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """[seed] -> losses, one a step, of every arm of a model that ran for its losses; validation: of other text."""
+    """[seed] -> losses, one a step, mean over ranks, of every arm that ran for them; validation: of other text."""
 
     model: str
     microbatches: int
@@ -41,7 +60,8 @@ class Losses:
     @property
     def band(self) -> float | None:
         """Spread of developer's last loss over seeds, as the training gate takes it."""
-        return gate.band(self.arms.get(ArmName.DEVELOPER, {}))
+        developer = self.arms.get(ArmName.DEVELOPER, {})
+        return gate.band({seed: tuple((loss,) for loss in losses) for seed, losses in developer.items()})
 
     def differences(self, arm: str) -> list[tuple[int, list[float]]]:
         """(seed, relative difference to developer's loss at each step) of the seeds that both ran."""
@@ -57,7 +77,9 @@ def blocks(tree: Tree) -> list[Block]:
     """Step times of every run, then losses of every model that ran for them."""
     if not tree.runs:
         return [missing("No model was trained in this run: no steps and no losses.", "")]
-    parts: list[Block] = [_steps_figure(run) for run in tree.runs]
+    parts: list[Block] = [Text(text=READING)]
+    for run in tree.runs:
+        parts += [_steps_figure(run), _steps_table(run)]
     losses = losses_of(tree)
     if not losses:
         parts.append(missing("No arm was trained for its losses in this run.", ""))
@@ -82,7 +104,9 @@ def losses_of(tree: Tree) -> list[Losses]:
         if row["validation_loss"] is not None:
             others = validation.setdefault(key, {}).setdefault(row["arm"], {})
             others.setdefault(row["seed"], row["validation_loss"])
-        arms.setdefault(row["arm"], {}).setdefault(row["seed"], tuple(row["losses"]))
+        arms.setdefault(row["arm"], {}).setdefault(
+            row["seed"], tuple(np.mean(row["losses"], axis=1).tolist())
+        )
     return [
         Losses(model=key[0], microbatches=key[1], arms=arms, validation=validation.get(key, {}))
         for key, arms in by_run.items()
@@ -91,7 +115,7 @@ def losses_of(tree: Tree) -> list[Losses]:
 
 def _colors(arms: Sequence[str], *, lines: bool = True) -> tuple[Any, Any]:
     labels = [arm_label(arm) for arm in arms]
-    inks = [INKS.get(arm, Ink.GREEN).value for arm in arms]
+    inks = [INKS.get(arm, Ink.GREY).value for arm in arms]
     legend = alt.Legend(symbolType="stroke", symbolSize=300) if lines else alt.Legend()
     color = alt.Color("arm:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=inks))
     dashes = [DASHES[n % len(DASHES)] for n in range(len(arms))]
@@ -100,9 +124,8 @@ def _colors(arms: Sequence[str], *, lines: bool = True) -> tuple[Any, Any]:
 
 
 def _steps_figure(run: Run) -> Figure:
-    ddp = [arm for arm in run.rivals if is_framework(arm.name)]
-    left_out = {ArmName.BIG_BATCH, *(arm.name for arm in ddp[:-1])}  # rivals: the slower before the faster
-    arms = [name for name in run.arms if name not in left_out]
+    ddp = sorted(filter(is_framework, run.arms), key=lambda name: _us(run.arms[name]))
+    arms = [name for name in run.arms if name not in ddp[1:]]
     rows: list[dict[str, Any]] = [
         {
             "arm": arm_label(arm.name),
@@ -142,9 +165,38 @@ def _steps_figure(run: Run) -> Figure:
         f"{run.name}: step times over steps, launch by launch",
         f"{count(run.launches, 'launch', 'launches')} of the ranks. Within a launch all arms take turns step by "
         "step, so what disturbs one disturbs all. ms of the slowest rank, optimizer included. Only the fastest "
-        "size of torch DDP is drawn, and big batch is not.",
+        "size of torch DDP is drawn.",
         build,
         {"rows": rows},
+    )
+
+
+def _us(arm: Arm) -> float:
+    return arm.us.value if arm.us else float("inf")
+
+
+def _steps_table(run: Run) -> Table:
+    return Table(
+        title=f"{run.name}: every arm in training, by which was chosen",
+        headers=(
+            "arm",
+            "step time (95% interval)",
+            "own local work (one launch)",
+            "library calls a step, each rank",
+            "peak activations, a rank",
+        ),
+        rows=tuple(
+            (
+                arm_label(arm.name),
+                spread(arm.us),
+                ms(arm.quiet_us),
+                NOTHING if arm.collectives is None else str(arm.collectives),
+                mebibytes(arm.peak_activation_bytes),
+            )
+            for arm in run.arms.values()
+        ),
+        numeric=frozenset(range(1, 5)),
+        folded=True,
     )
 
 
@@ -192,8 +244,8 @@ def _loss_figure(name: str, trained: Losses) -> Figure:
     seeds = count(len(trained.arms[ArmName.DEVELOPER]), "seed")
     return figure(
         f"{name}: loss over steps",
-        f"Mean cross entropy of the next byte in nats, {seeds}, one line an arm and seed. Arms of one seed see the "
-        "same parameters and batches, so their lines should lie on each other.",
+        f"Mean cross entropy of the next byte in nats over all ranks, {seeds}, one line an arm and seed. "
+        "Arms of one seed see the same parameters and batches, so their lines should lie on each other.",
         build,
         {"rows": rows},
     )

@@ -12,10 +12,12 @@ import polars as pl
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.report.arms import Run, runs_of
+from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
-from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import Table, read, remake
 
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
@@ -102,15 +104,24 @@ class Tree:
         return self.of_problems(CHOICE)
 
     @cached_property
+    def deployed(self) -> pl.DataFrame | None:
+        """What is deployed and what it is worth at each Case and direction; None before it was timed again."""
+        return self.table(DEPLOYED, "deployed")
+
+    @cached_property
+    def worths(self) -> tuple[Worth, ...]:
+        """What is deployed in each model, and what it is worth."""
+        splits = self.table(SPLITS, "splits")
+        return worths_of(splits, self.deployed) if splits is not None and self.deployed is not None else ()
+
+    @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Trained models by microbatches."""
-        runs: list[Run] = []
-        for model in self.models:
-            steps = self.table(STEPS, f"train/{model}/steps")
-            if steps is not None:
-                steps = steps.filter(pl.col("status") == JobStatus.TRAINED)
-                runs += runs_of(steps, self.choice, self.table(STAMPS, f"train/{model}/stamps"))
-        return tuple(runs)
+        """Models by microbatches in the launches of training, by which was chosen."""
+        tables = (self.table(STEPS, f"train/{model}/steps") for model in self.models)
+        trained = (
+            steps.filter(pl.col("status") == JobStatus.TRAINED) for steps in tables if steps is not None
+        )
+        return tuple(run for steps in trained for run in runs_of(steps))
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:

@@ -1,119 +1,124 @@
-"""What a run ends with: what is deployed, what it is worth over whom, in at most 100 columns."""
+"""What a run says first: what is deployed, what it is worth over whom, in at most 100 columns."""
 
 import io
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
-from rich.console import Console
+import pytest
+from rich.console import Console, RenderableType
 
-from overlayccl_core.cli.deployed_table import deployed_parts
-from overlayccl_core.report.arms import Arm, Run
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.cli.deployed_table import case_parts, model_parts
+from overlayccl_core.tables.deployed import DEPLOYED
+from tests.report.fixture_rows import row
+from tests.report.test_worth import beside, deployed, rival, worth
 
-STEP = {
-    **{"step_speedup": 6.213, "step_speedup_low": 5.9, "step_speedup_high": 6.5},
-    **{"step_gain": 1.214, "step_gain_low": 1.16, "step_gain_high": 1.3, "best_other": "hand_bundled"},
-}
-BENCH = {"speedup": 10.5, "speedup_low": 9.25, "speedup_high": 11.75}
+GAIN = {"speedup": 6.213, "speedup_low": 5.9, "speedup_high": 6.5}
+OTHER = {"gain": 1.214, "gain_low": 1.16, "gain_high": 1.3, "best_other": "hand_bundled"}
 
 
-def shown(
-    *rows: dict[str, Any],
-    role: str = "found",
-    runs: tuple[Run, ...] = (),
-    disturbed: tuple[tuple[str, str], ...] = (),
-) -> str:
-    fixed = {"case": "tp_mlp/n4-m8-l8-256KiB-f32", "direction": "forward", "arm": "finalist_1"}
-    fixed |= {"candidate": "all_to_all_of_copies", "reason": "passes"}
-    whole = [{**{c.name: None for c in CHOICE.columns}, **fixed, **row} for row in rows]
+def printed(parts: Iterable[RenderableType]) -> str:
     console = Console(width=100, file=io.StringIO())
-    roles = [{**{n: row[n] for n in ("case", "direction", "candidate")}, "role": role} for row in whole]
-    summary = pl.DataFrame(roles).with_columns(chosen=True)
-    choices = {"tp_mlp": pl.DataFrame(whole, schema=CHOICE.schema)}
-    for part in deployed_parts(choices, summary, runs, disturbed):
+    for part in parts:
         console.print(part, highlight=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_gains_over_developer_and_over_the_best_other_arm_have_intervals() -> None:
-    text = shown(STEP | BENCH)
-    assert "6.21 (5.90..6.50)" in text and "1.21 (1.16..1.30)" in text and "hand_bundled" in text
-    assert "10.50" not in text  # where there are steps, they are what counts
+def cases(*rows: dict[str, Any]) -> str:
+    fixed = {"problem": "tp_mlp", "case": "tp_mlp/n4-m8-l8-256KiB-f32", "arm": "finalist_1"}
+    fixed |= {"candidate": "all_to_all_of_copies", "measured_us": 1e3, "disturbed": False}
+    whole = [row(DEPLOYED, **(fixed | GAIN | OTHER | one)) for one in rows]
+    return printed(case_parts(pl.DataFrame(whole, schema=DEPLOYED.schema)))
 
 
-def test_without_a_model_the_bench_is_shown_and_named() -> None:
-    text = shown(BENCH)
-    assert "bench" in text and "10.50 (9.25..11.75)" in text
+def lines(text: str, beginning: str) -> list[str]:
+    """The lines that begin so, each run of spaces as one."""
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip().startswith(beginning)]
 
 
-def test_a_figure_of_mostly_disturbed_launches_is_marked() -> None:
-    here = ("tp_mlp/n4-m8-l8-256KiB-f32", "forward")
-    for figures in (STEP, BENCH):
-        table = shown(figures, disturbed=(here,)).partition("x developer, x best")[0]
-        assert "disturbed" in table
-        assert (
-            "disturbed"
-            not in shown(figures, disturbed=((here[0], "backward"),)).partition("x developer, x")[0]
-        )
+# --------------------------------------------------------------------------------------------------------- models
+def test_a_model_begins_with_its_warnings_then_what_is_deployed_then_every_way() -> None:
+    told = worth(
+        deployed(1),
+        rival(1, "best_seed", 0.9, 0.85, 0.95),
+        beside(1, "hand_bundled", 0.9, 0.85, 0.95, ran_as="best_seed"),
+        beside(8, "developer", 8.0, 7.0, 9.0),
+        beside(8, "deployed", 1.2, 1.1, 1.3, ran_as="hand_bundled"),
+    )
+    text = printed(model_parts([told]))
+    order = ["nano", "Best seed at M = 1, which needs no search, is faster", "Not splitting the batch wins"]
+    order += ["Deployed: the batch whole (M = 1)", "x step", "M: into how many"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    (best, mine), (other, developer) = lines(text, "1"), lines(text, "8")
+    assert best == "1 best seed: the rival, hand 90 12.0 0.90 (0.85..0.95) slower"
+    assert mine == "1 the deployed file <- 100 12.0 - - needed"
+    assert other == "8 the deployed file = hand bundled 120 12.0 1.20 (1.10..1.30) faster"
+    assert developer == "8 developer 800 12.0 8.00 (7.00..9.00) faster"
 
 
-def test_the_reason_is_told_where_no_first_finalist_is_deployed() -> None:
-    assert "passes" not in shown(STEP)
-    text = shown(STEP, {"arm": "developer", "reason": "nothing beats the baseline", "direction": "backward"})
-    assert "n4-m8-l8-256KiB-f32 backward: nothing beats the baseline" in text
+def test_too_few_rounds_stand_in_the_table_in_place_of_an_interval() -> None:
+    text = printed(model_parts([worth(deployed(), rival(2, "hand_bundled", 1.29))]))
+    assert "1.29 (too few rounds)   undecided" in text
+
+
+def test_an_arm_of_unknown_memory_has_a_row() -> None:
+    unknown = rival(2, "ddp_4", 1.2, 1.1, 1.3, peak_activation_bytes=None)
+    _, shown = lines(printed(model_parts([worth(deployed(), unknown)])), "2")
+    assert shown == "2 torch DDP, 4 MiB: the rival 120 - 1.20 (1.10..1.30) faster"
+
+
+def test_many_arms_stay_inside_100_columns() -> None:
+    same = [
+        beside(2, arm, 1.2, 1.1, 1.3, ran_as="developer")
+        for arm in ("single_graph", "hand_bundled", "best_seed")
+    ]
+    text = printed(model_parts([worth(deployed(), rival(2, "developer", 12.345, 10.0, 15.0), *same)]))
+    assert max(map(len, text.splitlines())) <= 100
+    assert "best seed" in text
+
+
+# ---------------------------------------------------------------------------------------------------------- Cases
+def test_gains_over_developer_and_over_the_best_other_have_intervals_and_words() -> None:
+    text = cases({})
+    assert "6.21 (5.90..6.50)" in text and "1.21 (1.16..1.30)" in text and "hand bundled" in text
+    assert text.partition("Of a pass")[0].count("faster") == 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "word"), [((0.8, 0.95), "slower"), ((0.8, 1.2), "undecided"), ((0.96, 1.01), "not slower")]
+)
+def test_every_gain_has_its_word(ends: tuple[float, float], word: str) -> None:
+    low, high = ends
+    text = cases({"gain": (low + high) / 2, "gain_low": low, "gain_high": high})
+    assert word in text.partition("Of a pass")[0]
+
+
+def test_a_faster_best_other_is_said_before_the_table() -> None:
+    text = cases({"gain": 0.9, "gain_low": 0.85, "gain_high": 0.95})
+    assert text.index("hand bundled, which needs no search, is faster") < text.index("tp_mlp: deployed")
+
+
+def test_disturbed_launches_are_said_once_before_the_table() -> None:
+    text = cases({"disturbed": True}, {"disturbed": True, "direction": "backward"})
+    assert text.count("Disturbed: others took CPU time") == 1
+    assert text.index("tp_mlp: Disturbed") < text.index("tp_mlp: deployed")
+
+
+def test_the_models_whose_step_counts_are_named() -> None:
+    assert "step of nano m8, nano m2" in cases({"trained_in": "nano m8, nano m2"})
+
+
+def test_what_people_write_is_called_by_its_arm_and_is_not_compared_with_itself() -> None:
+    assert "= developer" not in cases({}).partition("Of a pass")[0]
+    text = cases({"arm": "developer", "speedup": None, "speedup_low": None, "speedup_high": None})
+    assert "= developer" in text.partition("Of a pass")[0] and "6.21" not in text
 
 
 def test_long_names_stay_inside_100_columns_and_are_whole() -> None:
     long = {"case": "tp_mlp/n4-m8-l8-256KiB-entry-f32", "candidate": "simplified_transpose_of_permute_ring"}
-    text = shown({**long, **STEP, "best_other": "single_graph", "direction": "backward"})
+    text = cases(
+        {**long, "best_other": "single_graph", "direction": "backward", "trained_in": "nano-wide m8"}
+    )
     assert max(map(len, text.splitlines())) <= 100
     cells = [line[:60] for line in text.splitlines()]
     assert "simplified_transpose_o" in text and any("f_permute_ring" in cell for cell in cells)
-
-
-def test_what_is_a_persons_own_program_is_called_by_its_arm() -> None:
-    assert "= hand_bundled\n" not in shown(STEP).replace(" ", "").replace("=", "= ")
-    text = shown({**STEP, "best_other": "ddp_25"}, role="hand_bundled")
-    assert "= hand_bundled" in text.partition("x developer, x best")[0]
-    assert "itself" not in text and "hand_bundled: itself" in shown(STEP, role="hand_bundled")
-
-
-def test_a_faster_arm_of_the_framework_is_said_with_what_its_interval_says() -> None:
-    slower = {**STEP, "best_other": "ddp_25", "step_gain": 0.88, "step_gain_low": 0.8}
-    text = " ".join(shown({**slower, "step_gain_high": 1.05}).split())
-    assert (
-        "ddp_25 was faster: what is deployed is 0.88 (0.80..1.05) as fast, an interval that holds 1" in text
-    )
-    text = " ".join(shown({**slower, "step_gain_high": 0.95}).split())
-    assert "ddp_25 was faster: what is deployed is 0.88 (0.80..0.95) as fast, slower beyond noise" in text
-    text = " ".join(shown({**slower, "step_gain_high": 0.99}).split())
-    assert "0.88 (0.80..0.99) as fast, an interval that ends within 2% of 1" in text
-    assert "was faster" not in shown(STEP)
-
-
-def run_of(microbatches: int, **us: float) -> Run:
-    arms = {
-        name: Arm(name=name, timed={(0, 0): (t, t)}, quiet={}, collectives=None, peak_activation_bytes=None)
-        for name, t in us.items()
-    }
-    return Run(
-        model="nano", microbatches=microbatches, arms=arms, deployed=("finalist_1",), launches=1, disturbed=0
-    )
-
-
-def test_every_size_of_the_framework_that_is_faster_beyond_noise_is_told_once_with_its_model() -> None:
-    runs = (run_of(2, finalist_1=100, ddp_1=50, ddp_4=200, ddp_25=80), run_of(8, finalist_1=100, ddp_4=90))
-    row = {**STEP, "best_other": "ddp_25", "step_gain": 0.8, "step_gain_low": 0.8, "step_gain_high": 0.8}
-    text = " ".join(shown({**row, "trained_in": "nano m2, nano m8"}, runs=runs).split())
-    for said in (
-        "ddp_1 was faster in nano m2",
-        "ddp_25 was faster in nano m2",
-        "ddp_4 was faster in nano m8",
-    ):
-        assert text.count(said) == 1
-    assert text.count("was faster") == text.count("slower beyond noise") == 3
-    assert "is 0.50 (0.50..0.50) as fast" in text
-    assert (
-        shown({**row, "trained_in": "nano m8"}, runs=runs).count("was faster") == 2
-    )  # the best other, ddp_4
-    assert "was faster" not in shown({**STEP, "trained_in": "nano-dp m2"}, runs=runs)

@@ -25,6 +25,7 @@ def settings() -> Settings:
         probe=configured.probe.changed(minimum_rounds=ROUNDS),
         bench=configured.bench.changed(minimum_rounds=12),
         train=configured.train.changed(minimum_steps=4, maximum_steps=8),
+        confirm=configured.confirm.changed(minimum_rounds=ROUNDS, minimum_steps=4, maximum_steps=8),
     )
 
 

@@ -1,7 +1,7 @@
 """A small, plausible tree of all tables, written through the table modules. All figures are made up."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.prices import PRICES
@@ -29,30 +31,15 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
-from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.theta import THETA
 from tests.fake_timings import FINGERPRINT, timing_columns
+from tests.report.fixture_models import LAUNCHES, write_models
 from tests.report.fixture_rows import REPOSITORY, ROUNDS, Row, put, row, settings
 from tests.seed_cases import case
 
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
-STEP_US = {  # of the arms at 8 microbatches: with, and without communication
-    "developer": (860e3, 105e3),
-    "single_graph": (640e3, 98e3),
-    "hand_bundled": (180e3, 88e3),
-    "finalist_1": (138e3, 86e3),
-    "finalist_2": (169e3, 87e3),
-    "big_batch": (155e3, 62e3),
-}
-DATA_US = {
-    "developer": (230e3, 72e3),
-    "hand_bundled": (99e3, 70e3),
-    "finalist_1": (93e3, 70e3),
-    "finalist_2": (97e3, 70e3),
-    "ddp_0.25": (120e3, 70e3),
-    "ddp_1": (90e3, 70e3),
-    "ddp_25": (85e3, 70e3),  # faster than what is deployed
-}
+TRAINED_IN = {"tp_mlp": "nano m1, nano m2, nano m8", "grad_ar": "nano-dp m1"}
+REASON = "1.21 (1.16..1.30) in nano m8 times as fast as hand_bundled"
 
 
 def write_tree(
@@ -75,11 +62,11 @@ def write_tree(
         residual_low=fitted["fidelity"][0]["residual_low"],
         residual_high=fitted["fidelity"][0]["residual_high"],
     )
-    for problem in problems:
-        _write_problem(folder, problem, theta, chosen)
-    _write_training(folder, "nano", (2, 8), STEP_US, seeds, {})
-    if data:
-        _write_training(folder, "nano-dp", (2,), DATA_US, seeds, {"finalist_1": "hand_bundled"})
+    deployed = [one for problem in problems for one in _write_problem(folder, problem, theta, chosen)]
+    put(DEPLOYED, deployed, folder / "deployed.parquet")
+    passes = [one for problem in problems for one in _confirmed(problem)]
+    put(CONFIRMED, passes, folder / "confirmed.parquet", settings().part("confirm"))
+    write_models(folder, chosen, seeds, data=data)
     _write_files(folder, problems, ("nano", "nano-dp") if data else ("nano",))
     return folder
 
@@ -103,7 +90,8 @@ def _seeds(problem: str) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> None:
+def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> list[Row]:
+    """Its tables; the rows of `deployed`."""
     home, seeds = folder / "problems" / problem, list(_seeds(problem))
     proven = [s for s in seeds if s["equivalence"] == "pass"]
     bench = [
@@ -129,6 +117,25 @@ def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> Non
     put(FINALISTS, [r for key in keys for r in _finalists(at[key])], home / "finalists.parquet")
     put(VERDICTS, [r for key in keys for r in _verdicts(at[key])], home / "verdicts.parquet")
     put(CHOICE, [_choice(problem, at[key], chosen) for key in keys], home / "choice.parquet")
+    return [_deployed(problem, at[key], chosen) for key in keys]
+
+
+def _confirmed(problem: str) -> list[Row]:
+    """Launches of developer's arm and of the deployed file, made of developer's Program for both."""
+    return [
+        row(
+            CONFIRMED,
+            problem=problem,
+            **{name: seed[name] for name in ("case", "direction")},
+            candidate=seed["strategy"],
+            arm=arm,
+            **timing_columns(loads(seed["program_json"]), rounds=ROUNDS, launch=launch),
+        )
+        for seed in _seeds(problem)
+        if seed["role"] == "developer"
+        for launch in range(LAUNCHES)
+        for arm in ("developer", "deployed")
+    ]
 
 
 def _fidelity(key: tuple[str, str], seeds: Iterable[Row], bench: Iterable[Row], theta: Theta) -> Row:
@@ -249,121 +256,57 @@ def _verdicts(seeds: Sequence[Row]) -> list[Row]:
         model="nano m8",
         gate="training",
         outcome="fail",
-        reason="slower",
-        message="finalist_2 is 0.93 times as fast as hand_bundled (0.91..0.95): slower beyond noise",
+        reason="wrong_gradient",
+        message="a gradient is 0.1 (relative) away from the unsharded model's",
         evidence="{}",
     )
-    return [good, bad]
+    why = row(VERDICTS, **key, candidate=seeds[-1]["strategy"], gate="choice", outcome="pass", message=REASON)
+    return [good, bad, why]
+
+
+def _chosen(problem: str, seeds: Sequence[Row], chosen: str) -> tuple[str, Row]:
+    """(arm, seed) of what is deployed: what people write at data parallel Cases."""
+    arm = {"tp_mlp": chosen, "grad_ar": "hand_bundled"}.get(problem, "finalist_1")
+    proven = [s for s in seeds if s["numerics"] != "lossy"]
+    return arm, next((s for s in proven if s["strategy"] == arm or s["role"] == arm), proven[-1])
 
 
 def _choice(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
-    proven = [s for s in seeds if s["numerics"] != "lossy"]
-    seed = proven[0] if chosen == "developer" else proven[-1]
-    trained = {"tp_mlp": "nano m2, nano m8", "grad_ar": "nano-dp m2"}.get(problem)
+    arm, seed = _chosen(problem, seeds, chosen)
+    same = ("case", "direction", "recipe", "numerics", "program", "value_digest")
     return row(
         CHOICE,
-        **{
-            name: seed[name]
-            for name in ("case", "direction", "recipe", "numerics", "program", "value_digest")
-        },
+        **{name: seed[name] for name in same},
         candidate=seed["strategy"],
-        arm=chosen if trained else "finalist_1",
-        trained_in=trained,
+        arm=arm,
+        trained_in=TRAINED_IN.get(problem),
+        fingerprint=FINGERPRINT,
+    )
+
+
+def _deployed(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
+    arm, seed = _chosen(problem, seeds, chosen)
+    itself = arm == "developer"
+    return row(
+        DEPLOYED,
+        **{name: seed[name] for name in ("case", "direction", "numerics")},
+        problem=problem,
+        candidate=seed["strategy"],
+        arm=arm,
+        trained_in=TRAINED_IN.get(problem),
         predicted_us=4000.0,
         predicted_pair_us=8000.0,
         measured_us=4100.0,
-        speedup=6.1,
-        speedup_low=5.7,
-        speedup_high=6.5,
+        **({} if itself else {"speedup": 6.1, "speedup_low": 5.7, "speedup_high": 6.5}),
+        gain=1.21,
+        gain_low=1.16,
+        gain_high=1.3,
+        best_other="single_graph" if arm == "hand_bundled" else "hand_bundled",
+        launches=LAUNCHES,
         regret=0.0,
         model_regret=0.03,
-        reason="the fastest of the bench that passed every gate in training",
-        fingerprint=FINGERPRINT,
-    )
-
-
-def _write_training(
-    folder: Path,
-    model: str,
-    counts: Sequence[int],
-    arms: Mapping[str, tuple[float, float]],
-    seeds: int,
-    same: Mapping[str, str],
-) -> None:
-    """same: arm -> the arm whose Programs it runs."""
-    rows = []
-    for microbatches in counts:
-        for number, (arm, (us, quiet)) in enumerate(arms.items()):
-            scale = microbatches / max(counts)
-            for launch in range(5):
-                for purpose, middle in (("timed", us), ("quiet", quiet))[: 1 if launch else 2]:
-                    rows.append(_steps(model, microbatches, arm, purpose, launch, number, middle * scale))
-        if microbatches == min(counts):
-            rows += [
-                _losses(model, microbatches, arm, n, seed)
-                for n, arm in enumerate(arms)
-                for seed in range(seeds)
-                if arm != "big_batch"
-            ]
-    put(STEPS, rows, folder / "train" / model / "steps.parquet", settings().part("train"))
-    stamps = [
-        row(
-            STAMPS,
-            model=model,
-            microbatches=microbatches,
-            arm=arm,
-            site="exit",
-            problem="tp_mlp",
-            case="tp_mlp/n4",
-            candidate="a_strategy",
-            program=f"0123456789abcdef-{same.get(arm, arm)}",
-            library="torch.distributed gloo",
-            library_version="2.13.0",
-            calls=256 if arm == "developer" else 32,
-        )
-        for microbatches in counts
-        for arm in arms
-    ]
-    put(STAMPS, stamps, folder / "train" / model / "stamps.parquet")
-
-
-def _steps(model: str, m: int, arm: str, purpose: str, launch: int, number: int, us: float) -> Row:
-    together = np.random.default_rng([launch, m]).normal(size=9)  # what disturbs all arms of a launch
-    alone = np.random.default_rng([launch, m, number, purpose == "quiet"]).normal(size=9)
-    steps = us * np.exp(0.06 * together[0] + 0.04 * together[1:] + 0.02 * alone[1:])
-    return row(
-        STEPS,
-        model=model,
-        microbatches=m,
-        arm=arm,
-        purpose=purpose,
-        launch=launch,
-        cold_us=[2 * us],
-        steps_us=steps.tolist(),
-        losses=[5.5] * 8,
-        collectives=4 * 8 * m if arm == "developer" else 32,
-        peak_activation_bytes=(40 if arm == "big_batch" else 12) * 2**20,
-        oversubscribed=True,
-        foreign_cpu_share=0.02,
-        disturbed=launch == 3,
-        fingerprint=FINGERPRINT,
-    )
-
-
-def _losses(model: str, m: int, arm: str, number: int, seed: int) -> Row:
-    steps = np.arange(40)
-    losses = 3.0 + 2.5 * np.exp(-steps / 12) + 0.05 * np.random.default_rng(seed).normal(size=40)
-    apart = 1e-7 * number * np.exp(steps / 10) * np.random.default_rng([seed, number]).normal(size=40)
-    return row(
-        STEPS,
-        model=model,
-        microbatches=m,
-        arm=arm,
-        purpose="loss",
-        seed=seed,
-        losses=(losses * (1 + apart)).tolist(),
-        validation_loss=3.1 + float(apart[-1]),
-        oversubscribed=True,
+        reason=REASON,
+        disturbed=False,
         fingerprint=FINGERPRINT,
     )
 
@@ -372,6 +315,7 @@ def _write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     seconds = {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}
+    seconds["confirm"] = 172.0
     for problem in problems:
         rules = ("cases", "seed", "price", "shortlist", "finalists", "choose")
         seconds |= {f"{rule}-{problem}": 1.1 for rule in rules}

@@ -5,11 +5,19 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.configuration.settings import read
-from overlayccl_core.report.asked import of_bench, of_probes, too_few_rounds, too_few_steps
+from overlayccl_core.report.asked import (
+    of_bench,
+    of_confirmed,
+    of_probes,
+    too_few_launches,
+    too_few_rounds,
+    too_few_steps,
+)
 
 SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")
 PROBE = SETTINGS.probe.changed(minimum_rounds=25, rounds_of_fitted=10)
 BENCH = SETTINGS.bench.changed(minimum_rounds=12)
+CONFIRM = SETTINGS.confirm.changed(minimum_rounds=6, minimum_steps=4, maximum_steps=8, step_seconds=18)
 TRAIN = SETTINGS.train.changed(minimum_steps=4, maximum_steps=8, seconds=20)
 
 
@@ -47,6 +55,23 @@ def steps(*launches: int) -> pl.DataFrame:
             for purpose, less in (("timed", 0), ("quiet", 1))
         ]
     )
+
+
+def test_every_launch_that_confirms_has_a_floor_of_rounds_of_its_own() -> None:
+    told = pl.DataFrame({"program": ["a", "a"], "rounds": [6, 5]})
+    (short,) = of_confirmed(told, CONFIRM)
+    assert (short.of, short.rounds, short.floor) == ("a launch that confirms", 5, 6)
+    assert of_confirmed(told.head(1), CONFIRM) == []
+
+
+def test_intervals_of_too_few_launches_say_nothing_of_another_launch() -> None:
+    assert "in 2 launches only: intervals say nothing of another launch" in too_few_launches(2)
+    assert too_few_launches(3) == ""
+
+
+def test_steps_that_confirm_name_their_own_setting() -> None:
+    said = too_few_steps(steps(4, 4), CONFIRM)
+    assert "confirm.step_seconds (18 a launch) left no time for more" in said
 
 
 def test_nothing_is_said_where_all_have_their_rounds() -> None:

@@ -52,4 +52,5 @@ def test_what_is_no_svg_is_refused() -> None:
 
 def test_log_ticks_are_few_and_inside() -> None:
     assert log_ticks(0.9, 25) == pytest.approx([1, 2, 5, 10, 20])
+    assert log_ticks(1.5, 14) == pytest.approx([2, 3, 5, 7, 10])
     assert log_ticks(1e-7, 1e-2) == pytest.approx([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2])

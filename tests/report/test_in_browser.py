@@ -78,7 +78,7 @@ def test_every_part_of_every_run_is_there(shown: Shown) -> None:
 
 def test_figures_are_drawn(shown: Shown) -> None:
     figures = shown.page.evaluate(FIGURES)
-    assert len(figures) == shown.page.locator("figure").count() >= 2 * 15
+    assert len(figures) == shown.page.locator("figure").count() >= 2 * 14
     for figure in figures:
         assert figure["marks"] > 0, figure
         assert figure["width"] > 0.8 * min(shown.width - 60, 880), figure

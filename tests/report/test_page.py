@@ -4,15 +4,18 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
-from overlayccl_core.report.arms import Arm
+from overlayccl_core.report import costs, gain, headline, prediction, rejected, spent, training
+from overlayccl_core.report import deployed as deployed_part
 from overlayccl_core.report.blocks import Block, Cards, Table, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
+from overlayccl_core.tables.deployed import DEPLOYED
+from tests.report.fixture_rows import put
 from tests.report.fixture_tree import write_tree
+from tests.report.test_worth import deployed, rival, worth
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def run(whole: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def faster_ddp(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    """A run whose data parallel model deploys a finalist that is hand_bundled itself, and slower than DDP."""
+    """A run whose data parallel model deploys what people write, which is slower than DDP."""
     return Tree(path=write_tree(tmp_path_factory.mktemp("ddp") / "local", problems=("grad_ar",)))
 
 
@@ -35,7 +38,9 @@ def words(blocks: list[Block]) -> str:
             said.append(block.text)
         elif isinstance(block, Cards):
             said += [
-                text for card in block.cards for text in (card.title, card.figure, card.unit, *card.lines)
+                text
+                for card in block.cards
+                for text in (card.title, card.lead, card.figure, card.unit, *card.lines)
             ]
         else:
             said.append(block.title)
@@ -44,96 +49,87 @@ def words(blocks: list[Block]) -> str:
     return " ".join(said)
 
 
-def test_what_was_chosen_stands_first_with_its_worth(whole: Path) -> None:
-    tree = Tree(path=whole)
-    (small, large) = headline.cards_of(tree).cards
-    assert (small.title, large.title) == ("nano, 2 microbatches", "nano, 8 microbatches")
-    assert large.figure.startswith("1.3")
-    assert large.unit.startswith("as fast as the best other arm, hand bundled (1.")
-    assert large.lines[0] == "faster than hand bundled in 5 of 5 launches"
-    assert large.lines[1].startswith("over developer: 6.") and large.tone == "good"
+def test_a_card_says_first_what_has_to_be_read_first_then_the_gain_over_the_rival(whole: Path) -> None:
+    (card,) = headline.cards_of(Tree(path=whole)).cards
+    assert card.title == "nano" and card.tone == "warning"
+    assert card.lead == "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
+    assert card.figure == "1.08\N{MULTIPLICATION SIGN}"
+    assert card.unit == (
+        "as fast as the best that needs no search at the same or less memory, best seed at M = 1 "
+        "(1.05..1.11), faster"
+    )
+    assert card.lines[0].startswith("Deployed: the batch whole (M = 1), all_to_all_of_copies")
+    assert card.lines[1].startswith("Over developer at M = 1, where developer alone is fastest: 1.37")
 
 
 def test_where_torch_is_faster_the_card_leads_with_that(faster_ddp: Tree) -> None:
-    (card,) = (c for c in headline.cards_of(faster_ddp).cards if c.title.startswith("nano-dp"))
-    assert card.figure.startswith("0.9") and card.tone == "warning"
-    assert card.unit.startswith("as fast as the best other arm, torch DDP, 25 MiB (0.")
-    assert card.lines[0] == "slower than torch's own DDP, 25 MiB in 5 of 5 launches"
-    assert card.lines[2].startswith("over developer: 2.")
-    said = words(headline.blocks(faster_ddp))
-    assert "over torch DDP, 1 MiB: 0.9" in said
-    assert "slower than torch's own DDP" in said and "within noise" not in said
+    (card,) = (c for c in headline.cards_of(faster_ddp).cards if c.title == "nano-dp")
+    assert card.figure.startswith("0.8") and card.tone == "warning"
+    assert card.lead.startswith("Torch DDP, 25 MiB at M = 1, which needs no search, is faster")
+    assert "The search added nothing here: what is deployed is hand bundled" in card.lead
 
 
-def test_a_finalist_that_is_an_arm_of_people_is_called_by_that(faster_ddp: Tree) -> None:
-    same = "finalist 1 runs the same Programs as hand bundled: they differ by noise only, 1."
-    assert same in words([headline.cards_of(faster_ddp)])
-    assert same in words(headline.blocks(faster_ddp))
-    assert f'nano-dp, 2 microbatches: no step "another primitive": {same}' in words(gain.blocks(faster_ddp))
+def test_a_gain_beyond_noise_over_the_rival_is_good_news_and_nothing_less_is() -> None:
+    def tone(*gain: float) -> str:
+        return headline._card(worth(deployed(), rival(2, "hand_bundled", *gain))).tone
+
+    assert tone(1.3, 1.2, 1.4) == "good"
+    assert tone(1.01, 0.97, 1.05) == "plain"
+    assert tone(1.1, 0.9, 1.3) == tone(0.9, 0.85, 0.95) == tone(1.3) == "warning"
 
 
-def test_within_noise_is_said_where_the_interval_holds_1_alone() -> None:
-    def arm(name: str, *us: float) -> Arm:
-        timed = {(n, n): (t, t, t) for n, t in enumerate(us)}
-        return Arm(name=name, timed=timed, quiet={}, collectives=None, peak_activation_bytes=None)
-
-    base = arm("hand_bundled", 100, 100, 100, 100)
-
-    def said(low: float, high: float, *us: float) -> str:
-        return headline.standing(
-            arm("finalist_1", *us), base, Ratio(value=(low + high) / 2, low=low, high=high)
-        )
-
-    assert said(0.9, 1.1, 90, 110, 95, 105).startswith(
-        "within noise of hand bundled (the interval holds 1): slower in 2 of 4"
-    )
-    assert said(0.9, 0.99, 105, 110, 95, 105).startswith("slower than hand bundled in 3 of 4")
-    assert said(1.01, 1.1, 90, 90, 90, 110).startswith("faster than hand bundled in 3 of 4")
-    assert (
-        said(0.9, 1.05, 101, 104, 105, 110)
-        == "slower than hand bundled in 4 of 4 launches, though the interval holds 1"
-    )
-
-
-def test_a_quicker_big_batch_is_said_with_why_it_is_no_rival(tmp_path: Path) -> None:
-    said = words(
-        headline.blocks(Tree(path=write_tree(tmp_path / "local", chosen="hand_bundled", data=False)))
-    )
-    assert "Big batch is 1.1" in said and "no rival: it computes all microbatches as one" in said
-
-
-def test_every_arm_has_its_ratio_and_big_batch_is_no_rival(whole: Path) -> None:
+def test_every_way_stands_in_the_table_with_its_time_memory_and_ratio(whole: Path) -> None:
     parts = headline.blocks(Tree(path=whole))
-    table = next(b for b in parts if isinstance(b, Table) and b.title == "nano, 8 microbatches: every arm")
-    assert [row[0] for row in table.rows] == [
-        *("developer", "single graph", "hand bundled", "finalist 2", "finalist 1 (chosen)"),
-        "big batch (no rival)",
-    ]
-    assert table.strong == frozenset({4})
+    (table,) = (b for b in parts if isinstance(b, Table) and b.title.startswith("nano: every way"))
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert len(rows) == len(table.rows) == 19
+    (strong,) = table.strong
+    assert table.rows[strong][0] == "M = 1, the deployed file"
+    assert rows["M = 1, hand bundled"][-1] == "single graph"
+    ratio = "1.08\N{MULTIPLICATION SIGN} (1.05..1.11)"
+    assert rows["M = 1, best seed (rival)"] == ("132 ms", "12.7 MiB", ratio, "faster", "no", "\N{EN DASH}")
+    assert rows["M = 8, developer"][:2] == ("860 ms", "1.62 MiB")
 
 
-def test_where_nothing_beats_the_baseline_it_is_said(tmp_path: Path) -> None:
+def test_where_developers_own_calls_are_deployed_there_is_no_gain(tmp_path: Path) -> None:
     tree = Tree(path=write_tree(tmp_path / "local", chosen="developer", problems=("tp_mlp",), data=False))
-    assert "nothing beats the baseline" in words([headline.cards_of(tree)])
-    assert "nothing beats the baseline" in words(headline.blocks(tree))
+    assert "The search added nothing here: what is deployed is developer" in words([headline.cards_of(tree)])
     assert "there is no gain" in words(gain.blocks(tree))
+
+
+def test_a_case_is_told_with_its_gains_and_whose_step_counts(faster_ddp: Tree) -> None:
+    said = words(deployed_part.blocks(faster_ddp))
+    assert "In 1 of them the search added nothing: what people write is deployed." in said
+    assert "grad_ar/n4-t4-420B-f32, forward; counts in the step of nano-dp m1" in said
+    assert "flat (= hand bundled)" in said
+    assert "1.21\N{MULTIPLICATION SIGN} (1.16..1.30), faster (single graph)" in said
+
+
+def test_disturbed_passes_and_a_faster_best_other_are_said_before_the_table(run: Path) -> None:
+    rows = pl.read_parquet(run / "deployed.parquet").to_dicts()
+    changed = {"gain": 0.9, "gain_low": 0.85, "gain_high": 0.95, "trained_in": None, "disturbed": True}
+    put(DEPLOYED, [{**one, **changed} for one in rows], run / "deployed.parquet")
+    (warned,) = (b.text for b in deployed_part.blocks(Tree(path=run)) if getattr(b, "tone", "") == "warning")
+    assert "hand bundled, which needs no search, is faster" in warned and "Disturbed: others took" in warned
+    assert "4.1 ms, disturbed" in words(deployed_part.blocks(Tree(path=run)))
 
 
 @pytest.mark.parametrize(
     ("gone", "part", "said"),
     [
-        (["train"], headline.blocks, "No model was trained"),
-        (["train"], gain.blocks, "No model was trained"),
+        (["splits.parquet"], gain.blocks, "No model was timed after the choice"),
         (["train"], training.blocks, "No model was trained"),
-        (["problems/tp_mlp/choice.parquet"], headline.blocks, "nothing was chosen for it"),
-        (["problems/tp_mlp/choice.parquet"], deployed.blocks, "Nothing was chosen"),
+        (["splits.parquet"], headline.blocks, "No model was trained"),
+        (["deployed.parquet"], headline.blocks, "Nothing was timed again after the choice"),
+        (["deployed.parquet"], deployed_part.blocks, "Nothing was timed again after the choice"),
+        (["problems/tp_mlp/choice.parquet"], deployed_part.blocks, "Nothing was chosen"),
         (["problems/tp_mlp/choice.parquet"], costs.blocks, "Nothing was chosen"),
-        (["deploy"], deployed.blocks, "No module was deployed"),
+        (["deploy"], deployed_part.blocks, "No module was deployed"),
         (["problems/tp_mlp/search"], rejected.blocks, "No search has run"),
         (["problems/tp_mlp/verdicts.parquet"], rejected.blocks, "No gate has said anything"),
         (["theta.parquet", "problems"], prediction.blocks, "No Program was both priced and measured"),
         (["logs"], spent.blocks, "has left its duration"),
-        (["train"], spent.blocks, "No trained arm is deployed"),
+        (["splits.parquet"], spent.blocks, "Nothing that is deployed was timed in a model's steps"),
     ],
 )
 def test_a_part_that_was_not_made_is_shown_as_missing(
@@ -148,15 +144,21 @@ def test_a_part_that_was_not_made_is_shown_as_missing(
 def test_a_run_with_probes_alone_has_a_page(run: Path) -> None:
     for name in ("problems", "train", "deploy", "logs"):
         shutil.rmtree(run / name)
+    for name in ("deployed", "splits", "confirmed", "confirmed_steps", "confirmed_stamps"):
+        (run / f"{name}.parquet").unlink()
     text = page(trees_of([run]))
-    assert "No model was trained" in text and "predicted against measured" in text
+    assert (
+        "No model was trained" in text
+        and "Nothing was timed again" in text
+        and "predicted against measured" in text
+    )
 
 
 def test_a_damaged_table_is_named_with_its_mend(run: Path) -> None:
     file = run / "train/nano/steps.parquet"
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(ValueError, match=r"steps.parquet.*truncated.*Make it again"):
-        headline.cards_of(Tree(path=run))
+        training.blocks(Tree(path=run))
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
@@ -175,17 +177,18 @@ def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
     tree = Tree(path=whole)
     said = words(rejected.blocks(tree))
     for part in (
-        "slower beyond noise",
+        "relative) away from the unsharded",
         "ended: no new elite",
         "proposals",
         "of the library that are out",
     ):
         assert part in said
-    said = words(deployed.conditions(tree))
+    said = words(deployed_part.conditions(tree))
     for part in (
         "more ranks than cores",
         "Nothing here is emulated",
         "probes of the cost model",
+        "steps that confirm the choice",
         "host test",
     ):
         assert part in said

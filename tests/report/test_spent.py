@@ -13,18 +13,20 @@ from overlayccl_core.cli.summary import spent_text
 from overlayccl_core.configuration.deployment import Tier, load
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
-from overlayccl_core.report import deployed, spent
-from overlayccl_core.report.arms import Arm
+from overlayccl_core.report import deployed as deployed_part
+from overlayccl_core.report import spent
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import Block, Table, Text, duration
-from overlayccl_core.report.payback import Cost, cost_of, payback
+from overlayccl_core.report.payback import Cost, Payback, cost_of, payback
 from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 from tests.fake_timings import timing_columns
 from tests.report.fixture_rows import REPOSITORY, put, settings
 from tests.report.fixture_tree import write_tree
+from tests.report.test_worth import beside, deployed, rival, worth
 
 COST = Cost(jobs=(Phase(name="probe", seconds=30.0), Phase(name="fit", seconds=6.0)), nodes=3, unknown=())
 
@@ -33,12 +35,6 @@ COST = Cost(jobs=(Phase(name="probe", seconds=30.0), Phase(name="fit", seconds=6
 def run(whole: Path, tmp_path: Path) -> Path:
     """A copy to take something from."""
     return Path(shutil.copytree(whole, tmp_path / "local"))
-
-
-def arm(name: str, *us: float) -> Arm:
-    """us: of every step of a launch."""
-    timed = {(n, n): (t, t, t) for n, t in enumerate(us)}
-    return Arm(name=name, timed=timed, quiet={}, collectives=None, peak_activation_bytes=None)
 
 
 def table(blocks: Sequence[Block], title: str) -> dict[str, tuple[str, ...]]:
@@ -53,14 +49,21 @@ def texts(blocks: Sequence[Block]) -> str:
 
 # ---------------------------------------------------------------------------------------------- what it took
 def test_break_even_is_the_runs_seconds_over_what_a_step_saves() -> None:
-    paid = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("developer", 7e5, 7e5, 7e5), COST)
+    told = worth(deployed(), rival(2, "hand_bundled", 7.0, 6.9, 7.1))
+    paid = payback(told, told.rival, COST)
     assert (paid.saved_us, paid.steps) == (6e5, 60)
 
 
-@pytest.mark.parametrize("us", [(9e4, 9e4, 9e4), (1e5, 1e5, 1e5), (9e4, 1.2e5, 1.3e5)])
-def test_what_is_not_faster_beyond_noise_pays_nothing_back(us: tuple[float, ...]) -> None:
-    paid = payback(arm("finalist_1", 1e5, 1e5, 1e5), arm("hand_bundled", *us), COST)
-    assert (paid.saved_us, paid.steps) == (None, None)
+@pytest.mark.parametrize("gain", [(0.9, 0.85, 0.95), (1.0, 0.97, 1.03), (1.3, 1.0, 1.6), (1.3,)])
+def test_what_is_not_faster_beyond_noise_pays_nothing_back(gain: tuple[float, ...]) -> None:
+    told = worth(deployed(), rival(2, "hand_bundled", *gain))
+    assert payback(told, told.rival, COST) == Payback(saved_us=None, steps=None)
+
+
+def test_what_is_deployed_saves_nothing_over_its_own_programs() -> None:
+    mine = deployed(ran_as="developer", needs_search=False)
+    told = worth(mine, beside(2, "developer", 1.2, 1.1, 1.3), chosen="developer")
+    assert payback(told, told.developer, COST).saved_us is None
 
 
 def test_a_job_that_measures_holds_every_node() -> None:
@@ -80,41 +83,39 @@ def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
 
 def test_a_whole_run_tells_cold_and_steady_steps_and_its_break_even(whole: Path) -> None:
     rows = table(spent.blocks(Tree(path=whole)), "After how many")
-    developer, chosen, over_developer, over_other = rows["nano, 8 microbatches: finalist 1"]
-    assert developer.startswith("1,720 ms, then 8") and chosen.startswith("276 ms, then 1")
-    # 9 + 171.2 + 4.4 + 6 x 1.1 + 52.9 + 13 + 205 s, without summary and report, over about 0.7 s a step
-    assert 500 < int(over_developer.split()[0]) < 800
-    assert over_other.endswith("(hand bundled)") and "steps" in over_other
-    assert table(spent.blocks(Tree(path=whole)), "What was spent")["together"] == ("462", "462")
+    developer, mine, over_developer, over_rival = rows["nano: the deployed file at M = 1"]
+    assert developer == "336 ms, then 168 ms" and mine == "244 ms, then 122 ms"
+    # 9 + 171.2 + 4.4 + 6 x 1.1 + 52.9 + 13 + 205 + 172 s, without summary and report, over about 0.046 s a step
+    assert 13_500 < int(over_developer.split()[0].replace(",", "")) < 14_500
+    assert over_developer.endswith("(developer at M = 1)") and over_rival.endswith("(best seed at M = 1)")
+    assert table(spent.blocks(Tree(path=whole)), "What was spent")["together"] == ("634", "634")
 
 
-def test_where_developers_calls_stay_nothing_is_paid_back(tmp_path: Path) -> None:
+def test_where_developers_calls_stay_nothing_is_paid_back_over_them(tmp_path: Path) -> None:
     tree = Tree(path=write_tree(tmp_path / "local", chosen="developer", problems=("tp_mlp",), data=False))
-    for _, _, over_developer, over_other in table(spent.blocks(tree), "After how many").values():
-        assert over_developer == "it is developer's" and over_other.startswith("not faster")
+    ((_, _, over_developer, _),) = table(spent.blocks(tree), "After how many").values()
+    assert over_developer == "it is what is deployed (developer at M = 1)"
     (said,) = spent_text(tree)
-    assert "took 7.7 minutes in all." in said and "saved again" not in said
+    assert "took 10.6 minutes in all." in said and "nano - over developer at M = 1" in said
 
 
 def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
     (run / "logs/bench-tp_mlp.tsv").unlink()
     blocks = spent.blocks(Tree(path=run))
     assert "No break-even is told: bench-tp_mlp left no duration." in texts(blocks)
-    assert "saves 6" in table(blocks, "After how many")["nano, 8 microbatches: finalist 1"][2]
+    assert "saves 4" in table(blocks, "After how many")["nano: the deployed file at M = 1"][2]
     assert list(spent_text(Tree(path=run))) == []
 
 
 def test_the_summary_tells_the_break_even_of_each_model_over_both(whole: Path, tmp_path: Path) -> None:
     (said,) = spent_text(Tree(path=whole))
-    assert "took 7.7 minutes in all" in said
-    told = re.findall(r"(nano m\d) ([\d,]+) \(([\d,]+) hand_bundled\)", said)
-    (few, over_few), (many, over_many) = (
-        [int(steps.replace(",", "")) for steps in model[1:]] for model in told
+    assert "took 10.6 minutes in all" in said
+    ((over_developer, over_rival),) = re.findall(
+        r"nano ([\d,]+) over developer at M = 1, ([\d,]+) over best seed at M = 1", said
     )
-    assert [model[0] for model in told] == ["nano m2", "nano m8"]
-    assert 3 * many < few < 5 * many and over_few > 10 * few and over_many > 10 * many
+    assert 4 * int(over_developer.replace(",", "")) < int(over_rival.replace(",", ""))
     slower = write_tree(tmp_path / "local", problems=("grad_ar",))
-    assert "(- ddp_25)" in next(spent_text(Tree(path=slower)))
+    assert "- over torch DDP, 25 MiB at M = 1." in next(spent_text(Tree(path=slower)))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(89.4, "89 s"), (179.9, "3 min 00 s"), (125, "2 min 05 s")])
@@ -133,12 +134,18 @@ def test_fewer_rounds_and_steps_than_asked_for_are_told_from_tables_and_sidecars
     asked = mine.changed(
         bench=mine.bench.changed(minimum_rounds=15),
         train=mine.train.changed(minimum_steps=8, maximum_steps=20),
+        confirm=mine.confirm.changed(minimum_rounds=8, minimum_steps=8, maximum_steps=20),
     )
+    for name, of in (("confirmed", CONFIRMED), ("confirmed_steps", CONFIRMED_STEPS)):
+        path = run / f"{name}.parquet"
+        put(of, pl.read_parquet(path).to_dicts(), path, asked.part("confirm"))
     put(BENCH, pl.read_parquet(bench).to_dicts(), bench, asked.part("bench"))
     put(STEPS, pl.read_parquet(steps).to_dicts(), steps, asked.part("train"))
-    said = texts(deployed.conditions(Tree(path=run)))
-    assert "bench of tp_mlp 12 of 15. Give more bench.seconds" in said
-    assert "nano trained 8 steps of each arm in 5 of 5 launches" in said and "up to 20 were wanted" in said
+    said = texts(deployed_part.conditions(Tree(path=run)))
+    assert "bench of tp_mlp 12 of 15, " in said
+    assert "a launch that confirms 6 of 8. Give more bench.seconds and confirm.seconds" in said
+    assert said.count("left no time for more") == 2 and "confirm.step_seconds (18 a launch)" in said
+    assert "nano trained 8 steps of each arm in 4 of 4 launches" in said and "up to 20 were wanted" in said
 
 
 def test_where_no_sidecar_tells_what_was_asked_for_that_is_said(run: Path) -> None:

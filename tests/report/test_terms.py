@@ -47,9 +47,14 @@ def explained(measured: dict[str, float], *, chosen: str = "m", searched: bool =
         for p, us in measured.items()
     ]
     schema = {"case": pl.String, "direction": pl.String, "candidate": pl.String, "program": pl.String}
-    choice = [{**PLACE, "candidate": NAMES[chosen], "program": chosen, "reason": "passes every gate"}]
+    choice = [{**PLACE, "candidate": NAMES[chosen], "program": chosen}]
+    verdicts = [
+        {**PLACE, "gate": gate, "outcome": outcome, "message": f"{gate} {outcome}"}
+        for gate, outcome in (("choice", "fail"), ("choice", "pass"), ("bench", "pass"))
+    ]
     (explanation,) = explanations(
         pl.DataFrame(choice),
+        pl.DataFrame(verdicts),
         pl.DataFrame(seeds),
         pl.DataFrame(prices),
         pl.DataFrame(candidates, infer_schema_length=None) if searched else None,
@@ -67,7 +72,7 @@ def test_the_runner_up_is_the_quickest_other_one_that_was_measured() -> None:
     ]
     assert explanation.chosen.measured_us == pytest.approx(25.0, rel=0.01)
     assert explanation.chosen.measured_low_us is not None and explanation.chosen.measured_low_us < 25.0
-    assert explanation.reason == "passes every gate"
+    assert explanation.reason == "choice pass"
 
 
 def test_the_terms_of_each_add_up_to_its_price() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, console, percent, plain_table, programs_of, times
-from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.ranges import Fidelities, Range, Worth, fidelities, range_of, state, worths
+from overlayccl_core.report.ranges import Fidelities, Gain, Range, fidelities, gains, range_of, state
 from overlayccl_core.report.tree import Tree, trees_of
 
 LEGEND = (
     "error, repeat, order, regret: as in `overlayccl summary`, the least and the largest over the runs. beyond "
     "noise: in how many of them the model's first choice was slower than the fastest measured beyond noise. "
-    "x developer, x best other arm: how many times as fast, over all runs and then in each with its 95% interval."
+    "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the same or "
+    "less memory; how many times as fast, over all runs and then in each with its 95% interval."
 )
 
 
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables. ValueError for a folder that is no run, or a damaged table."""
     trees = trees_of(arguments.trees)
-    for part in (_runs(trees), _fidelities(fidelities(trees)), _worths(worths(trees)), LEGEND):
+    for part in (_runs(trees), _fidelities(fidelities(trees)), _gains(gains(trees)), LEGEND):
         console().print(part, highlight=False)
     return 0
 
@@ -72,11 +72,11 @@ def _fidelities(rows: Iterable[Fidelities]) -> Table:
     return table
 
 
-def _worths(found: dict[str, list[Worth]]) -> Table:
+def _gains(found: dict[str, list[Gain]]) -> Table:
     table = plain_table("What is deployed")
-    table.add_column("step of, or bench of", overflow="fold")
+    table.add_column("step of, or pass of", overflow="fold")
     table.add_column("run", overflow="fold")
-    for header in ("x developer", "x best other arm"):
+    for header in ("x developer", "x best other"):
         table.add_column(header, justify="right", no_wrap=True)
     for place, here in found.items():
         ratios = ([one.over_developer for one in here], [one.over_best for one in here])
@@ -84,7 +84,7 @@ def _worths(found: dict[str, list[Worth]]) -> Table:
         table.add_row(place, f"all {len(here)}", *spans, style="bold")
         for one in here:
             beside = "" if one.best_other is None else f" {one.best_other}"
-            table.add_row("", str(one.run.path), _times(one.over_developer), _times(one.over_best) + beside)
+            table.add_row("", str(one.run.path), times(one.over_developer), times(one.over_best) + beside)
     return table
 
 
@@ -97,7 +97,3 @@ def _range(span: Range | None, text: Callable[[float], str]) -> str:
 
 def _two_digits(value: float) -> str:
     return f"{value:.2f}"
-
-
-def _times(ratio: Ratio | None) -> str:
-    return NOTHING if ratio is None else times(ratio.value, ratio.low, ratio.high)

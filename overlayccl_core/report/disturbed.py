@@ -1,22 +1,17 @@
-"""Which figures stand on launches in which others took too much of the CPU, for the page and the end of a run."""
+"""Which measurements have launches in which others took too much of the CPU, in a sentence."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import polars as pl
 
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
-from overlayccl_core.configuration.models import label
 from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import STEPS
-
-Place = tuple[str, str]
-"""(case, direction)."""
+from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 
 
 def disturbed(tree: Tree) -> list[str]:
@@ -35,29 +30,6 @@ def disturbed(tree: Tree) -> list[str]:
     ]
 
 
-def on_disturbed(tree: Tree) -> frozenset[Place]:
-    """Where the figures of what is deployed are of launches most of which were disturbed."""
-    if tree.choice is None:
-        return frozenset()
-    bench = tree.of_problems(BENCH)
-    bad_runs = {label(run.model, run.microbatches) for run in tree.runs if run.mostly_disturbed}
-    return frozenset(
-        (row["case"], row["direction"])
-        for row in tree.choice.iter_rows(named=True)
-        if _stands_on(row, bench, bad_runs)
-    )
-
-
-def _stands_on(row: Mapping[str, Any], bench: pl.DataFrame | None, bad_runs: set[str]) -> bool:
-    """Whether a row of the choice is of such launches: those of its models, else those of the bench."""
-    if row["step_speedup"] is not None:
-        return not bad_runs.isdisjoint((row["trained_in"] or "").split(", "))
-    if bench is None:
-        return False
-    mine = [pl.col(name) == row[name] for name in ("case", "direction", "program")]
-    return mostly(*_launches(bench.filter(*mine, pl.col("status") == JobStatus.TIMED)))
-
-
 def _measured(tree: Tree) -> Iterator[tuple[str, pl.DataFrame]]:
     """(name, rows with figures) of every measurement."""
     if (probes := tree.table(PROBES, "probes")) is not None:
@@ -69,6 +41,9 @@ def _measured(tree: Tree) -> Iterator[tuple[str, pl.DataFrame]]:
         if (steps := tree.table(STEPS, f"train/{model}/steps")) is not None:
             trained = pl.col("status") == JobStatus.TRAINED
             yield f"the training of {model}", steps.filter(trained, pl.col("purpose") == Purpose.TIMED)
+    for name, table in (("passes", CONFIRMED), ("steps", CONFIRMED_STEPS)):
+        if (frame := tree.table(table, table.name)) is not None:
+            yield f"the {name} that confirm the choice", frame
 
 
 def _launches(frame: pl.DataFrame) -> tuple[set[int], set[int]]:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.configuration.models import label
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.deployed import frames
-from overlayccl_core.report.payback import deployed_and_developer
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.fidelity import FIDELITY
 
@@ -52,8 +51,8 @@ class Fidelities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
-    """What is deployed, in one run. best_other: the arm of over_best; None in the bench."""
+class Gain:
+    """What is deployed over others, in one run. over_best: over the best that needs no search, best_other."""
 
     run: Tree
     over_developer: Ratio | None
@@ -111,24 +110,28 @@ def _fidelities(case: object, direction: object, rows: pl.DataFrame) -> Fideliti
     )
 
 
-def worths(trees: Sequence[Tree]) -> dict[str, list[Worth]]:
-    """`nano m8` -> what its deployed arm is worth in each run; after the models, the Cases that no model trains."""
-    found: dict[str, list[Worth]] = {}
+def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
+    """Model -> what is deployed is worth in each run; after the models, the Cases that no model trains."""
+    found: dict[str, list[Gain]] = {}
     for tree in trees:
-        for run, chosen, developer in deployed_and_developer(tree):
-            other = run.best_other
-            worth = Worth(
+        for worth in tree.worths:
+            gain = Gain(
                 run=tree,
-                over_developer=chosen.speedup_over(developer),
-                over_best=chosen.speedup_over(other) if other else None,
-                best_other=other.name if other else None,
+                over_developer=worth.gain_over(worth.developer),
+                over_best=worth.gain_over(worth.rival),
+                best_other=worth.rival.name if worth.rival else None,
             )
-            found.setdefault(label(run.model, run.microbatches), []).append(worth)
+            found.setdefault(worth.model, []).append(gain)
     for tree in trees:
-        if tree.choice is None:
+        if tree.deployed is None:
             continue
-        for row in tree.choice.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
-            over = columns_ratio(row["speedup"], row["speedup_low"], row["speedup_high"])
+        for row in tree.deployed.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
+            gain = Gain(
+                run=tree,
+                over_developer=columns_ratio(row, "speedup"),
+                over_best=columns_ratio(row, "gain"),
+                best_other=row["best_other"] and arm_label(row["best_other"]),
+            )
             place = f"{row['case']} {row['direction']}".removesuffix(" forward")
-            found.setdefault(place, []).append(Worth(run=tree, over_developer=over))
+            found.setdefault(place, []).append(gain)
     return found

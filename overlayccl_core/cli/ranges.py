@@ -14,8 +14,8 @@ from overlayccl_core.report.tree import Tree, trees_of
 LEGEND = (
     "error, repeat, order, regret: as in `overlayccl summary`, the least and the largest over the runs. beyond "
     "noise: in how many of them the model's first choice was slower than the fastest measured beyond noise. "
-    "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the same or "
-    "less memory; how many times as fast, over all runs and then in each with its 95% interval."
+    "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the same "
+    "or less memory; how many times as fast, over all runs and then in each with its 95% interval."
 )
 
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from overlayccl_core.cli.main import main
-from overlayccl_core.report.ranges import Range, fidelities, range_of, state, worths
+from overlayccl_core.report.ranges import Range, fidelities, gains, range_of, state
 from overlayccl_core.report.tree import trees_of
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import Table, read
@@ -31,13 +31,12 @@ def runs(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     shutil.copytree(whole, other)
     worse = {"median_rel_error": 0.5, "top1_regret": 0.285, "top1_within_noise": False}
     changed(other, FIDELITY, CASE, lambda f: f.with_columns(**{k: pl.lit(v) for k, v in worse.items()}))
-    slower = pl.when(pl.col("arm") == "developer").then(pl.col("steps_us").list.eval(2 * pl.element()))
-    changed(
-        other,
-        STEPS,
-        "train/nano/steps",
-        lambda f: f.with_columns(steps_us=slower.otherwise(pl.col("steps_us")), disturbed=pl.lit(False)),
-    )
+    twice = [
+        pl.when(pl.col("arm") == "developer").then(2 * pl.col(name)).otherwise(pl.col(name)).alias(name)
+        for name in ("step_us", "slower", "slower_low", "slower_high")
+    ]
+    changed(other, SPLITS, "splits", lambda f: f.with_columns(twice))
+    changed(other, STEPS, "train/nano/steps", lambda f: f.with_columns(disturbed=pl.lit(False)))
     return whole, other
 
 
@@ -59,24 +58,23 @@ def test_the_models_figures_are_ranges_over_the_runs(runs: tuple[Path, Path]) ->
 
 
 def test_what_is_deployed_is_worth_something_in_each_run(runs: tuple[Path, Path]) -> None:
-    found = worths(trees_of(runs))
-    first, second = found["nano m8"]
-    assert first.over_developer and second.over_developer and first.best_other == "hand_bundled"
+    first, second = gains(trees_of(runs))["nano"]
+    assert first.over_developer and second.over_developer and first.best_other == "best seed at M = 1"
     assert second.over_developer.value == pytest.approx(2 * first.over_developer.value)
-    assert first.over_best == second.over_best
+    assert first.over_best is not None and first.over_best == second.over_best
 
 
-def test_a_case_that_no_model_trains_has_what_the_bench_says(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_case_that_no_model_trains_has_what_its_passes_say(runs: tuple[Path, Path], tmp_path: Path) -> None:
     shutil.copytree(runs[0], here := tmp_path / "here")
-    changed(here, CHOICE, "problems/tp_mlp/choice", lambda f: f.head(1).with_columns(trained_in=None))
-    case = read(CHOICE, here / "problems/tp_mlp/choice.parquet")["case"][0]
-    (worth,) = worths(trees_of([here]))[case]
-    assert worth.over_developer is not None and worth.over_developer.value == 6.1 and worth.over_best is None
+    changed(here, DEPLOYED, "deployed", lambda f: f.head(1).with_columns(trained_in=None))
+    row = read(DEPLOYED, here / "deployed.parquet").row(0, named=True)
+    (gain,) = gains(trees_of([here]))[f"{row['case']} {row['direction']}".removesuffix(" forward")]
+    assert gain.over_developer is not None and gain.over_developer.value == row["speedup"]
 
 
 def test_the_state_of_the_machine_is_that_of_all_that_was_measured(runs: tuple[Path, Path]) -> None:
     disturbed, quiet = (state(tree) for tree in trees_of(runs))
-    assert (disturbed.disturbed, quiet.disturbed) == (("training steps",), ())
+    assert (disturbed.disturbed, quiet.disturbed) == (("training steps, by which was chosen",), ())
     assert disturbed.foreign_cpu_share == 0.02 and len(disturbed.fingerprints) == 1
 
 
@@ -88,7 +86,7 @@ def test_one_command_prints_them(runs: tuple[Path, Path], capsys: pytest.Capture
         "28.5%",
         "50.0%",
         "training steps",
-        "nano m8",
+        "nano",
         "all 2",
         "host test",
     ):

@@ -129,7 +129,8 @@ def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
     for row in rows:
         assert replay(row["recipe"], run.problem, source_of).digest == row["program"]
     proven = [row for row in rows if row["program_json"]]
-    assert proven and {row["equivalence"] for row in proven} == {"pass"}
+    assert {"pass"} <= {row["equivalence"] for row in proven}
+    assert {row["reason"] for row in proven if row["equivalence"] != "pass"} <= {"ranks_differ"}
 
 
 def test_a_proposer_gets_the_fields_of_its_own(

@@ -69,7 +69,7 @@ def refused(call: Callable[[], object]) -> None:
 
 def worker(folder: Path, case: str) -> None:
     """One of the project's own workers: modules connected as it connects them, calls that nobody waits for."""
-    rank.STAY_S = 0.0
+    rank.STAY_S = 0.5
 
     def work(this: rank.Rank) -> None:
         module = this.load(folder / "emitted.py", "emitted", (tuple(range(this.ranks)),))

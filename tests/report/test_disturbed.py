@@ -20,6 +20,7 @@ def tree_with(whole: Path, folder: Path, **launches: tuple[int, ...]) -> Tree:
     root = Path(shutil.copytree(whole, folder / "local"))
     _mark(BENCH, root / f"{BENCHED}.parquet", launches.get("bench", ()))
     _mark(STEPS, root / f"{TRAINED}.parquet", launches.get("steps", ()))
+    _mark(CONFIRMED_STEPS, root / "confirmed_steps.parquet", launches.get("confirmed", ()))
     return Tree(path=root)
 
 
@@ -38,14 +39,13 @@ def test_launches_are_counted(whole: Path, tmp_path: Path) -> None:
     tree = tree_with(whole, tmp_path, steps=(3,))
     (said,) = disturbed(tree)
     assert said.startswith(
-        "Disturbed: others took over 10% of the CPU in 1 of 5 launches of the training of nano."
+        "Disturbed: others took over 10% of the CPU in 1 of 4 launches of the training of nano."
     )
     assert said in [text.text for text in notes(tree)]
 
 
 def test_the_launches_that_confirm_are_counted_too(whole: Path, tmp_path: Path) -> None:
-    tree = tree_with(whole, tmp_path, bench=(0,), steps=(0, 1, 4))
-    _mark(CONFIRMED_STEPS, tree.path / "confirmed_steps.parquet", (1,))
+    tree = tree_with(whole, tmp_path, bench=(0,), steps=(0, 1, 2), confirmed=(1,))
     (said,) = disturbed(tree)
-    assert "1 of 1 launch of the bench of tp_mlp, 3 of 5 launches of the training of nano" in said
+    assert "1 of 1 launch of the bench of tp_mlp, 3 of 4 launches of the training of nano" in said
     assert "1 of 4 launches of the steps that confirm the choice" in said

@@ -89,10 +89,10 @@ def test_the_fastest_that_overlaps_is_a_finalist_however_slow_the_bench_finds_it
     others = set(flow.shortlisted["candidate"]) - overlapping
     assert len(overlapping) >= 2 and len(others) >= 2
     first, *rest = sorted(overlapping)
-    slow = dict.fromkeys(rest, 500.0) | {first: 5.0} | dict.fromkeys(others, 0.1)
+    slow = dict.fromkeys(rest, 500.0) | {first: 50.0}
     assert arms(flow, slow, {case: ("forward",)})["finalist_overlap"]["candidate"] == first
     assert "finalist_overlap" not in arms(flow, slow)  # no step in which it could gain
-    slow = dict.fromkeys({*rest, *others}, 50.0)
+    slow = dict.fromkeys({*rest, *others}, 500.0)
     assert arms(flow, slow, {case: ("forward",)})["finalist_1"]["candidate"] == first
     assert "finalist_overlap" not in arms(flow, slow, {case: ("forward",)})  # it is finalist_1
 

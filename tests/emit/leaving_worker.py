@@ -17,9 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from overlayccl_core.backends.launch import STATUS_FILE
-from overlayccl_core.backends.status import Status
-from overlayccl_core.backends.torchdist import bench_driver, rank
+from overlayccl_core.backends.torchdist import bench_driver
 
 RANKS = 4
 CALLS = 20
@@ -67,25 +65,11 @@ def refused(call: Callable[[], object]) -> None:
     raise SystemExit("a call after destroy_process_group() does not say what to do")
 
 
-def worker(folder: Path, case: str) -> None:
-    """One of the project's own workers: modules connected as it connects them, calls that nobody waits for."""
-    rank.STAY_S = 0.5
-
-    def work(this: rank.Rank) -> None:
-        module = this.load(folder / "emitted.py", "emitted", (tuple(range(this.ranks)),))
-        x = torch.ones(SIZE).view(-1)
-        for _ in range(CALLS):
-            held.append(module.all_to_all(x, module.world))
-
-    rank.run_rank(folder, "gloo", work)
-
-
 def main(scenario: str, folder: Path, case: str, launches: int) -> None:
     """Fork the ranks of every launch, one launch after the other."""
     torch.set_num_threads(1)
     codes = []
     for _ in range(launches):
-        Status.create(folder / STATUS_FILE, RANKS)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -94,9 +78,7 @@ def main(scenario: str, folder: Path, case: str, launches: int) -> None:
         for index in range(RANKS):
             if not (pid := os.fork()):
                 os.environ["RANK"] = str(index)
-                return {"deployed": deployed, "destroyed": destroyed, "worker": worker}[scenario](
-                    folder, case
-                )
+                return {"deployed": deployed, "destroyed": destroyed}[scenario](folder, case)
             pids.append(pid)
         codes += [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     print(json.dumps(codes))

@@ -18,7 +18,7 @@ MAX = dist.ReduceOp.MAX
 class Held:
     """A process group that torch alone keeps.
 
-    One that outlives destroy_process_group() can end Python by a crash, while a thread of gloo drops its last work.
+    One that outlives destroy_process_group() can crash Python as it ends, while gloo's threads drop their works.
     """
 
     __slots__ = ("_group",)

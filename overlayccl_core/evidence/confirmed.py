@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -173,14 +174,15 @@ def _chosen_split(
 
 def _rival(deployed: _Split, splits: Sequence[_Split]) -> _Split | None:
     """The fastest that needs no search at the same or less memory, and is not what is deployed."""
-    most = (deployed.seen.peak_activation_bytes or 0) * SAME_MEMORY
+    held = deployed.seen.peak_activation_bytes
+    most = inf if held is None else held * SAME_MEMORY
     others = [
         one
         for one in splits
         if one.arm != ArmName.DEPLOYED
         and not one.needs_search
         and (one.microbatches, one.ran_as) != (deployed.microbatches, deployed.ran_as)
-        and (one.seen.peak_activation_bytes or 0) <= most
+        and (inf if one.seen.peak_activation_bytes is None else one.seen.peak_activation_bytes) <= most
     ]
     return min(others, key=lambda one: one.us, default=None)
 

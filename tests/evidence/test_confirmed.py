@@ -111,6 +111,12 @@ def test_what_holds_more_memory_is_no_rival(tmp_path: Path) -> None:
     assert rival is not None and (rival["arm"], rival["microbatches"]) == ("best_seed", 8)
 
 
+def test_what_holds_nobody_knows_how_much_is_no_rival(tmp_path: Path) -> None:
+    unknown = {(1, "best_seed"): {"peak_activation_bytes": None}}
+    _, rival, _ = headline(tmp_path, more=unknown)
+    assert rival is not None and (rival["arm"], rival["microbatches"]) == ("developer", 1)
+
+
 def test_the_split_is_chosen_by_training_and_reported_by_the_launches_after_it(tmp_path: Path) -> None:
     """Where the launches after it are kinder to another split, that changes nothing: they choose nothing."""
     slower = {1: {**QUICK[1], "deployed": 2600.0}, 8: QUICK[8]}

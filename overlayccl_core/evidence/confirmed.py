@@ -1,4 +1,4 @@
-"""What is deployed is worth: from launches that chose nothing to the rows of `deployed` and `splits`."""
+"""What is deployed and what it is worth: from launches that chose nothing to rows of `deployed` and `splits`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends.backend import Backend, backend_of
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import Batch, time_candidates
+from overlayccl_core.backends.timing import Batch, time_candidates, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label
 from overlayccl_core.configuration.settings import Settings
@@ -30,6 +30,7 @@ from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import StepSettings
 
 Row = dict[str, Any]
+_HEAD = ("case", "direction", "arm", "candidate")
 RULE = "confirm"  # what the folders of its launches begin with
 
 
@@ -60,25 +61,12 @@ def run(
         f"{name}: finalists": decided.finalists for name, decided in problems.items()
     }
     one_fingerprint(frames, "the rule bench")
-    rows = {name: rows_of(decided) for name, decided in problems.items()}
-    confirmed: list[Row] = []
-    for number in range(settings.confirm.launches):
-        timing = TimingSettings(
-            seconds=settings.confirm.seconds,
-            minimum_rounds=settings.confirm.minimum_rounds,
-            maximum_rounds=settings.confirm.maximum_rounds,
-            seed=number,
-        )
-        progress(f"timing launch {number + 1} of {settings.confirm.launches}")
-        timed = _timed(deployment, timing, problems, rows, number, Path(partial_dir), progress, code)
-        before = confirmed[-1]["launch"] + 1 if confirmed else 0
-        confirmed += [{**row, "launch": before + row["launch"]} for row in timed]
+    launches = _Launches(deployment, settings, problems, Path(partial_dir), progress, code)
     steps: list[Row] = []
     stamps: list[Row] = []
+    confirmed = launches.passes()
     for model in models:
-        trained, told = _trained(
-            deployment, settings, model, problems, rows, Path(partial_dir), progress, code
-        )
+        trained, told = launches.steps(model)
         steps += trained
         stamps += told
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
@@ -94,105 +82,135 @@ def rows_of(decided: Decided) -> list[Row]:
     return [*listed, *deployed]
 
 
-def _timed(
-    deployment: Deployment,
-    timing: TimingSettings,
-    problems: Mapping[str, Decided],
-    rows: Mapping[str, Sequence[Row]],
-    number: int,
-    partial_dir: Path,
-    progress: Callable[[str], None],
-    code: str,
-) -> list[Row]:
-    """One launch of all Problems: rows of `confirmed`."""
-    backend = backend_of(deployment)
-    proven: dict[str, Proven] = {}
-    heads: dict[str, Row] = {}
-    for problem, decided in problems.items():
-        seen: set[tuple[str, ...]] = set()
-        for row in rows[problem]:
-            place = (row["case"], row["direction"])
-            emitted = row["arm"] in NEEDS_NO_SEARCH
-            if not (emitted or row["arm"] == ArmName.DEPLOYED) or (
-                emitted and (*place, row["program"]) in seen
-            ):
-                continue
-            seen |= {(*place, row["program"])} if emitted else set()
-            key = " ".join((*place, row["arm"]))
-            proven[key] = Proven(
-                job=_job(key, row, backend, decided.module),
-                numerics=NumericsClass(row["numerics"]),
-                reference=row["arm"] == ArmName.DEVELOPER,
-                needed=row["arm"] == ArmName.DEPLOYED,
-            )
-            heads[key] = {
-                "problem": problem,
-                **{k: row[k] for k in ("case", "direction", "arm", "candidate")},
-            }
-    batch = Batch(
-        jobs=[one.job for one in proven.values()],
-        deployment=deployment,
-        settings=timing,
-        partial_dir=partial_dir,
-        rule=f"{RULE}-{number}",
-        code=code,
-    )
-    timed, _failed = time_candidates(batch, value_check(proven.values()), progress)
-    timed = sorted(timed, key=lambda one: one.launch)
-    return [{**heads[one.key], **one.columns(proven[one.key].job.program)} for one in timed]
+class _Launches:
+    """What is launched after the choice."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        settings: Settings,
+        problems: Mapping[str, Decided],
+        partial_dir: Path,
+        progress: Callable[[str], None],
+        code: str,
+    ) -> None:
+        self.deployment = deployment
+        self.backend = backend_of(deployment)
+        self.settings = settings.confirm
+        self.problems = problems
+        self.rows = {name: rows_of(decided) for name, decided in problems.items()}
+        self.partial_dir = partial_dir
+        self.progress = progress
+        self.code = code
+
+    # ------------------------------------------------------------------------------------------------------ alone
+    def passes(self) -> list[Row]:
+        """Rows of `confirmed`. Values are looked at before the first launch; what fails is in none."""
+        heads, proven = self._jobs()
+        confirmed: list[Row] = []
+        for number in range(self.settings.launches):
+            self.progress(f"timing launch {number + 1} of {self.settings.launches}")
+            batch = self._batch([one.job for one in proven.values()], number)
+            if number == 0:
+                timed, failed = time_candidates(batch, value_check(proven.values()), self.progress)
+                proven = {key: one for key, one in proven.items() if key not in failed}
+            else:
+                timed = time_programs(batch, self.progress)
+            before = confirmed[-1]["launch"] + 1 if confirmed else 0
+            confirmed += [
+                {
+                    **heads[one.key],
+                    **one.columns(proven[one.key].job.program),
+                    "launch": before + one.launch,
+                }
+                for one in sorted(timed, key=lambda one: one.launch)
+            ]
+        return confirmed
+
+    def _jobs(self) -> tuple[dict[str, Row], dict[str, Proven]]:
+        """Key of a job -> the first columns of its rows; and its Program, once if arms share it."""
+        heads: dict[str, Row] = {}
+        proven: dict[str, Proven] = {}
+        for problem, rows in self.rows.items():
+            seen: set[tuple[str, str, str]] = set()
+            for row in rows:
+                deployed = row["arm"] == ArmName.DEPLOYED
+                program = (row["case"], row["direction"], row["program"])
+                if not deployed and (row["arm"] not in NEEDS_NO_SEARCH or program in seen):
+                    continue
+                seen |= set() if deployed else {program}
+                key = " ".join((row["case"], row["direction"], row["arm"]))
+                heads[key] = {"problem": problem, **{k: row[k] for k in _HEAD}}
+                proven[key] = Proven(
+                    job=self._job(key, row, problem),
+                    numerics=NumericsClass(row["numerics"]),
+                    reference=row["arm"] == ArmName.DEVELOPER,
+                    needed=deployed,
+                )
+        return heads, proven
+
+    def _job(self, key: str, row: Row, problem: str) -> Job:
+        program = loads(row["program_json"])
+        if row["arm"] == ArmName.DEPLOYED:
+            return Job(key=key, program=program, source=self.problems[problem].module, deployed=True)
+        return Job(key=key, program=program, source=self.backend.emit(program))
+
+    def _batch(self, jobs: Sequence[Job], number: int) -> Batch:
+        timing = TimingSettings(
+            seconds=self.settings.seconds,
+            minimum_rounds=self.settings.minimum_rounds,
+            maximum_rounds=self.settings.maximum_rounds,
+            seed=number,
+        )
+        return Batch(
+            jobs=jobs,
+            deployment=self.deployment,
+            settings=timing,
+            partial_dir=self.partial_dir,
+            rule=f"{RULE}-{number}",
+            code=self.code,
+        )
+
+    # --------------------------------------------------------------------------------------------------- in steps
+    def steps(self, model: Model) -> tuple[list[Row], list[Row]]:
+        """The launches of a model: rows of `confirmed_steps` and `confirmed_stamps`."""
+        arms = Arms(
+            model, self.deployment, self.backend, [row for rows in self.rows.values() for row in rows]
+        )
+        chosen = {arm for decided in self.problems.values() for arm in decided.choice["arm"]}
+        names = [*NEEDS_NO_SEARCH, *(arm for arm in FINALISTS if arm in chosen)]
+        files = {name: decided.module for name, decided in self.problems.items()}
+        for microbatches in model.microbatches:
+            arms.add(microbatches, names, lambda _arm: (Purpose.TIMED,))
+            arms.add_deployed(microbatches, files)
+            arms.add_framework(microbatches)
+        training = Training(
+            model=model,
+            arms=tuple(arms.arms),
+            sources=arms.sources,
+            deployment=self.deployment,
+            fingerprint=self.backend.fingerprint(self.deployment),
+            settings=StepSettings(
+                seconds=self.settings.step_seconds,
+                minimum_steps=self.settings.minimum_steps,
+                maximum_steps=self.settings.maximum_steps,
+                loss_steps=0,
+                loss_seeds=(),
+            ),
+            launches=self.settings.launches,
+        )
+        trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, self.progress)
+        for row in trained:
+            _check_deployed(row)
+        return trained, arms.stamps(trained)
 
 
-def _job(key: str, row: Row, backend: Backend, module: str) -> Job:
-    program, deployed = loads(row["program_json"]), row["arm"] == ArmName.DEPLOYED
-    return Job(
-        key=key, program=program, source=module if deployed else backend.emit(program), deployed=deployed
-    )
-
-
-def _timed_only(_arm: str) -> tuple[Purpose, ...]:
-    return (Purpose.TIMED,)
-
-
-def _trained(
-    deployment: Deployment,
-    settings: Settings,
-    model: Model,
-    problems: Mapping[str, Decided],
-    rows: Mapping[str, Sequence[Row]],
-    partial_dir: Path,
-    progress: Callable[[str], None],
-    code: str,
-) -> tuple[list[Row], list[Row]]:
-    """The launches of a model: rows of `confirmed_steps` and `confirmed_stamps`."""
-    backend = backend_of(deployment)
-    arms = Arms(model, deployment, backend, [row for listed in rows.values() for row in listed])
-    chosen = {arm for decided in problems.values() for arm in decided.choice["arm"]}
-    for microbatches in model.microbatches:
-        arms.add(microbatches, [*NEEDS_NO_SEARCH, *(arm for arm in FINALISTS if arm in chosen)], _timed_only)
-        arms.add_deployed(microbatches, {name: decided.module for name, decided in problems.items()})
-        arms.add_framework(microbatches)
-    training = Training(
-        model=model,
-        arms=tuple(arms.arms),
-        sources=arms.sources,
-        deployment=deployment,
-        fingerprint=backend.fingerprint(deployment),
-        settings=StepSettings(
-            seconds=settings.confirm.step_seconds,
-            minimum_steps=settings.confirm.minimum_steps,
-            maximum_steps=settings.confirm.maximum_steps,
-            loss_steps=0,
-            loss_seeds=(),
-        ),
-        launches=settings.confirm.launches,
-    )
-    trained = train(training, partial_dir, f"{RULE}-{model.name}", code, progress)
-    for row in trained:
-        error = row["gradient_rel_error"]
-        wrong = row["message"] or ("" if error is None else wrong_gradients(error))
-        if row["arm"] == ArmName.DEPLOYED and wrong:
-            where = label(model.name, row["microbatches"])
-            raise ValueError(
-                f"the deployed files, in {where}: {wrong}: do not use them; look at what the backend emits"
-            )
-    return trained, arms.stamps(trained)
+def _check_deployed(row: Row) -> None:
+    """ValueError where the deployed files failed in a step, or gave wrong gradients."""
+    error = row["gradient_rel_error"]
+    wrong = row["message"] or ("" if error is None else wrong_gradients(error))
+    if row["arm"] == ArmName.DEPLOYED and wrong:
+        raise ValueError(
+            f"the deployed files, in {label(row['model'], row['microbatches'])}: {wrong}: do not use them; look at "
+            "what the backend emits"
+        )

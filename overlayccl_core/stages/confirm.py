@@ -1,8 +1,9 @@
 """confirm: what is deployed, timed again in launches that choose nothing, beside all that needs no search.
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
-that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes on the ranks
-first; its values are looked at before it is timed, its gradients before it is trained.
+that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes on the ranks first:
+in whole steps of every model, after its gradients were looked at; and alone, after its values were, at the Cases that
+no model has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +109,7 @@ class _Launches:
         """Rows of `confirmed`. Values are looked at before the first launch; what fails is in none."""
         heads, proven = self._jobs()
         confirmed: list[Row] = []
-        for number in range(self.settings.launches):
+        for number in range(self.settings.launches if proven else 0):
             self.progress(f"timing launch {number + 1} of {self.settings.launches}")
             batch = self._batch([one.job for one in proven.values()], number)
             if number == 0:
@@ -132,10 +133,14 @@ class _Launches:
         heads: dict[str, Row] = {}
         proven: dict[str, Proven] = {}
         for problem, rows in self.rows.items():
+            choice = self.problems[problem].choice.filter(pl.col("trained_in").is_null())
+            alone = set(choice.select("case", "direction").iter_rows())
             seen: set[tuple[str, str, str]] = set()
             for row in rows:
                 deployed = row["arm"] == ArmName.DEPLOYED
                 program = (row["case"], row["direction"], row["program"])
+                if program[:2] not in alone:
+                    continue
                 if not deployed and (row["arm"] not in NEEDS_NO_SEARCH or program in seen):
                     continue
                 seen |= set() if deployed else {program}

@@ -1,6 +1,7 @@
 """What is deployed beside what needs no search, in launches that choose nothing: one row a launch and arm.
 
-A Program that several arms have at a Case and direction is timed once, as the plainest.
+Of Cases that no model has: elsewhere the steps count. A Program that several arms have at a Case and direction is
+timed once, as the plainest.
 """
 
 import polars as pl
@@ -13,6 +14,7 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 CONFIRMED = Table(
     name="confirmed",
     version=1,
+    minimum_rows=0,
     columns=(
         Column(name="problem", dtype=pl.String()),
         *CANDIDATE_KEY[:2],

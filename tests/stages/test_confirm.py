@@ -74,7 +74,7 @@ def decided(folder: Path) -> confirm.Decided:
         }
         for arm, name in ARMS.items()
     ]  # fmt: skip
-    chosen = rows[1] | {"value_digest": programs["flat"].value_digest, "trained_in": "nano-dp m1, nano-dp m2"}
+    chosen = rows[1] | {"value_digest": programs["flat"].value_digest, "trained_in": None}
     return confirm.Decided(
         finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
         choice=write(

@@ -131,7 +131,7 @@ ROWS = [
     Row(
         "seconds of the training",
         {"train", *AFTER_TRAINING},
-        {"config/config.yaml": ("launches: 3\n  seconds: ", "launches: 3\n  seconds: 1")},
+        {"config/config.yaml": ("launches: 5\n  seconds: ", "launches: 5\n  seconds: 1")},
         problems=TRAINED,
     ),
     Row(

@@ -2,8 +2,8 @@
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
 that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes on the ranks first:
-in whole steps of every model, after its gradients were looked at; and alone, after its values were, at the Cases that
-no model has.
+in whole steps of every model, after its gradients were looked at; and alone, after its values were, at the Cases
+that no model has.
 """
 
 from collections.abc import Callable, Mapping, Sequence

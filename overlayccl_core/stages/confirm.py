@@ -1,8 +1,8 @@
 """confirm: what is deployed, timed again in launches that choose nothing, beside all that needs no search.
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
-that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first: in whole
-steps of every model, after its gradients were looked at; and alone at the Cases that no model has, after its values
+that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first: in
+whole steps of every model, after its gradients were looked at; and alone at the Cases that no model has, after its values
 were.
 """
 

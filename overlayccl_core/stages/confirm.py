@@ -1,9 +1,9 @@
 """confirm: what is deployed, timed again in launches that choose nothing, beside all that needs no search.
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
-that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first: in
-whole steps of every model, after its gradients were looked at; and alone at the Cases that no model has, after its values
-were.
+that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first. It is
+trained in every model, after its gradients were looked at. At the Cases that no model has it is timed alone, after
+its values were.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 # What is reported: launches after everything is chosen, which choose nothing.
 
+import json
+
 
 rule confirm:
     """What is deployed, timed again alone and in steps, beside all that needs no search; shared by all Problems."""
@@ -29,7 +31,7 @@ rule confirm:
         file=PIPELINE.deployment_file,
         fields=[PIPELINE.model_json(model) for model in PIPELINE.settings.models],
         machine=PIPELINE.machine,
-        models=",".join(PIPELINE.settings.models),
+        models=json.dumps(PIPELINE.settings.models),
         partial=PARTIAL,
         problems=",".join(PIPELINE.settings.problems),
         settings=PIPELINE.settings.part("confirm"),

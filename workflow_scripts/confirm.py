@@ -1,5 +1,6 @@
 """Time what is deployed again, beside all that needs no search, in launches that choose nothing."""
 
+import json
 from pathlib import Path
 
 from overlayccl_core.backends.partial import forget
@@ -29,7 +30,7 @@ def main(command: Command) -> None:
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
         problems,
-        [models.load(name) for name in command.option("models").split(",") if name],
+        [models.load(name) for name in json.loads(command.option("models"))],
         partial,
         progress=command.say,
         code=command.option("code"),

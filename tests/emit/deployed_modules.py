@@ -9,6 +9,7 @@ from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.deployed import deployed
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
@@ -38,7 +39,8 @@ def entry(
     numerics: str = "reordered",
 ) -> DeployedCase:
     """A seed (or a Program) deployed, its backward the transpose of it, or of the seed `backward`."""
-    forward, plain = forward or seed(case, name), seed(case, "developer")
+    developer = read_library(catalog.library_source(case.problem)).developers[0]
+    forward, plain = forward or seed(case, name), seed(case, developer)
     problem = catalog.backward(case)
     back = problem and simplify(transpose(seed(case, backward) if backward else forward, problem))
     return DeployedCase(

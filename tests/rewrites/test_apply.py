@@ -9,6 +9,7 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.maps import concatenated, window
 from overlayccl_core.program.nodes import Node, make_collective, make_view, rebuild
 from overlayccl_core.program.program import Program
@@ -23,7 +24,8 @@ SUM = "all_reduce:world:1"
 
 
 def developer(problem: str = "tp_mlp", **at: int) -> Program:
-    return replay(Recipe(base="developer"), catalog.build(case(problem, **at)))  # type: ignore[arg-type]
+    base = read_library(catalog.library_source(problem)).developers[0]
+    return replay(Recipe(base=base), catalog.build(case(problem, **at)))  # type: ignore[arg-type]
 
 
 def refusal(program: Program, step: Step) -> str:

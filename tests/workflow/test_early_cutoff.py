@@ -119,7 +119,7 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_the_problem_whose_short
     runs: dict[str, Ran],
 ) -> None:
     started = set(runs["one kind cheaper"].started)
-    assert started == PRICED | COMPARED | {"bench tp_mlp", "train tiny"}
+    assert started == PRICED | COMPARED | {"bench tp_mlp", "train tiny", "confirm"}
 
 
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
@@ -132,7 +132,7 @@ def test_in_another_environment_all_that_is_measured_is_measured_again_and_the_r
 ) -> None:
     """Capabilities, shortlists and finalists come out equal: each rule that measures runs for its own parameter."""
     again = runs["another environment"]
-    measured = {"selftest", "probe", "bench tp_mlp", "bench uniform_a2a", "train tiny"}
+    measured = {"selftest", "probe", "bench tp_mlp", "bench uniform_a2a", "train tiny", "confirm"}
     assert measured <= set(again.started) <= measured | PRICED | COMPARED
     for job in measured:
         (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)

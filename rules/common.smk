@@ -24,7 +24,9 @@ try:
     RESULTS = f"results/{PIPELINE.settings.tree}"
     refuse_unrecorded(Path(RESULTS))
 except (ValueError, OSError) as error:
-    sys.exit(f"error: {error}")  # Snakemake would add where in this file its own error was raised
+    sys.exit(
+        f"error: {error}"
+    )  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
 if PIPELINE.left_out and workflow.is_main_process:
     logger.warning(PIPELINE.left_out)
@@ -59,8 +61,7 @@ def of_searches(table, problems=None):
 def of_all_models(table):
     """A table of every configured model."""
     return [
-        f"{RESULTS}/train/{model}/{table}.parquet"
-        for model in PIPELINE.settings.models
+        f"{RESULTS}/train/{model}/{table}.parquet" for model in PIPELINE.settings.models
     ]
 
 

@@ -112,7 +112,7 @@ def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = shortlist(tmp_path)
-    [program] = listed.filter(pl.col("candidate") == "permute_ring")["program"].to_list()
+    [program] = listed.filter(candidate="permute_ring", direction="forward")["program"].to_list()
     later = "global calls; calls = globals().get('calls', 0) + 1; calls == 3 and __import__('os')._exit(3)"
     monkeypatch.setitem(PLANTED, "crashed", later)
     spoil(monkeypatch, {program: "crashed"})

@@ -61,7 +61,7 @@ def programs(problem: Problem) -> dict[str, Program]:
     developer = catalog.developer_program(problem)
     if problem.name == "grad_ar":
         return dict.fromkeys(("developer", "hand_bundled", "finalist_1"), developer)
-    quick = Recipe(base="native")
+    quick = Recipe(base="gather_slice")
     if problem.direction is Direction.FORWARD:
         return {"developer": developer} | dict.fromkeys(
             ("hand_bundled", "finalist_1"), replay(quick, problem)

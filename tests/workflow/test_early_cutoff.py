@@ -87,7 +87,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")
     tree.edit("workflow_scripts/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
     ran["all prices alike, and the selftest"] = tree.run()
-    cheap = 'dear = 0.1 if column.name.startswith("reduce_scatter") else 1'
+    cheap = 'dear = 0.1 if column.name.startswith("all_reduce") else 1'
     tree.edit(PRICE, COLUMN, f"            {cheap}\n{COLUMN.replace('amount', 'dear * amount')}")
     ran["one kind cheaper"] = tree.run()
     tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 14\n")

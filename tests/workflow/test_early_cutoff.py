@@ -119,7 +119,8 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_the_problem_whose_short
     runs: dict[str, Ran],
 ) -> None:
     started = set(runs["one kind cheaper"].started)
-    assert started == PRICED | COMPARED | {"bench tp_mlp", "train tiny", "confirm"}
+    same = {"finalists uniform_a2a", "choose uniform_a2a"}  # it has no all_reduce: its prices come out equal
+    assert started == (PRICED | COMPARED | {"bench tp_mlp", "train tiny", "confirm"}) - same
 
 
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:

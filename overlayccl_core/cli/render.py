@@ -144,11 +144,7 @@ def _marked(strategy: str, role: str) -> str:
 
 def times(ratio: Ratio | None) -> str:
     """`6.21 (5.90..6.52)`: a ratio with its interval, or that it has none."""
-    if ratio is None:
-        return NOTHING
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.2f} (too few rounds)"
-    return f"{ratio.value:.2f} ({ratio.low:.2f}..{ratio.high:.2f})"
+    return NOTHING if ratio is None else str(ratio)
 
 
 def _bandwidths(algbw: float | None, busbw: float | None) -> str:

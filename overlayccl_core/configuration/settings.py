@@ -93,36 +93,34 @@ class ShortlistSection(Fields):
     seed: int = Field(ge=0, description="seed of the draw of random candidates")
 
 
-class TrainSection(Fields):
+class _Steps(Fields):
+    """Training steps of each arm in a launch."""
+
+    minimum_steps: int = Field(ge=2, description="of each arm, however little time there is")
+    maximum_steps: int = Field(ge=2, description="of each arm, however much time there is")
+
+    @model_validator(mode="after")
+    def _steps_fit(self) -> Self:
+        _ordered(self, "steps")
+        return self
+
+
+class TrainSection(_Steps):
     """Training launches of each model. Ratios differ more between launches than within one."""
 
     launches: int = Field(ge=1, description="how many of each model, each with all arms")
     seconds: float = Field(
         gt=0, description="of the timed steps of one launch, all arms and microbatches together"
     )
-    minimum_steps: int = Field(ge=2, description="of each arm, however little time there is")
-    maximum_steps: int = Field(ge=2, description="of each arm, however much time there is")
     loss_steps: int = Field(ge=0, description="of every arm and seed where losses are compared")
     loss_seeds: int = Field(ge=0, description="seeds of the compared losses")
 
-    @model_validator(mode="after")
-    def _fit(self) -> Self:
-        _ordered(self, "steps")
-        return self
 
-
-class ConfirmSection(_Timing):
+class ConfirmSection(_Timing, _Steps):
     """Launches after everything is chosen, which choose nothing: what is reported comes from them alone."""
 
     launches: int = Field(ge=1, description="how many; from 3 on they are what intervals are over")
     step_seconds: float = Field(gt=0, description="of the timed steps of each model in one launch")
-    minimum_steps: int = Field(ge=2, description="of each arm, however little time there is")
-    maximum_steps: int = Field(ge=2, description="of each arm, however much time there is")
-
-    @model_validator(mode="after")
-    def _fit_steps(self) -> Self:
-        _ordered(self, "steps")
-        return self
 
 
 SECTIONS: Mapping[str, type[Fields]] = {

@@ -18,7 +18,7 @@ from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind, Reduction
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
-from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+from overlayccl_core.program.program import Program
 
 EVENTS = "overlayccl_core.emit.runtime.events"
 LAYOUT = "overlayccl_core.emit.runtime.layout"
@@ -62,7 +62,6 @@ def emit(program: Program, backward_program: Program | None = None, *, calls: st
         )
     store = ModuleStore(program.problem.ranks)
     functions = [_function(p, store) for p in programs]
-    schedules = {d: [_event(e) for e in p.events] for d, p in zip(directions, programs, strict=True)}
     names = {"Read", "Write", "this_rank", "make_group", *store.helpers}
     runtime = runtime_text(names, (EVENTS, calls, LAYOUT), also=("torch",))
     title = f"{case}: {' and '.join(directions)}, {store.ranks} ranks."
@@ -71,14 +70,12 @@ def emit(program: Program, backward_program: Program | None = None, *, calls: st
         f"RANKS = {store.ranks}",
         f"DIGEST = {dict(zip(directions, (p.digest for p in programs), strict=True))!r}",
     ]
-    schedule = ["SCHEDULE = {", *(f'    "{d}": {table_text(e)},' for d, e in schedules.items()), "}"]
     return module_text(
         f'"""{_HEAD.format(title=title)}"""\n\n{runtime.imports}\n\n' + "\n".join(constants),
         runtime.definitions,
         store.constants(),
         store.connect(),
         *functions,
-        "\n".join(schedule),
     )
 
 
@@ -284,16 +281,3 @@ def _scale(operand: str, x: Node, *, in_place: bool) -> str:
 
 def _arguments(port: Port) -> str:
     return ", ".join(map(repr, port))
-
-
-def _event(event: object) -> tuple[object, ...]:
-    match event:
-        case Read(port):
-            return ("read", *port)
-        case Issue(node):
-            return ("issue", node.kind.value)
-        case Write(port, _):
-            return ("write", *port)
-        case Boundary():
-            return ("boundary",)
-    raise TypeError(f"no event: {event!r}")

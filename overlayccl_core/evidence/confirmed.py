@@ -20,7 +20,6 @@ from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.tables.deployed import Part
 
 Row = dict[str, Any]
-SAME_MEMORY = 1.02  # times as many bytes are the same memory
 
 
 def ratio_columns(name: str, ratio: Ratio | None) -> Row:
@@ -175,7 +174,7 @@ def _chosen_split(
 def _rival(deployed: _Split, splits: Sequence[_Split]) -> _Split | None:
     """The fastest that needs no search at the same or less memory, and is not what is deployed."""
     held = deployed.seen.peak_activation_bytes
-    most = inf if held is None else held * SAME_MEMORY
+    most = inf if held is None else held
     others = [
         one
         for one in splits

@@ -70,10 +70,14 @@ class Ratio:
             return "slower"
         return "not slower" if self.not_slower else "undecided"
 
+    def text(self, unit: str = "") -> str:
+        """`6.21 (5.90..6.60)`, `1.29 (too few rounds)`; unit: what stands behind the value."""
+        unknown = self.low is None or self.high is None
+        interval = "too few rounds" if unknown else f"{self.low:.2f}..{self.high:.2f}"
+        return f"{self.value:.2f}{unit} ({interval})"
+
     def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.value:.2f} (too few rounds for an interval)"
-        return f"{self.value:.2f} ({self.low:.2f}..{self.high:.2f})"
+        return self.text()
 
 
 def trimmed_mean(samples: ArrayLike, cut: float = TRIM) -> Floats | float:

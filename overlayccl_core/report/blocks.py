@@ -126,11 +126,7 @@ def price(us: float | None, low: float | None, high: float | None) -> str:
 
 def times(ratio: Ratio | None) -> str:
     """`6.21x (5.90..6.60)`, or that there were too few rounds for an interval."""
-    if ratio is None:
-        return NOTHING
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.2f}{TIMES}, too few rounds for an interval"
-    return f"{ratio.value:.2f}{TIMES} ({ratio.low:.2f}..{ratio.high:.2f})"
+    return NOTHING if ratio is None else ratio.text(TIMES)
 
 
 def worded(ratio: Ratio | None) -> str:

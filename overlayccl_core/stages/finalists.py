@@ -15,7 +15,7 @@ import polars as pl
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
 from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
-from overlayccl_core.measuring.arms import BASELINES, FINALISTS, ArmName
+from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
@@ -61,15 +61,14 @@ def run(
 
 def _arms(
     shortlisted: Iterable[Benched], best: Sequence[Benched], *, in_a_step: bool
-) -> list[tuple[str, Benched]]:
-    baselines = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
-    seeds = [(ArmName.BEST_SEED, one) for one in best if one.seed and not one.lossy]
-    first_two = best[:2]
-    overlapping = [one for one in best[2:] if in_a_step and overlaps(one.program)]
-    if any(overlaps(one.program) for one in first_two):
-        overlapping = []
-    finalists = zip(FINALISTS, [*first_two, *[None] * (2 - len(first_two)), *overlapping[:1]], strict=False)
-    return [*baselines, *seeds[:1], *((arm, one) for arm, one in finalists if one is not None)]
+) -> list[tuple[ArmName, Benched]]:
+    """(arm, candidate): at most one of each arm."""
+    arms = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
+    arms += [(ArmName.BEST_SEED, one) for one in best if one.seed and not one.lossy][:1]
+    arms += zip((ArmName.FINALIST_1, ArmName.FINALIST_2), best, strict=False)
+    if in_a_step and not any(overlaps(one.program) for one in best[:2]):
+        arms += [(ArmName.FINALIST_OVERLAP, one) for one in best[2:] if overlaps(one.program)][:1]
+    return arms
 
 
 def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:

@@ -11,7 +11,7 @@ from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import OF_AN_ARM
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.table import Column, Table
-from overlayccl_core.tables.timing_columns import FINGERPRINT
+from overlayccl_core.tables.timing_columns import FINGERPRINT, OF_A_LAUNCH
 
 _VERSION = 3
 _STEPS = (
@@ -69,14 +69,7 @@ _STEPS = (
         nullable=True,
         doc="most bytes that autograd held for the backward pass on one rank",
     ),
-    Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
-    Column(
-        name="foreign_cpu_share",
-        dtype=pl.Float64(),
-        nullable=True,
-        doc="of the CPU, taken by others in the launch (0..1); null: it was cut off before this was known",
-    ),
-    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high"),
+    *OF_A_LAUNCH,
     Column(
         name="status",
         dtype=pl.String(),

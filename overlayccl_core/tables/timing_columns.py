@@ -13,6 +13,16 @@ FINGERPRINT_OR_NULL = Column(
     nullable=True,
     doc="of the measurements that went in; null: none did",
 )
+OF_A_LAUNCH = (
+    Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
+    Column(
+        name="foreign_cpu_share",
+        dtype=pl.Float64(),
+        nullable=True,
+        doc="of the CPU, taken by others in the launch (0..1); null: it was cut off before this was known",
+    ),
+    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high, also when repeated"),
+)
 
 TIMING_COLUMNS = (
     Column(name="program", dtype=pl.String(), doc="digest of the Program"),
@@ -25,13 +35,6 @@ TIMING_COLUMNS = (
         name="slowest_rank", dtype=pl.List(pl.Int64()), doc="the rank that each of samples_us is the time of"
     ),
     Column(name="rounds", dtype=pl.Int64(), doc="samples taken"),
-    Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
-    Column(
-        name="foreign_cpu_share",
-        dtype=pl.Float64(),
-        nullable=True,
-        doc="of the CPU, taken by others in the launch (0..1); null: it was cut off before this was known",
-    ),
-    Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high, also when repeated"),
+    *OF_A_LAUNCH,
     FINGERPRINT,
 )

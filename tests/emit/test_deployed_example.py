@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core import catalog
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import load
 from tests.emit.deployed_modules import entry, write
 
 pytestmark = pytest.mark.ranks
@@ -20,15 +22,10 @@ def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
     """One sum a layer, forward and backward; the first layer's input needs no gradient, so no sum of it."""
     shutil.copy(EXAMPLE, tmp_path)
     (tmp_path / "overlayccl_core.py").write_text("raise ImportError('the example needs a module, not us')\n")
-    cases = [
-        catalog.case(
-            "tp_mlp",
-            {"microbatches": 2, "layers": 8, "shape": [1, 64, 128], "site": site},
-            ranks=4,
-            ranks_per_node=4,
-        )
-        for site in ("exit", "entry")
-    ]
+    deployment = load("config/deployments/local.yaml")
+    cases = cases_of_model(
+        models.load("nano"), deployment, microbatches=2
+    ).values()  # as `make run` leaves them
     write(tmp_path, "tp_mlp", [entry(case, "merged_over_microbatches") for case in cases])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
     quiet = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(tmp_path)}

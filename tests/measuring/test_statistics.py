@@ -90,7 +90,7 @@ def test_below_six_rounds_there_is_no_interval_and_nothing_is_decided() -> None:
     two = statistics.paired_ratio([(np.array([1.29, 1.29]), np.ones(2))])
     assert (two.value, two.low, two.high) == (1.29, None, None)
     assert not two.beyond_noise and not two.not_slower and not two.slower
-    assert two.word == "undecided" and str(two) == "1.29 (too few rounds for an interval)"
+    assert two.word == "undecided" and str(two) == "1.29 (too few rounds)"
     six = statistics.paired_ratio([(np.full(6, 1.29), np.ones(6))])
     assert six.beyond_noise and str(six) == "1.29 (1.29..1.29)"
     several = statistics.paired_ratio([(np.full(2, 1.29), np.ones(2))] * 2)

@@ -77,9 +77,9 @@ def test_what_is_not_faster_beyond_noise_is_not_called_faster() -> None:
 
 def test_too_few_rounds_give_no_interval_no_word_and_a_warning() -> None:
     told = worth(deployed(), rival(2, "hand_bundled", 1.29))
-    assert "1.29\N{MULTIPLICATION SIGN}, too few rounds for an interval." in facts(told)[1]
+    assert "1.29\N{MULTIPLICATION SIGN} (too few rounds)." in facts(told)[1]
     (warned,) = warnings(told)
-    assert warned.startswith("It is undecided") and warned.endswith("too few rounds for an interval.")
+    assert warned.startswith("It is undecided") and warned.endswith("(too few rounds).")
 
 
 def test_the_file_is_compared_with_the_module_that_was_chosen() -> None:

@@ -28,11 +28,10 @@ def test_a_dropped_side_condition_is_caught(
         print(f"\n{mutant.name}: {catch}")
 
 
-@pytest.mark.parametrize("name", rule_names())
+@pytest.mark.parametrize("name", [name for name in rule_names() if rules_.rule(name).NUMERICS in BETTER])
 def test_a_rule_that_claims_to_round_less_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but those of the best class, the same terms in the same order, below which there is nothing to claim."""
     rule = rules_.rule(name)
-    if rule.NUMERICS not in BETTER:
-        pytest.skip("nothing is better than the same terms in the same order")
     monkeypatch.setattr(rule, "NUMERICS", BETTER[rule.NUMERICS])
     assert "declared" in caught(name)
 

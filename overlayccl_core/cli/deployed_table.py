@@ -27,10 +27,9 @@ MODELS_LEGEND = (
     "ARM: the same Programs."
 )
 CASES_LEGEND = (
-    "Of a pass alone, in launches that chose nothing: how many times as fast what is deployed is. Where a "
-    "model trains the Case (step of ...), its step counts, which is above. The best other: the fastest arm that "
-    "needs no search and is another Program. = ARM: what is deployed is what people write, so the search "
-    "added nothing."
+    "How many times as fast what is deployed is: of a Case that a model trains (step of ...) the step above says "
+    "it; any other was timed alone, in launches that chose nothing. The best other: the fastest arm that needs no "
+    "search and is another Program. = ARM: what is deployed is what people write, so the search added nothing."
 )
 
 

@@ -149,17 +149,20 @@ def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
     if by_hand:
         said += f"In {by_hand} of them the search added nothing: what people write is deployed. "
     faster = sum(1 for row in rows if (gain := columns_ratio(row, "gain")) and gain.beyond_noise)
-    return said + f"In {faster} a pass is faster beyond noise than with any other arm that needs no search."
+    alone = sum(row["measured_us"] is not None for row in rows)
+    return said + (
+        f"{count(alone, 'was', 'were')} timed alone; in {faster} a pass is faster beyond noise than with any other "
+        "arm that needs no search."
+    )
 
 
 READING = (
     "A pass is all exchanges of the Case once, timed alone in launches that chose nothing: the file in "
     "deploy/ beside every arm that needs no search. The ratio says how many times as fast what is deployed "
-    "is, over the fastest of those arms; one with the same Program is no other. Where a model trains the "
-    "Case, its step is what counts, and what was chosen by: a pass alone can be slower than another's where "
-    "the step is faster, and the other way round. Numerics: exact passes inputs on or makes the same sums in "
-    "the same primitive (last digits can still differ, as the library may add in another order in a larger "
-    "buffer); reordered makes the sums in another order; lossy rounds to fewer bits."
+    "is, over the fastest of those arms; one with the same Program is no other. A Case that a model trains is "
+    "not timed alone: its step is what counts, and what was chosen by. Numerics: exact passes inputs on or "
+    "makes the same sums in the same primitive (last digits can still differ, as the library may add in "
+    "another order in a larger buffer); reordered makes the sums in another order; lossy rounds to fewer bits."
 )
 
 

@@ -200,15 +200,16 @@ def place_of(row: Row) -> str:
 
 
 def case_warnings(row: Row) -> Iterator[str]:
-    """What has to be said of a row of `deployed` before its gains. Where a model trains it, its step counts."""
+    """What has to be said of a row of `deployed` before its gains. Of a trained Case, the step says it."""
+    if row["trained_in"]:
+        return
     gain = columns_ratio(row, "gain")
     if row["measured_us"] is None:
         yield f"{place_of(row)}: what is deployed was not timed again, so no gain is told."
     elif gain is not None and gain.slower:
-        alone = " in a pass alone, though its step is what counts" if row["trained_in"] else ""
-        other = f"{arm_label(row['best_other'])}, which needs no search, is faster{alone}"
+        other = f"{arm_label(row['best_other'])}, which needs no search, is faster"
         yield f"{place_of(row)}: {other}: what is deployed is {times(gain)} as fast."
-    elif gain is not None and gain.word == "undecided" and not row["trained_in"]:
+    elif gain is not None and gain.word == "undecided":
         other = f"{arm_label(row['best_other'])}, which needs no search"
         yield f"{place_of(row)}: it is undecided whether what is deployed is faster than {other}: {times(gain)}."
 

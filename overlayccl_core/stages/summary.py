@@ -70,6 +70,7 @@ def run(
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     frames |= {f"{name}: confirmed": tables.confirmed for name, tables in problems.items()}
+    frames["confirmed_steps"] = steps.confirmed_steps
     one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
     floor = floor_of(probes)
     rows = [row for tables in problems.values() for row in _problem_rows(tables, floor)]

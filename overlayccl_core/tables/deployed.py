@@ -45,7 +45,7 @@ DEPLOYED = Table(
         us(
             "predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"
         ),
-        us("measured_us", "of the deployed file; null: not measured"),
+        us("measured_us", "of the deployed file, timed alone; null: a model has the Case"),
         *ratio("speedup", "developer's time over the deployed file's; null ends: too few rounds"),
         *ratio("gain", "time of best_other over the deployed file's"),
         Column(
@@ -54,7 +54,7 @@ DEPLOYED = Table(
             nullable=True,
             doc="the fastest arm that needs no search; null: that is what is deployed",
         ),
-        Column(name="launches", dtype=pl.Int64(), doc="that these figures are of"),
+        Column(name="launches", dtype=pl.Int64(), doc="in which it was timed alone"),
         Column(
             name="regret",
             dtype=pl.Float64(),

@@ -4,7 +4,11 @@ import argparse
 import importlib
 
 SECTIONS = ("candidate", "proof", "emitted", "groups")
-ON_REQUEST = ("on_ranks", "from_developer")  # two minutes on 4 real ranks; needs a finished run
+ON_REQUEST = (
+    "on_ranks",
+    "from_developer",
+    "deployed_step",
+)  # on real ranks for minutes, or of a finished run
 
 
 def main() -> None:

@@ -9,14 +9,14 @@ import tp_mlp  # results/<deployment>/deploy/tp_mlp.py: copy it beside this file
 from torch.nn.functional import rms_norm, silu
 
 dist.init_process_group("gloo")
-enter = tp_mlp.connect("tp_mlp/n4-m2-l8-128KiB-entry-f32")  # sums gradients, in the backward pass
-leave = tp_mlp.connect("tp_mlp/n4-m2-l8-128KiB-f32")  # sums activations, in the forward pass
+enter = tp_mlp.connect("tp_mlp/n4-m4-l8-64KiB-entry-f32")  # sums gradients, in the backward pass
+leave = tp_mlp.connect("tp_mlp/n4-m4-l8-64KiB-f32")  # sums activations, in the forward pass
 torch.manual_seed(dist.get_rank())  # every rank holds its own part of the weights
 up = torch.nn.ModuleList(torch.nn.Linear(128, 384 // 4, bias=False) for _ in range(8))
 down = torch.nn.ModuleList(torch.nn.Linear(384 // 4, 128, bias=False) for _ in range(8))
 optimizer = torch.optim.AdamW([*up.parameters(), *down.parameters()], lr=1e-3)
-torch.manual_seed(0)  # all ranks see the same 2 microbatches
-inputs, targets = torch.randn(2, 2, 4, 64, 128)
+torch.manual_seed(0)  # all ranks see the same 4 microbatches
+inputs, targets = torch.randn(2, 4, 2, 64, 128)
 for step in range(10):
     xs = list(inputs)
     for layer in range(8):

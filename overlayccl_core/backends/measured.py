@@ -59,7 +59,8 @@ class Job:
     """One Program to time: `key` is unique in the batch and readable, `source` its emitted module.
 
     `deployed`: the source is that of a deployed file, of which the Program's Case and direction run. `rounds`: no
-    more rounds than that for this Program, spread over the batch (None: as many as there are).
+    more rounds than that for this Program, spread over the batch (None: as many as there are). `races`: in which it
+    runs (`backends.race`).
     """
 
     key: str
@@ -67,6 +68,7 @@ class Job:
     source: str
     deployed: bool = False
     rounds: int | None = None
+    races: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
     plan.json          jobs, settings, launch number
     modules/*.py       emitted modules
-    calibration.json   repeats and rounds, written once by rank 0
+    calibration.json   repeats and planned rounds, written by rank 0 whenever they change
     stamps.bin         int64[visits, jobs, ranks, 2]: start and end (ns) of every sample, shared memory
 
 Stamps are on disk as rounds go, so an interrupted launch keeps every round that all ranks had finished.
@@ -54,13 +54,14 @@ class PlannedJob:
     members: tuple[tuple[int, ...], ...]
     inputs: tuple[PlannedPort, ...]
     rounds: int | None
+    races: tuple[str, ...]
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "PlannedJob":
         """The job that `asdict` made plain."""
         inputs = tuple(PlannedPort(**{**p, "port": tuple(p["port"])}) for p in data["inputs"])
         members = tuple(tuple(m) for m in data["members"])
-        return cls(**{**data, "inputs": inputs, "members": members})
+        return cls(**{**data, "inputs": inputs, "members": members, "races": tuple(data["races"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +102,10 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the calibration round led to: repeats of each job, rounds of the batch."""
+    """What the calibration round led to: repeats and planned rounds of each job, the cold ones apart."""
 
     repeats: tuple[int, ...]
-    rounds: int
+    rounds: tuple[int, ...]
 
     def write(self, folder: Path) -> None:
         """Write calibration.json."""
@@ -117,7 +118,20 @@ class Calibration:
         if not path.exists():
             return None
         data = json.loads(path.read_text())
-        return cls(repeats=tuple(data["repeats"]), rounds=data["rounds"])
+        return cls(repeats=tuple(data["repeats"]), rounds=tuple(data["rounds"]))
+
+
+def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int]]:
+    """(us of a call, slowest rank) of every visit that all ranks finished; stamps: [visits, ranks, 2] of a job.
+
+    A visit lasts from the instant at which the last rank began its timed calls to that at which the last rank
+    ended them.
+    """
+    unfinished = np.flatnonzero((stamps[:, :, 1] <= 0).any(axis=1))
+    count = int(unfinished[0]) if len(unfinished) else len(stamps)
+    start, end = stamps[:count, :, 0], stamps[:count, :, 1]
+    each = (end.max(axis=1) - start.max(axis=1)) / 1e3 / repeats
+    return each.tolist(), end.argmax(axis=1).tolist()
 
 
 def planned_job(index: int, job: Job) -> PlannedJob:
@@ -137,6 +151,7 @@ def planned_job(index: int, job: Job) -> PlannedJob:
         members=problem.case.members(),
         inputs=inputs,
         rounds=job.rounds,
+        races=job.races,
     )
 
 

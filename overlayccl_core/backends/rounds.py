@@ -45,22 +45,15 @@ def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int, 
     return sum(s * n for s, n in zip(visit_s, each, strict=True))
 
 
-def visits(rounds: int, caps: Sequence[int | None], *, cold_rounds: int, seed: int) -> list[list[int]]:
-    """The Programs of every round in the order of their visits; the cold rounds come first and hold all.
+def visits(index: int, rounds: int, caps: Sequence[int | None], *, seed: int) -> list[int]:
+    """The Programs of a round in the order of their visits. index: of the round; below 0 it is cold and holds all.
 
     A Program with fewer rounds than there are is visited in rounds spread evenly over the batch, from the first on:
     a batch that ends a round early has had them all.
     """
-    random = np.random.default_rng(seed)
-    plan = []
-    for index in range(cold_rounds + rounds):
-        chosen = [
-            job
-            for job, cap in enumerate(caps)
-            if index < cold_rounds or _takes_part(index - cold_rounds, rounds, cap)
-        ]
-        plan.append([int(job) for job in random.permutation(chosen)])
-    return plan
+    chosen = [job for job, cap in enumerate(caps) if index < 0 or _takes_part(index, rounds, cap)]
+    random = np.random.default_rng((seed, index + 2**16))
+    return [int(job) for job in random.permutation(chosen)]
 
 
 def _takes_part(index: int, rounds: int, cap: int | None) -> bool:

@@ -12,8 +12,13 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.backends.measured import Job, TimedProgram
-from overlayccl_core.backends.plan import PLAN_FILE, STAMPS_FILE, Calibration, LaunchPlan
-from overlayccl_core.backends.rounds import visits
+from overlayccl_core.backends.plan import (
+    PLAN_FILE,
+    STAMPS_FILE,
+    Calibration,
+    LaunchPlan,
+    finished_visits,
+)
 from overlayccl_core.tables.table import Column, Table, read, write
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
@@ -78,13 +83,14 @@ class LaunchStore:
         plan, calibration = LaunchPlan.read(work), Calibration.read(work)
         if calibration is None:
             return []
-        samples = _finished_samples(plan, calibration, np.array(plan.open_stamps(work, "r")))
+        stamps = np.array(plan.open_stamps(work, "r"))
         cold = plan.settings.cold_rounds
         rows: list[dict[str, object]] = []
-        for job, repeats, (times, ranks) in zip(plan.jobs, calibration.repeats, samples, strict=True):
+        for index, job in enumerate(plan.jobs):
+            repeats = calibration.repeats[index]
+            times, ranks = finished_visits(stamps[:, index], repeats)
             if len(times) <= cold:
                 continue
-            cap = job.rounds if job.rounds is not None else calibration.rounds
             rows.append(
                 {
                     "key": job.key,
@@ -99,7 +105,7 @@ class LaunchStore:
                     "foreign_cpu_share": foreign_cpu_share,
                     "disturbed": disturbed,
                     "fingerprint": self.fingerprint,
-                    "planned_rounds": min(cap, calibration.rounds),
+                    "planned_rounds": calibration.rounds[index],
                     "complete": complete,
                 }
             )
@@ -125,39 +131,9 @@ def missing(jobs: Sequence[Job], launches: Sequence[Sequence[TimedProgram]]) -> 
             rounds_left[job.key] = job.rounds
         elif (left := planned[job.key] - taken[job.key]) > 0:
             rounds_left[job.key] = max(left, 2)  # one round alone has no repeat
-    return rounds_left
-
-
-def _finished_samples(
-    plan: LaunchPlan, calibration: Calibration, stamps: np.ndarray
-) -> list[tuple[list[float], list[int]]]:
-    """(us of every visit, slowest rank) of each job, up to the last round that all ranks finished.
-
-    A visit lasts from the instant at which the last rank began its timed calls to that at which the last rank
-    ended them.
-    """
-    settings = plan.settings
-    order = visits(
-        calibration.rounds,
-        [job.rounds for job in plan.jobs],
-        cold_rounds=settings.cold_rounds,
-        seed=settings.seed + plan.launch,
-    )
-    counts = [0] * len(plan.jobs)
-    for jobs in order:
-        if not all((stamps[counts[job], job, :, 1] > 0).all() for job in jobs):
-            break
-        for job in jobs:
-            counts[job] += 1
-    samples = []
-    for job, (count, repeats) in enumerate(zip(counts, calibration.repeats, strict=True)):
-        start, end = stamps[:count, job, :, 0], stamps[:count, job, :, 1]
-        if count:
-            each = (end.max(axis=1) - start.max(axis=1)) / 1e3 / repeats
-            samples.append((each.tolist(), end.argmax(axis=1).tolist()))
-        else:
-            samples.append(([], []))
-    return samples
+    racing = [job.key for job in jobs if job.races and rounds_left.get(job.key)]
+    most = max((rounds_left[key] or 0 for key in racing), default=0)
+    return rounds_left | dict.fromkeys(racing, most)  # who races is compared in the same rounds
 
 
 def _readable(work: Path) -> bool:

@@ -60,7 +60,10 @@ class Batch:
 
     def folder(self, fingerprint: str) -> Path:
         """Its name ends in a digest of everything that decides what samples mean."""
-        programs = [(job.key, job.program.digest, job.source, job.deployed, job.rounds) for job in self.jobs]
+        programs = [
+            (job.key, job.program.digest, job.source, job.deployed, job.rounds, job.races)
+            for job in self.jobs
+        ]
         digest = key(programs, self.settings.to_json(), fingerprint, self.code)
         return Path(self.partial_dir) / f"{self.rule}-{digest}"
 
@@ -111,6 +114,13 @@ def time_candidates(
         return timer.finish_without_failed(check)
 
 
+def check_values(batch: Batch, check: ValueCheck, progress: Progress) -> FailedJobs:
+    """How jobs fail that run once, and are not timed. What is raised: as `time_candidates` has it."""
+    timer = _Timer(batch, progress)
+    with machine_lock(progress):
+        return timer.tried(check)
+
+
 class _Timer:
     """One batch on its way: launches until nothing is missing."""
 
@@ -148,25 +158,28 @@ class _Timer:
         _say_floor(timed, self.settings, self.progress)
         return timed
 
-    def finish_without_failed(self, check: ValueCheck) -> tuple[list[TimedProgram], FailedJobs]:
-        """The same with those jobs only that do not fail."""
+    def tried(self, check: ValueCheck) -> FailedJobs:
+        """Jobs that fail when each runs once."""
         jobs = {job.key: job for job in self.jobs}
         failed = FailedJobs(self.store.folder, self.progress, needed=check.needed)
 
-        def left() -> list[Job]:
-            return [job for name, job in jobs.items() if name not in failed]
+        def together() -> None:
+            self._try([job for name, job in jobs.items() if name not in failed], check, failed)
+
+        if not failed.tried:
+            without_failed(together, lambda name: self._try([jobs[name]], check, failed), failed)
+            failed.all_tried()
+        return failed
+
+    def finish_without_failed(self, check: ValueCheck) -> tuple[list[TimedProgram], FailedJobs]:
+        """`finish` with those jobs only that do not fail, neither when tried nor when timed."""
+        jobs, failed = {job.key: job for job in self.jobs}, self.tried(check)
 
         def together() -> list[TimedProgram]:
-            if not failed.tried:
-                self._try(left(), check, failed)
-                failed.all_tried()
-            self.jobs = left()
+            self.jobs = [job for name, job in jobs.items() if name not in failed]
             return self.finish() if self.jobs else []
 
         def alone(name: str) -> None:
-            if not failed.tried:
-                self._try([jobs[name]], check, failed)
-                return
             with at_work(self.store.folder / "alone", self.evidence) as work:
                 self._time(0, [jobs[name]], work)
 
@@ -242,7 +255,7 @@ def _wrong(check: ValueCheck, trial: Trial, observed: Observed) -> Failed | None
 def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
     def rounds() -> int | None:
         calibration = Calibration.read(work)
-        return plan.settings.cold_rounds + calibration.rounds if calibration else None
+        return plan.settings.cold_rounds + max(calibration.rounds) if calibration else None
 
     head = f"launch {plan.launch + 1}, {len(plan.jobs)} Programs on {plan.ranks} ranks"
     return Reporter(head, rounds, progress)

@@ -47,12 +47,17 @@ class Benched:
     @property
     def seed(self) -> bool:
         """True if it is a strategy of the library: people wrote it."""
-        return not {*BASELINES, Why.SEED}.isdisjoint(self.why)
+        return is_seed(self.why)
 
     @property
     def lossy(self) -> bool:
         """True if something is computed or sent in 16 bits."""
         return self.numerics is NumericsClass.LOSSY
+
+
+def is_seed(why: Iterable[str]) -> bool:
+    """Whether a row of a shortlist is a strategy of the library, by why it is there."""
+    return not {*BASELINES, Why.SEED}.isdisjoint(why)
 
 
 def floor_of(probes: pl.DataFrame) -> Floor:

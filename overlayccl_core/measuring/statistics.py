@@ -142,21 +142,19 @@ def repeat_error_between(first: Sequence[ArrayLike], second: Sequence[ArrayLike]
 
 
 Launches = Mapping[Any, Sequence[float]]
-"""launch -> its samples, one a round."""
+"""launch -> its samples, one a round, from the first round on."""
 
 
 def common_launches(
     numerator: Launches, denominator: Launches
 ) -> list[tuple[Sequence[float], Sequence[float]]]:
-    """(numerator's, denominator's samples) of the launches that both ran in, in order.
+    """(numerator's, denominator's samples) of the launches that both ran in, in order: of the rounds of both.
 
-    Where one has other rounds than the other, or none, they cannot be paired: the launch is left out.
+    What is slow is timed in the first rounds of a launch only.
     """
-    return [
-        (numerator[launch], samples)
-        for launch, samples in sorted(denominator.items())
-        if samples and len(numerator.get(launch, ())) == len(samples)
-    ]
+    both = sorted(set(numerator) & set(denominator))
+    common = ((launch, min(len(numerator[launch]), len(denominator[launch]))) for launch in both)
+    return [(numerator[launch][:n], denominator[launch][:n]) for launch, n in common if n]
 
 
 def ratio_over_launches(numerator: Launches, denominator: Launches) -> Ratio | None:

@@ -32,24 +32,23 @@ def of_probes(probes: pl.DataFrame, asked: ProbeSection) -> list[TooFew]:
     held_out = pl.col("role") == "heldout"
     fitted_floor = min(asked.minimum_rounds, asked.rounds_of_fitted)
     return [
-        *_too_few("probe", probes.filter(held_out), asked.minimum_rounds, "probe.seconds"),
-        *_too_few("probes of the fit", probes.filter(~held_out), fitted_floor, "probe.seconds"),
+        *_too_few("probe", _rounds(probes.filter(held_out)), asked.minimum_rounds, "probe.seconds"),
+        *_too_few("probes of the fit", _rounds(probes.filter(~held_out)), fitted_floor, "probe.seconds"),
     ]
 
 
 def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[TooFew]:
-    """Of what was timed of a Problem's shortlist."""
-    bench = bench.filter(pl.col("status") == JobStatus.TIMED)
-    return _too_few(f"bench of {problem}", bench, asked.minimum_rounds, "bench.seconds")
+    """Of what leads at a Case and direction of a Problem: what is slow leaves early (`backends.race`)."""
+    timed = bench.filter(pl.col("status") == JobStatus.TIMED)
+    each = timed.group_by("case", "direction", "program").agg(pl.col("rounds").sum())
+    most = each.group_by("case", "direction").agg(pl.col("rounds").max())
+    return _too_few(f"bench of {problem}", most["rounds"].to_list(), asked.minimum_rounds, "bench.seconds")
 
 
 def of_confirmed(confirmed: pl.DataFrame, asked: ConfirmSection) -> list[TooFew]:
     """Of the passes that confirm the choice: every launch has a floor of its own."""
-    rounds = min(confirmed["rounds"], default=asked.minimum_rounds)
-    few = TooFew(
-        of="a launch that confirms", rounds=rounds, floor=asked.minimum_rounds, setting="confirm.seconds"
-    )
-    return [few] if rounds < few.floor else []
+    rounds = confirmed["rounds"].to_list()
+    return _too_few("a launch that confirms", rounds, asked.minimum_rounds, "confirm.seconds")
 
 
 def too_few_launches(launches: int) -> str:
@@ -62,12 +61,14 @@ def too_few_launches(launches: int) -> str:
     )
 
 
-def _too_few(of: str, timed: pl.DataFrame, floor: int, setting: str) -> list[TooFew]:
-    """Figures are of all launches of a Program together."""
-    key = [name for name in ("case", "direction") if name in timed.columns]
-    fewest = timed.group_by("program", *key).agg(pl.col("rounds").sum())["rounds"].to_list()
-    rounds = min(fewest, default=floor)
-    return [TooFew(of=of, rounds=rounds, floor=floor, setting=setting)] if rounds < floor else []
+def _rounds(timed: pl.DataFrame) -> list[int]:
+    """Of every Program, of all launches together."""
+    return timed.group_by("program").agg(pl.col("rounds").sum())["rounds"].to_list()
+
+
+def _too_few(of: str, rounds: Sequence[int], floor: int, setting: str) -> list[TooFew]:
+    fewest = min(rounds, default=floor)
+    return [TooFew(of=of, rounds=fewest, floor=floor, setting=setting)] if fewest < floor else []
 
 
 def too_few_rounds(short: Sequence[TooFew]) -> str:
@@ -91,12 +92,12 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> 
     else:
         setting, seconds = "train.seconds", asked.seconds
     timed = steps.filter((pl.col("purpose") == Purpose.TIMED) & (pl.col("status") == JobStatus.TRAINED))
-    by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().min())["steps_us"].to_list()
+    by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().max())["steps_us"].to_list()
     short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
     if not short:
         return ""
     return (
-        f"{timed['model'][0]} trained {min(short)} steps of each arm in {len(short)} of {len(by_launch)} "
+        f"{timed['model'][0]} trained {min(short)} steps even of fast arms in {len(short)} of {len(by_launch)} "
         f"launches, the fewest allowed, where up to {asked.maximum_steps} were wanted: {setting} "
         f"({seconds:g} a launch) left no time for more. More seconds make narrower intervals."
     )

@@ -1,5 +1,6 @@
 """Rule bench: time the shortlist of one Problem, all Cases and both directions, in one launch.
 
+The candidates of a Case and direction race for the fastest, and its seeds for the fastest seed (`backends.race`).
 What fails on the ranks (wrong values, a crash, a hang, an error) is a row that says so; the others are timed
 without it. What the developer writes must work: else there is nothing to compare with, and nothing to fall back to.
 """
@@ -15,6 +16,7 @@ from overlayccl_core.backends.measured import Job, TimingSettings, failed_column
 from overlayccl_core.backends.timing import Batch, time_candidates
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.evidence.benched import is_seed
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
@@ -99,8 +101,16 @@ def jobs_of(rows: Iterable[Row], emit: Callable[[Program], str]) -> dict[tuple[s
     for row in rows:
         program = loads(row["program_json"])
         key = _key(row)
-        jobs[key] = Job(key=" ".join(key), program=program, source=emit(program))
+        jobs[key] = Job(key=" ".join(key), program=program, source=emit(program), races=_races(row))
     return jobs
+
+
+def _races(row: Row) -> tuple[str, ...]:
+    """What loses bits is no rival of what loses none."""
+    place = f"{row['case']} {row['direction']}"
+    if row["numerics"] == NumericsClass.LOSSY:
+        return (f"{place} lossy",)
+    return (place, f"{place} seeds") if is_seed(row["why"]) else (place,)
 
 
 def _key(row: Row) -> tuple[str, ...]:

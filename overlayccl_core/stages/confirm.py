@@ -1,9 +1,9 @@
 """confirm: what is deployed, timed again in launches that choose nothing, beside all that needs no search.
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
-that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first. It is
-trained in every model, after its gradients were looked at. At the Cases that no model has it is timed alone, after
-its values were.
+that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first. Its
+values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at, and at
+the Cases that no model has it is timed alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import Batch, time_candidates, time_programs
+from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label
 from overlayccl_core.configuration.settings import Settings
@@ -83,6 +83,15 @@ def rows_of(decided: Decided) -> list[Row]:
     return [*listed, *deployed]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """A Program whose values are looked at, and the first columns of its rows. alone: it is then timed alone."""
+
+    head: Row
+    proven: Proven
+    alone: bool
+
+
 class _Launches:
     """What is launched after the choice."""
 
@@ -107,16 +116,16 @@ class _Launches:
     # ------------------------------------------------------------------------------------------------------ alone
     def passes(self) -> list[Row]:
         """Rows of `confirmed`. Values are looked at before the first launch; what fails is in none."""
-        heads, proven = self._jobs()
+        listed = self._listed()
+        proven = {key: one.proven for key, one in listed.items()}
+        values = self._batch([one.job for one in proven.values()], f"{RULE}-values", seed=0)
+        failed = check_values(values, value_check(proven.values()), self.progress)
+        heads = {key: one.head for key, one in listed.items() if one.alone and key not in failed}
         confirmed: list[Row] = []
-        for number in range(self.settings.launches if proven else 0):
+        for number in range(self.settings.launches if heads else 0):
             self.progress(f"timing launch {number + 1} of {self.settings.launches}")
-            batch = self._batch([one.job for one in proven.values()], number)
-            if number == 0:
-                timed, failed = time_candidates(batch, value_check(proven.values()), self.progress)
-                proven = {key: one for key, one in proven.items() if key not in failed}
-            else:
-                timed = time_programs(batch, self.progress)
+            batch = self._batch([proven[key].job for key in heads], f"{RULE}-{number}", seed=number)
+            timed = time_programs(batch, self.progress)
             before = confirmed[-1]["launch"] + 1 if confirmed else 0
             confirmed += [
                 {
@@ -128,31 +137,34 @@ class _Launches:
             ]
         return confirmed
 
-    def _jobs(self) -> tuple[dict[str, Row], dict[str, Proven]]:
-        """Key of a job -> the first columns of its rows; and its Program, once if arms share it."""
-        heads: dict[str, Row] = {}
-        proven: dict[str, Proven] = {}
+    def _listed(self) -> dict[str, "_Listed"]:
+        """Key of a job -> what is deployed and what needs no search, a Program once if arms share it."""
+        listed: dict[str, _Listed] = {}
         for problem, rows in self.rows.items():
             choice = self.problems[problem].choice.filter(pl.col("trained_in").is_null())
-            alone = set(choice.select("case", "direction").iter_rows())
+            untrained = set(choice.select("case", "direction").iter_rows())
             seen: set[tuple[str, str, str]] = set()
             for row in rows:
-                deployed = row["arm"] == ArmName.DEPLOYED
-                program = (row["case"], row["direction"], row["program"])
-                if program[:2] not in alone:
-                    continue
-                if not deployed and (row["arm"] not in NEEDS_NO_SEARCH or program in seen):
-                    continue
-                seen |= set() if deployed else {program}
-                key = " ".join((row["case"], row["direction"], row["arm"]))
-                heads[key] = {"problem": problem, **{k: row[k] for k in _HEAD}}
-                proven[key] = Proven(
-                    job=self._job(key, row, problem),
-                    numerics=NumericsClass(row["numerics"]),
-                    reference=row["arm"] == ArmName.DEVELOPER,
-                    needed=deployed,
+                place, arm = (row["case"], row["direction"]), row["arm"]
+                alone = place in untrained
+                if arm != ArmName.DEPLOYED:
+                    wanted = NEEDS_NO_SEARCH if alone else (ArmName.DEVELOPER,)
+                    program = (*place, row["program"])
+                    if arm not in wanted or program in seen:
+                        continue
+                    seen.add(program)
+                key = " ".join((*place, arm))
+                listed[key] = _Listed(
+                    head={"problem": problem, **{k: row[k] for k in _HEAD}},
+                    proven=Proven(
+                        job=self._job(key, row, problem),
+                        numerics=NumericsClass(row["numerics"]),
+                        reference=arm == ArmName.DEVELOPER,
+                        needed=arm == ArmName.DEPLOYED,
+                    ),
+                    alone=alone,
                 )
-        return heads, proven
+        return listed
 
     def _job(self, key: str, row: Row, problem: str) -> Job:
         program = loads(row["program_json"])
@@ -160,19 +172,19 @@ class _Launches:
             return Job(key=key, program=program, source=self.problems[problem].module, deployed=True)
         return Job(key=key, program=program, source=self.backend.emit(program))
 
-    def _batch(self, jobs: Sequence[Job], number: int) -> Batch:
+    def _batch(self, jobs: Sequence[Job], rule: str, *, seed: int) -> Batch:
         timing = TimingSettings(
             seconds=self.settings.seconds,
             minimum_rounds=self.settings.minimum_rounds,
             maximum_rounds=self.settings.maximum_rounds,
-            seed=number,
+            seed=seed,
         )
         return Batch(
             jobs=jobs,
             deployment=self.deployment,
             settings=timing,
             partial_dir=self.partial_dir,
-            rule=f"{RULE}-{number}",
+            rule=rule,
             code=self.code,
         )
 

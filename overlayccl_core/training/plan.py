@@ -68,9 +68,14 @@ class Arm:
         return cls(**{**data, "sites": sites, "purposes": tuple(map(Purpose, data["purposes"]))})
 
 
+SLOW = 2.0  # times as long as the fastest: beyond any noise, so few steps tell enough
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSettings:
-    """seconds: of timed steps, from which their number follows. loss_seeds: empty where losses are not compared."""
+    """seconds: of timed steps, from which their number follows; an arm that takes SLOW times as long as the fastest
+    gets minimum_steps. loss_seeds: empty where losses are not compared.
+    """
 
     seconds: float
     minimum_steps: int

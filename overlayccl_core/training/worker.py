@@ -21,7 +21,15 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
 from overlayccl_core.training.inspection import count_calls, inspect, make_quiet
 from overlayccl_core.training.pieces import Batch, pieces_of
-from overlayccl_core.training.plan import Arm, Inspection, RankRecord, TrainingPlan, write_records
+from overlayccl_core.training.plan import (
+    SLOW,
+    Arm,
+    Inspection,
+    RankRecord,
+    StepSettings,
+    TrainingPlan,
+    write_records,
+)
 from overlayccl_core.training.segments import Tensor
 
 COLD = 2  # steps of an arm that are kept apart: the first allocates, the second settles
@@ -162,14 +170,13 @@ class _Trainer:
         random = np.random.default_rng((self.plan.launch, len(courses)))
         started = time.monotonic()
         for number in range(COLD):
-            last = time.monotonic()
             self._round(courses, random.permutation(len(courses)).tolist(), number)
-        [spent, each] = self.rank.largest(time.monotonic() - started, time.monotonic() - last)
-        settings = self.plan.settings
-        fitting = int((seconds - spent) / each)
-        steps = min(max(fitting, settings.minimum_steps), settings.maximum_steps)
-        for number in range(COLD, COLD + steps):
-            self._round(courses, random.permutation(len(courses)).tolist(), number)
+        lasts = ((course.ends_ns[-1] - course.starts_ns[-1]) / 1e9 for course in courses)
+        spent, *each = self.rank.largest(time.monotonic() - started, *lasts)
+        steps = steps_of(each, seconds - spent, self.plan.settings)
+        for number in range(max(steps)):
+            taking_part = [which for which, mine in enumerate(steps) if number < mine]
+            self._round(courses, random.permutation(taking_part).tolist(), COLD + number)
 
     def _round(self, courses: Sequence[_Course], order: Sequence[int], number: int) -> None:
         self.rank.status.start_round(number + 1)
@@ -223,6 +230,16 @@ class _Trainer:
                 inspection=inspection,
             )
         )
+
+
+def steps_of(each: Sequence[float], seconds: float, settings: StepSettings) -> list[int]:
+    """Timed steps of every arm, from the seconds that a step of each and all steps may take: few of what is slow."""
+    slow = [one >= SLOW * min(each) for one in each]
+    of_slow = settings.minimum_steps * sum(one for one, is_slow in zip(each, slow, strict=True) if is_slow)
+    of_others = sum(one for one, is_slow in zip(each, slow, strict=True) if not is_slow)
+    fitting = int((seconds - of_slow) / of_others)
+    steps = min(max(fitting, settings.minimum_steps), settings.maximum_steps)
+    return [settings.minimum_steps if is_slow else steps for is_slow in slow]
 
 
 def relative_error(got: Tensor, want: Tensor) -> float:

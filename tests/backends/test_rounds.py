@@ -1,5 +1,7 @@
 """How often and in which order Programs are called."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from overlayccl_core.backends.rounds import lead_in_calls, planned_rounds, repeats_for, visits
@@ -33,23 +35,27 @@ def test_programs_with_a_limit_leave_the_budget_to_the_others() -> None:
     assert rounds == 57
 
 
+def batch(rounds: int, caps: Sequence[int | None], *, seed: int = 0) -> list[list[int]]:
+    return [visits(index, rounds, caps, seed=seed) for index in range(-2, rounds)]
+
+
 def test_one_round_visits_every_program_once_in_an_order_of_its_own() -> None:
-    plan = visits(6, [None] * 8, cold_rounds=2, seed=4)
-    assert len(plan) == 8
+    plan = batch(6, [None] * 8, seed=4)
     assert all(sorted(jobs) == list(range(8)) for jobs in plan)
     assert len({tuple(jobs) for jobs in plan}) > 4
-    assert (
-        plan == visits(6, [None] * 8, cold_rounds=2, seed=4) != visits(6, [None] * 8, cold_rounds=2, seed=5)
-    )
+    assert plan == batch(6, [None] * 8, seed=4) != batch(6, [None] * 8, seed=5)
 
 
 def test_a_limited_program_is_visited_all_over_the_batch() -> None:
-    plan = visits(20, [None, 5], cold_rounds=2, seed=0)
-    with_it = [index - 2 for index, jobs in enumerate(plan) if 1 in jobs]
+    with_it = [index - 2 for index, jobs in enumerate(batch(20, [None, 5])) if 1 in jobs]
     assert with_it[:2] == [-2, -1]
     assert with_it[2:] == [0, 4, 8, 12, 16]
 
 
+def test_a_program_without_rounds_is_not_visited_once_rounds_count() -> None:
+    assert batch(3, [None, 0])[2:] == [[0]] * 3
+
+
 def test_a_batch_that_ends_a_round_early_has_visited_what_has_fewer_rounds_as_often_as_planned() -> None:
-    plan = visits(28, [9, None], cold_rounds=0, seed=0)
+    plan = batch(28, [9, None])[2:]
     assert sum(0 in jobs for jobs in plan) == sum(0 in jobs for jobs in plan[:-1]) == 9

@@ -39,10 +39,8 @@ def test_the_shipped_configuration_gives_the_cases_of_this_release() -> None:
     assert ids[:8] == [
         "tp_mlp/n4-m1-l8-256KiB-entry-f32",
         "tp_mlp/n4-m1-l8-256KiB-f32",
-        "tp_mlp/n4-m2-l8-128KiB-entry-f32",
-        "tp_mlp/n4-m2-l8-128KiB-f32",
-        "tp_mlp/n4-m8-l8-32KiB-entry-f32",
-        "tp_mlp/n4-m8-l8-32KiB-f32",
+        "tp_mlp/n4-m4-l8-64KiB-entry-f32",
+        "tp_mlp/n4-m4-l8-64KiB-f32",
         "uniform_a2a/n4-64KiB-f32",
         "uniform_a2a/n4-512KiB-f32",
     ]

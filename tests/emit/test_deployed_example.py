@@ -24,7 +24,7 @@ def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
     (tmp_path / "overlayccl_core.py").write_text("raise ImportError('the example needs a module, not us')\n")
     deployment = load("config/deployments/local.yaml")
     cases = cases_of_model(
-        models.load("nano"), deployment, microbatches=2
+        models.load("nano"), deployment, microbatches=4
     ).values()  # as `make run` leaves them
     write(tmp_path, "tp_mlp", [entry(case, "merged_over_microbatches") for case in cases])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]

@@ -123,12 +123,13 @@ def test_of_k_equal_programs_the_chosen_one_has_no_gain_in_launches_after_the_ch
     assert np.mean(is_faster) < 0.05
 
 
-def test_only_launches_with_the_same_rounds_are_paired() -> None:
+def test_rounds_that_both_took_part_in_are_paired() -> None:
     slow = {0: [4.0, 4.0], 2: [9.0], 1: [6.0, 6.0], 3: []}
-    fast = {1: [2.0, 2.0], 0: [2.0, 2.0], 2: [1.0, 1.0], 3: [], 4: [1.0]}
-    assert statistics.common_launches(slow, fast) == [([4.0, 4.0], [2.0, 2.0]), ([6.0, 6.0], [2.0, 2.0])]
+    fast = {1: [2.0, 2.0], 0: [2.0, 2.0], 2: [1.0, 7.0], 3: [], 4: [1.0]}
+    pairs = [([4.0, 4.0], [2.0, 2.0]), ([6.0, 6.0], [2.0, 2.0]), ([9.0], [1.0])]
+    assert statistics.common_launches(slow, fast) == pairs
     ratio = statistics.ratio_over_launches(slow, fast)
-    assert ratio is not None and ratio.value == 2.5
+    assert ratio is not None and ratio.value == 3.0
     assert statistics.ratio_over_launches({0: [1.0]}, {1: [1.0]}) is None
 
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from overlayccl_core.training.worker import relative_error
+from overlayccl_core.training.plan import StepSettings
+from overlayccl_core.training.worker import relative_error, steps_of
 
 
 def test_an_error_that_is_not_a_number_is_the_largest_there_is() -> None:
@@ -13,3 +14,10 @@ def test_an_error_that_is_not_a_number_is_the_largest_there_is() -> None:
     assert relative_error(want + 1, want) == pytest.approx(2**0.5 / 5)
     assert relative_error(torch.tensor([math.nan, 4.0]), want) == math.inf
     assert max(relative_error(torch.full((2,), math.nan), want), 1e-9) == math.inf
+
+
+def test_seconds_of_steps_go_to_what_is_not_slow() -> None:
+    settings = StepSettings(seconds=0, minimum_steps=3, maximum_steps=8, loss_steps=0, loss_seeds=())
+    assert steps_of([1.0, 0.1, 0.19], 5.0, settings) == [3, 6, 6]
+    assert steps_of([1.0, 0.1, 0.19], 50.0, settings) == [3, 8, 8]
+    assert steps_of([1.0, 0.1, 0.19], 0.5, settings) == [3, 3, 3]

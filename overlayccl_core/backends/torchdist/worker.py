@@ -3,11 +3,13 @@
 import gc
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob
+from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, finished_visits
+from overlayccl_core.backends.race import finished
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.rounds import (
     VISIT_OVERHEAD_S,
@@ -33,6 +35,8 @@ class _Timer:
         self.modules: list[tuple[Emitted, Inputs]] = []
         self.repeats: tuple[int, ...] = ()
         self.lead_in: tuple[int, ...] = ()
+        self.visit_s: list[float] = []
+        self.rounds = 0
         self.visited = [0] * len(plan.jobs)
 
     def prepare(self) -> None:
@@ -46,7 +50,7 @@ class _Timer:
             module = Emitted.load(path, f"emitted_{index}", job, self.rank.device)
             self.modules.append((module, pool.take(_ports(job))))
 
-    def calibrate(self) -> int:
+    def calibrate(self) -> None:
         """Repeats of every job and the number of rounds, the same on all ranks."""
         self.rank.status.enter(Phase.CALIBRATING)
         settings = self.plan.settings
@@ -56,20 +60,29 @@ class _Timer:
             lead_in_calls(s, lead_in_ms=settings.lead_in_ms, max_repeats=settings.max_repeats)
             for s in seconds
         )
+        self.visit_s = [
+            s * (lead + n) + VISIT_OVERHEAD_S
+            for s, lead, n in zip(seconds, self.lead_in, self.repeats, strict=True)
+        ]
+        self.rounds = self._fitting_rounds(settings.cold_rounds, [job.rounds for job in self.plan.jobs])
+        self._write_rounds([job.rounds or self.rounds for job in self.plan.jobs])
+
+    def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None]) -> int:
+        """Rounds that the budget has left, the same on all ranks."""
+        settings = self.plan.settings
         [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
-        rounds = planned_rounds(
-            [
-                s * (lead + n) + VISIT_OVERHEAD_S
-                for s, lead, n in zip(seconds, self.lead_in, self.repeats, strict=True)
-            ],
-            [job.rounds for job in self.plan.jobs],
+        return planned_rounds(
+            self.visit_s,
+            caps,
             budget_s=settings.seconds - spent_s - SHUTDOWN_S,
-            cold_rounds=settings.cold_rounds,
+            cold_rounds=cold_rounds,
             maximum_rounds=settings.maximum_rounds,
         )
+
+    def _write_rounds(self, rounds: Sequence[int]) -> None:
         if self.rank.index == 0:
-            Calibration(repeats=self.repeats, rounds=rounds).write(self.rank.folder)
-        return rounds
+            each = tuple(min(mine, self.rounds) for mine in rounds)
+            Calibration(repeats=self.repeats, rounds=each).write(self.rank.folder)
 
     def _repeats(self, call_s: float) -> int:
         settings = self.plan.settings
@@ -96,21 +109,53 @@ class _Timer:
         [seconds] = self.rank.largest((time.monotonic_ns() - start) / 1e9 / calls)
         return seconds
 
-    def time(self, rounds: int) -> None:
-        """Visit every Program in every round; stop after a whole round once the budget is used up."""
+    def time(self) -> None:
+        """Visit every Program in every round but those whose races are over.
+
+        It ends after a whole round once the budget is used up, or when all races are over.
+        """
         self.rank.status.enter(Phase.TIMING)
-        settings = self.plan.settings
-        caps = [job.rounds for job in self.plan.jobs]
-        order = visits(rounds, caps, cold_rounds=settings.cold_rounds, seed=settings.seed + self.plan.launch)
+        settings, jobs = self.plan.settings, self.plan.jobs
+        over = [False] * len(jobs)
         gc.collect()
         gc.disable()
-        for index, jobs in enumerate(order):
-            self.rank.status.start_round(index + 1)
-            for job in jobs:
+        index = -settings.cold_rounds
+        while index < self.rounds and not all(over):
+            self.rank.status.start_round(index + settings.cold_rounds + 1)
+            caps = [0 if out else job.rounds for job, out in zip(jobs, over, strict=True)]
+            for job in visits(index, self.rounds, caps, seed=settings.seed + self.plan.launch):
                 self._sample(job)
+            index += 1
             [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
-            if index + 1 - settings.cold_rounds >= settings.minimum_rounds and spent_s > settings.seconds:
+            if index >= settings.minimum_rounds and spent_s > settings.seconds:
                 break
+            ended = [was or now for was, now in zip(over, self._races_over(), strict=True)]
+            if ended != over:
+                over = ended
+                self._plan_again(index, over)
+
+    def _races_over(self) -> list[bool]:
+        """The same on all ranks: what each wrote stands in the memory of all since they agreed on the time."""
+        cold = self.plan.settings.cold_rounds
+        samples = [
+            finished_visits(self.stamps[:, job], repeats)[0][cold:] if self.plan.jobs[job].races else []
+            for job, repeats in enumerate(self.repeats)
+        ]
+        return finished(
+            [job.races for job in self.plan.jobs], samples, enough=self.plan.settings.minimum_rounds
+        )
+
+    def _plan_again(self, index: int, over: Sequence[bool]) -> None:
+        """Give the rounds that are left to those whose races are not over."""
+        left = [0 if out else job.rounds for job, out in zip(self.plan.jobs, over, strict=True)]
+        self.rounds = min(index + self._fitting_rounds(0, left), self.plan.settings.maximum_rounds)
+        cold = self.plan.settings.cold_rounds
+        self._write_rounds(
+            [
+                self.visited[job] - cold if out else self.plan.jobs[job].rounds or self.rounds
+                for job, out in enumerate(over)
+            ]
+        )
 
     def _sample(self, job: int) -> None:
         self.rank.status.work_on(job)
@@ -140,7 +185,8 @@ def main(folder: Path) -> None:
     def work(rank: Rank) -> None:
         timer = _Timer(rank, plan)
         timer.prepare()
-        timer.time(timer.calibrate())
+        timer.calibrate()
+        timer.time()
         rank.status.work_on(NO_JOB)
 
     run_rank(folder, work)

@@ -126,12 +126,13 @@ class _Launches:
             self.progress(f"timing launch {number + 1} of {self.settings.launches}")
             batch = self._batch([proven[key].job for key in heads], f"{RULE}-{number}", seed=number)
             timed = time_programs(batch, self.progress)
+            launches = sorted({one.launch for one in timed})  # of a batch that was cut off there are two
             before = confirmed[-1]["launch"] + 1 if confirmed else 0
             confirmed += [
                 {
                     **heads[one.key],
                     **one.columns(proven[one.key].job.program),
-                    "launch": before + one.launch,
+                    "launch": before + launches.index(one.launch),
                 }
                 for one in sorted(timed, key=lambda one: one.launch)
             ]

@@ -233,7 +233,7 @@ class _Trainer:
 
 
 def steps_of(each: Sequence[float], seconds: float, settings: StepSettings) -> list[int]:
-    """Timed steps of every arm, from the seconds that a step of each and all steps may take: few of what is slow."""
+    """Timed steps of every arm, from the seconds that a step of each and all steps take: few of what is slow."""
     slow = [one >= SLOW * min(each) for one in each]
     of_slow = settings.minimum_steps * sum(one for one, is_slow in zip(each, slow, strict=True) if is_slow)
     of_others = sum(one for one, is_slow in zip(each, slow, strict=True) if not is_slow)

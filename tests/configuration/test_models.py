@@ -30,7 +30,7 @@ def test_every_model_that_is_shipped_travels_as_json_and_comes_back_the_same(nam
         ({"layers": 0}, "layers: must be greater than or equal to 1 (got 0)"),
         ({"parallelism": "tensr"}, "parallelism: must be 'tensor' or 'data' (got 'tensr')"),
         ({"microbatches": [2, 2]}, "items must differ (got [2, 2])"),
-        ({"loss_microbatches": 3}, "loss_microbatches must be one of microbatches (got 3 and [1, 2, 8])"),
+        ({"loss_microbatches": 3}, "loss_microbatches must be one of microbatches (got 3 and [1, 4])"),
         (
             {"microbatches": [1, 2, 3]},
             "microbatches must divide batch (got 3 and 8): leave it out, or make batch",

@@ -67,7 +67,7 @@ def write_sidecar(
 
 
 def read_unchanged(table: Table, table_path: str | Path) -> pl.DataFrame:
-    """`read` of a table that nobody changed since it was made. TableError: what is there, or that it was changed."""
+    """A table that nobody changed since it was made. TableError: what is there instead, or that it was changed."""
     frame = read(table, table_path)
     check_unchanged(table_path)
     return frame

@@ -77,7 +77,7 @@ def test_too_few_rounds_for_an_interval_leave_the_developers_own_way() -> None:
     choice = choose(arms, lambda _one, _other: {"the bench": Ratio(value=1.29)})
     assert choice.chosen.arm == "developer"
     assert "nothing is faster beyond noise" in choice.reason
-    assert "1.29 (too few rounds) in the bench" in choice.reason
+    assert "1.29 (too few rounds) times as fast as" in choice.reason
 
 
 def test_what_a_gate_before_stopped_is_no_rung() -> None:

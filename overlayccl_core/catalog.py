@@ -92,7 +92,7 @@ def in_direction(case: Case, direction: Direction) -> Problem:
     """The Problem of that direction at a Case; ValueError where nothing has to be done in it."""
     problem = build(case) if direction is Direction.FORWARD else backward(case)
     if problem is None:
-        raise ValueError(f"{case.id} has no backward that could be chosen: it exchanges nothing")
+        raise ValueError(f"{case.id} has no backward: nothing has to be exchanged there")
     return problem
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.tables.atomic import write_bytes
-from overlayccl_core.tables.sidecar import check_unchanged, write_sidecar
-from overlayccl_core.tables.table import Rows, Table, read, write
+from overlayccl_core.tables.sidecar import read_unchanged, write_sidecar
+from overlayccl_core.tables.table import Rows, Table, write
 from workflow_scripts.progress import Progress
 
 
@@ -46,11 +46,11 @@ class Command:
             raise ValueError(
                 f"no input of this command is the table {owner}{table.name}: add it to the rule's inputs"
             )
-        return _read(table, paths[0])
+        return read_unchanged(table, paths[0])
 
     def read_all(self, table: Table, problem: str | None = None) -> pl.DataFrame:
         """The rows of all inputs that hold `table`, of all searches or models; none without such an input."""
-        frames = [_read(table, path) for path in _paths(self._arguments.inputs, table, problem)]
+        frames = [read_unchanged(table, path) for path in _paths(self._arguments.inputs, table, problem)]
         return pl.concat(frames) if frames else pl.DataFrame(schema=table.schema)
 
     def read_text(self, suffix: str) -> str:
@@ -108,9 +108,3 @@ def _paths(paths: list[Path], table: Table, problem: str | None) -> list[Path]:
     owner = f"/problems/{problem}/" if problem else ""
     named = [path for path in paths if path.stem == table.name]
     return [p for p in named if (owner in p.as_posix() if owner else "/problems/" not in p.as_posix())]
-
-
-def _read(table: Table, path: Path) -> pl.DataFrame:
-    frame = read(table, path)
-    check_unchanged(path)
-    return frame

@@ -22,10 +22,7 @@ from overlayccl_core.backends.plan import MODULES, PlannedJob, planned_job, writ
 from overlayccl_core.program.nodes import Port
 
 PLAN_FILE = "trials.json"
-KEPT = (
-    np.float32,
-    np.float64,
-)  # what a file holds as it is; narrower floats are widened, which changes nothing
+KEPT = (np.float32, np.float64)  # in files as they are; narrower floats are widened, which changes nothing
 
 Values = Mapping[Port, NDArray[Any]]
 

@@ -13,9 +13,8 @@ from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.sidecar import check_unchanged
+from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.table import Table
-from overlayccl_core.tables.table import read as read_table
 from overlayccl_core.tables.theta import THETA
 
 
@@ -35,11 +34,7 @@ class Context:
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
         """A table of the deployment, None where no run has made it; ValueError for a damaged or changed one."""
         path = self.results / f"{name}.parquet"
-        if not path.exists():
-            return None
-        frame = read_table(table, path)
-        check_unchanged(path)
-        return frame
+        return read_unchanged(table, path) if path.exists() else None
 
     def capabilities(self) -> Capabilities | None:
         """What the selftest found, None before it ran."""

@@ -1,4 +1,4 @@
-"""`overlayccl trace`: the Program that a strategy becomes, as text, or as the torch module that runs it."""
+"""`overlayccl trace`: the Program that a strategy becomes, as text, or as the module that runs it."""
 
 import argparse
 from collections import Counter
@@ -12,10 +12,9 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import print_line
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.gates import legality
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.payload import group_size, payload_bytes, wire_bytes
-from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.text_form import text
 
@@ -36,7 +35,7 @@ def add(commands: Any) -> None:
         help="of the training step (default: %(default)s)",
     )
     parser.add_argument(
-        "--code", action="store_true", help="print the torch module that runs it, nothing else"
+        "--code", action="store_true", help="print the backend's module that runs it, nothing else"
     )
     parser.set_defaults(run=run)
 
@@ -45,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0. Rejected, NotApplicable, ValueError: there is no such Program."""
     where = context(arguments)
     case = strategy_file.chosen_case(where, arguments)
-    name, program = strategy_file.traced(arguments.strategy, _problem(case, Direction(arguments.direction)))
+    problem = catalog.in_direction(case, Direction(arguments.direction))
+    name, program = strategy_file.traced(arguments.strategy, problem)
     if arguments.code:
         print(backend_of(where.deployment).emit(program), end="")
         return 0
@@ -55,15 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
     print_line("")
     print_line(text(program).rstrip())
     return 0
-
-
-def _problem(case: Case, direction: Direction) -> Problem:
-    if direction is Direction.FORWARD:
-        return catalog.build(case)
-    backward = catalog.backward(case)
-    if backward is None:
-        raise ValueError(f"{case.id} has no backward: nothing has to be exchanged there")
-    return backward
 
 
 def _facts(program: Program, where: Context) -> Iterator[tuple[str, str]]:

@@ -131,6 +131,11 @@ def of_label(text: str) -> tuple[str, int]:
     return model, int(microbatches)
 
 
+def of_labels(texts: str | None) -> list[tuple[str, int]]:
+    """The same of each in `nano m8, nano m1`, as the column `trained_in` has them; none of None."""
+    return [of_label(text) for text in texts.split(", ")] if texts else []
+
+
 def sites_of(model: Model, microbatches: int) -> tuple[Site, ...]:
     """The sites of a step in the driver's order of preference. ValueError where two share a name."""
     sites = model.sites(microbatches)

@@ -17,6 +17,7 @@ from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
 from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.tables.deployed import Part
 
 Row = dict[str, Any]
@@ -57,7 +58,7 @@ def deployed_row(
     price = predicted.get((*place, choice["program"]))
     decided = verdicts.filter((pl.col("gate") == Gate.CHOICE) & (pl.col("outcome") == Outcome.PASS))
     return {
-        "problem": place[0].partition("/")[0],
+        "problem": problem_of(place[0]),
         **{
             name: choice[name] for name in ("case", "direction", "candidate", "arm", "numerics", "trained_in")
         },

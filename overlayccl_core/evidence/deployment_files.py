@@ -11,10 +11,11 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.library import Role
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
-FORWARD, BACKWARD = "forward", "backward"
 
 
 class Printer(Protocol):
@@ -58,11 +59,11 @@ def module_of(
 
 def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> DeployedCase:
     chosen = {choice["direction"]: choice for choice in choices if choice["case"] == case}
-    name, recipe, numerics, forward, plain = _side((case, FORWARD), seeds, shortlist, chosen)
+    name, recipe, numerics, forward, plain = _side((case, Direction.FORWARD), seeds, shortlist, chosen)
     backward: dict[str, Any] = {}
-    if not at(seeds, (case, BACKWARD)).is_empty():
+    if not at(seeds, (case, Direction.BACKWARD)).is_empty():
         names = ("backward_candidate", "backward_recipe", "backward_numerics", "backward", "plain_backward")
-        backward = dict(zip(names, _side((case, BACKWARD), seeds, shortlist, chosen), strict=True))
+        backward = dict(zip(names, _side((case, Direction.BACKWARD), seeds, shortlist, chosen), strict=True))
     return DeployedCase(
         case_id=case,
         candidate=name,
@@ -82,7 +83,7 @@ def _side(
 
     Where nothing is exchanged and so nothing was chosen, the developer's Program is all there is.
     """
-    developer = at(seeds, place).filter(pl.col("role") == "developer").row(0, named=True)
+    developer = at(seeds, place).filter(pl.col("role") == Role.DEVELOPER).row(0, named=True)
     if place[1] in chosen:
         digest = chosen[place[1]]["program"]
         row = at(shortlist, place).filter(pl.col("program") == digest).row(0, named=True)

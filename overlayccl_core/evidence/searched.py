@@ -7,10 +7,10 @@ from typing import Any
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns
+from overlayccl_core.evidence.verdict_rows import judged_columns
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.library import Role
-from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Base
 from overlayccl_core.search.candidate import Candidate, Origin
@@ -105,9 +105,7 @@ def candidate_rows(
     """A row of `candidates` for every Program, without its Case and direction. verdicts: by program."""
     elites = {c.program.digest for c in result.elites}
     for candidate in result.candidates:
-        program, legal = candidate.program, candidate.legal
-        proof = verdicts.get(program.digest)
-        deciding = proof or legal
+        program, proof = candidate.program, verdicts.get(candidate.program.digest)
         kept = program.digest in elites or proof is not None
         yield {
             "candidate": named[program.digest],
@@ -116,17 +114,8 @@ def candidate_rows(
             "parent": candidate.parent,
             "recipe": candidate.recipe.dumps(),
             "family": candidate.family,
-            "numerics": None if proof is None else dict(proof.evidence).get("numerics"),
-            "program": program.digest,
-            "value_digest": program.value_digest,
             "program_json": dumps(program) if kept else None,
-            "collectives": len(program.collectives),
-            "wire_bytes": round(sum(map(wire_bytes, program.collectives))),
-            "peak_bytes": dict(legal.evidence).get("peak_bytes"),
-            "legality": legal.outcome.value,
-            "equivalence": None if proof is None else proof.outcome.value,
-            "reason": deciding.reason.value,
-            "message": deciding.message,
+            **judged_columns(program, candidate.legal, proof),
             "elite": program.digest in elites,
             **price_columns(candidate.price if candidate.feasible else None),
             "fingerprint": theta.fingerprint,

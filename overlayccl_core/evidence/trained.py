@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.models import label
+from overlayccl_core.configuration.models import label, of_label
 from overlayccl_core.gates.bench import FAILED
 from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
@@ -127,7 +127,8 @@ def _trial(
     """An arm beside the developer's; or why there is nothing to judge."""
     if arm not in arms or ArmName.DEVELOPER not in arms:
         return _unproven(f"{arm} was not trained in {model}: train it again")
-    sites = stamps.filter((_label_of_row() == model) & (pl.col("arm") == arm))
+    name, microbatches = of_label(model)
+    sites = stamps.filter(model=name, microbatches=microbatches, arm=arm)
     programs = {(one.case, one.direction): one for one in ran(arm)}
     known, elsewhere = [], False
     for site in sites.iter_rows(named=True):
@@ -149,10 +150,6 @@ def _trial(
         numerics=max(classes, key=_SEVERITY.index),
         explained=EXPLANATION if reduces else "",
     )
-
-
-def _label_of_row() -> pl.Expr:
-    return pl.col("model") + " m" + pl.col("microbatches").cast(pl.String())
 
 
 def _unproven(message: str) -> Verdict:

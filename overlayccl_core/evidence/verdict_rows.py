@@ -1,4 +1,4 @@
-"""Verdicts as rows of the table `verdicts`."""
+"""Verdicts as columns beside a Program, and as rows of the table `verdicts`."""
 
 import json
 from collections.abc import Iterator
@@ -8,8 +8,27 @@ import polars as pl
 
 from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.program.payload import wire_bytes
+from overlayccl_core.program.program import Program
 
 Row = dict[str, Any]
+
+
+def judged_columns(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
+    """A Program and its verdicts, as `seeds` and `candidates` have them. proof: None where none was asked for."""
+    deciding = proof or legal
+    return {
+        "program": program.digest,
+        "value_digest": program.value_digest,
+        "collectives": len(program.collectives),
+        "wire_bytes": round(sum(map(wire_bytes, program.collectives))),
+        "peak_bytes": dict(legal.evidence).get("peak_bytes"),
+        "numerics": None if proof is None else dict(proof.evidence).get("numerics"),
+        "legality": legal.outcome.value,
+        "equivalence": None if proof is None else proof.outcome.value,
+        "reason": deciding.reason.value,
+        "message": deciding.message,
+    }
 
 
 def row(

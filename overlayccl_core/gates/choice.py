@@ -99,8 +99,11 @@ def _word(ratios: Mapping[str, Ratio | None]) -> str:
 
 
 def _said(ratios: Mapping[str, Ratio | None], other: Contender) -> str:
-    parts = [f"{ratio or 'not timed'} in {place}" for place, ratio in ratios.items()]
-    return f"{', '.join(parts) or 'not timed'} times as fast as {other}"
+    told = [
+        f"{ratio} times as fast as {other} in {place}" if ratio else f"not timed beside {other} in {place}"
+        for place, ratio in ratios.items()
+    ]
+    return ", ".join(told) or f"not timed beside {other}"
 
 
 def _verdict(outcome: Outcome, reason: Reason, message: str, one: Contender) -> Verdict:

@@ -1,6 +1,6 @@
 """The arms of a training step by name: the ways to communicate that are compared, from the plainest on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -16,9 +16,7 @@ class ArmName(StrEnum):
     BEST_SEED = "best_seed"  # the strategy of the library that was fastest in the bench: people wrote it, too
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
-    FINALIST_OVERLAP = (
-        "finalist_overlap"  # the fastest that a bench, which has nothing to hide it behind, undervalues
-    )
+    FINALIST_OVERLAP = "finalist_overlap"  # the fastest of those that a bench undervalues: it hides nothing
     DEPLOYED = "deployed"  # the file in deploy/ itself
 
 
@@ -45,9 +43,9 @@ def is_framework(arm: str) -> bool:
     return framework_bucket(arm) is not None
 
 
-def needs_search(arm: str) -> bool:
-    """Whether only a search can give an arm; what is deployed counts as what it was chosen as."""
-    return arm in FINALISTS
+def least_plain(arms: Iterable[str]) -> str:
+    """As what a split counts whose Cases were chosen as several arms."""
+    return max(arms, key=OF_A_CASE.index)
 
 
 def at_case(arms: Mapping[str, Found], arm: str) -> Found | None:

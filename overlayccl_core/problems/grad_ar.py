@@ -14,7 +14,7 @@ from overlayccl_core.configuration.sizes import Bytes, bytes_text
 from overlayccl_core.program.case import Case, ParameterValue
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce, scale
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 PROXY_TENSORS = 8
@@ -104,12 +104,10 @@ def problem(case: Case) -> Problem:
         },
         segments=(*work, Segment(name=("optimizer",), needs=means)),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "sizes": sizes,
             "tensor_order": order,
             "element_bytes": case.dtype.bytes,
-            "dtype": case.dtype.value,
         },
     )
 

@@ -19,7 +19,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 
@@ -74,14 +74,12 @@ def problem(case: Case) -> Problem:
         outputs={("total", *at): total for at in each},
         segments=(*blocks, *ends),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "microbatches": case["microbatches"],
             "layers": layers,
             "layer_order": order,
             "shape": shape,
             "elements": count(shape),
-            "dtype": case.dtype.value,
         },
     )
 

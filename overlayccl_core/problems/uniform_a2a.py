@@ -13,7 +13,7 @@ from overlayccl_core.configuration.sizes import Bytes, bytes_text
 from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_to_all
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 
@@ -69,11 +69,9 @@ def problem(case: Case) -> Problem:
             Segment(name=("experts",), needs=(("received",),)),
         ),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "chunk": case["chunk"],
             "width": case["width"],
-            "dtype": case.dtype.value,
         },
     )
 

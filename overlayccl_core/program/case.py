@@ -95,6 +95,11 @@ class Case:
         return cls(**{**data, "dtype": DType(data["dtype"]), "parameters": parameters(data["parameters"])})
 
 
+def problem_of(case_id: str) -> str:
+    """`tp_mlp` of `tp_mlp/n4-m8-l8-32KiB-f32`."""
+    return case_id.partition("/")[0]
+
+
 def fewer_ranks(case: Case) -> dict[str, Any]:
     """Ranks, tiers, groups and dtype for a small Case in a Case's place, as `catalog.case` takes them.
 

@@ -113,6 +113,11 @@ class Problem:
         return node
 
 
+def of_every_problem(case: Case) -> dict[str, ParameterValue]:
+    """The parameters that a strategy may rely on, whatever it solves: p.world_size, p.ranks_per_node, p.dtype."""
+    return {"world_size": case.ranks, "ranks_per_node": case.ranks_per_node, "dtype": case.dtype.value}
+
+
 def port_text(port: Port) -> str:
     """partial[0, 3]"""
     return f"{port[0]}[{', '.join(map(str, port[1:]))}]" if len(port) > 1 else str(port[0])

@@ -15,15 +15,8 @@ from overlayccl_core.tables.prices import PRICES, TERMS_US
 from overlayccl_core.tables.seeds import SEEDS
 
 FIGURES = 6  # of the Cases that a model was trained with first; the table has all
-INKS = (
-    Ink.GREY,
-    Ink.BLUE,
-    Ink.SKY,
-    Ink.YELLOW,
-    Ink.ORANGE,
-    Ink.GREEN,
-    Ink.PURPLE,
-)  # of the terms in their order
+# Of the terms in their order.
+INKS = (Ink.GREY, Ink.BLUE, Ink.SKY, Ink.YELLOW, Ink.ORANGE, Ink.GREEN, Ink.PURPLE)
 READING = (
     "The model's price of one pass (all exchanges of a Case once) is a sum of terms. "
     f"{'; '.join(f'{NAMES[column]}: {of}' for column, of in TERMS_US.items())}. "

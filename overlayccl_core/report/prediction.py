@@ -12,6 +12,7 @@ from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, ms, percent
 from overlayccl_core.report.charts import Ink, figure, log_ticks, named
@@ -26,7 +27,7 @@ from overlayccl_core.tables.theta import THETA
 HELD_OUT = "held-out mixed Programs"
 MEASURED, PREDICTED = "measured, ms (log)", "predicted, ms (log)"
 _COLORS = (Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.YELLOW)
-_SHAPES = ("square", "triangle-up", "diamond", "cross")
+_SHAPES = ("square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +109,7 @@ def _benched(tree: Tree) -> Iterator[Point]:
             us = predicted.get((case, direction, program))
             if us:
                 name = f"{names[program]}, {case}, {direction}"
-                group = str(case).partition("/")[0]
-                yield Point(name=name, group=group, predicted_us=us, measured=timed)
+                yield Point(name=name, group=problem_of(str(case)), predicted_us=us, measured=timed)
 
 
 def _reading(compared: Iterable[Point]) -> Text:
@@ -131,7 +131,7 @@ def _repeat(compared: Iterable[Point]) -> float:
 
 def _figure(tree: Tree, compared: list[Point]) -> Figure:
     groups = sorted({p.group for p in compared} - {HELD_OUT})
-    known = [HELD_OUT, *groups]
+    known, marks = [HELD_OUT, *groups], list(map(mark_of, range(len(groups))))
     repeat = _repeat(compared)
     rows = [
         {
@@ -171,10 +171,7 @@ def _figure(tree: Tree, compared: list[Point]) -> Figure:
                     title=None,
                     scale=alt.Scale(
                         domain=known,
-                        range=[
-                            Ink.BLUE.value,
-                            *(_COLORS[n % len(_COLORS)].value for n in range(len(groups))),
-                        ],
+                        range=[Ink.BLUE.value, *(ink.value for ink, _ in marks)],
                     ),
                 ),
                 shape=alt.Shape(
@@ -182,7 +179,7 @@ def _figure(tree: Tree, compared: list[Point]) -> Figure:
                     title=None,
                     scale=alt.Scale(
                         domain=known,
-                        range=["circle", *(_SHAPES[n % len(_SHAPES)] for n in range(len(groups)))],
+                        range=["circle", *(shape for _, shape in marks)],
                     ),
                 ),
                 description="text:N",
@@ -197,6 +194,11 @@ def _figure(tree: Tree, compared: list[Point]) -> Figure:
         build,
         {"band": band, "rows": rows},
     )
+
+
+def mark_of(number: int) -> tuple[Ink, str]:
+    """Colour and shape of a Problem's dots; no two of the first 20 have both alike."""
+    return _COLORS[number % len(_COLORS)], _SHAPES[number % len(_SHAPES)]
 
 
 def _worst(rows: pl.DataFrame) -> Text:

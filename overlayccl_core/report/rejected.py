@@ -58,8 +58,8 @@ def _searches(tree: Tree) -> list[Block]:
     text = (
         f"The searches made {count(sketches.height, 'proposal')} for "
         f"{count(cases, 'Case and direction', 'Cases and directions')}; "
-        f"{made} became Programs that nobody had proposed before. A proposal is one rewrite rule applied at "
-        "one class of places."
+        f"{made} became Programs that nobody had proposed before. A proposal is rewrite rules at "
+        "a Program, or a strategy that was written for it."
     )
     return [Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches), *_ends(tree)]
 

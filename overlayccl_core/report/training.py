@@ -233,7 +233,7 @@ def _loss_figure(name: str, trained: Losses) -> Figure:
             .mark_line(strokeWidth=1.6, opacity=0.75)
             .encode(
                 x=alt.X("step:Q", title="step"),
-                y=alt.Y("loss:Q", title="loss, nats a byte", scale=alt.Scale(zero=False)),
+                y=alt.Y("loss:Q", title="loss", scale=alt.Scale(zero=False)),
                 color=color,
                 strokeDash=dash,
                 detail="seed:N",
@@ -244,7 +244,7 @@ def _loss_figure(name: str, trained: Losses) -> Figure:
     seeds = count(len(trained.arms[ArmName.DEVELOPER]), "seed")
     return figure(
         f"{name}: loss over steps",
-        f"Mean cross entropy of the next byte in nats over all ranks, {seeds}, one line an arm and seed. "
+        f"The model's loss, mean over all ranks; {seeds}, one line an arm and seed. "
         "Arms of one seed see the same parameters and batches, so their lines should lie on each other.",
         build,
         {"rows": rows},
@@ -321,9 +321,9 @@ def _loss_table(name: str, trained: Losses, arms: Sequence[str]) -> Table:
             "seeds",
             f"largest relative difference at step {EARLY_STEP}",
             "largest relative difference of any step",
-            "last loss, largest difference (nats)",
-            "spread of developer's last loss over seeds (interquartile, nats)",
-            "loss on text that was not trained on, difference to developer's (nats, median over seeds)",
+            "last loss, largest difference",
+            "spread of developer's last loss over seeds (interquartile)",
+            "loss on data that was not trained on, difference to developer's (median over seeds)",
         ),
         rows=tuple(rows),
         numeric=frozenset(range(1, 7)),

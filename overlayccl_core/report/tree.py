@@ -16,9 +16,9 @@ from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.rows import TableError
-from overlayccl_core.tables.sidecar import check_unchanged, path_of
+from overlayccl_core.tables.sidecar import path_of, read_unchanged
 from overlayccl_core.tables.steps import STEPS
-from overlayccl_core.tables.table import Table, read, remake
+from overlayccl_core.tables.table import Table, remake
 
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
 
@@ -68,11 +68,7 @@ class Tree:
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
         """A table by its path without the suffix; None where it was not made."""
         path = self.path / f"{name}.parquet"
-        if not path.exists():
-            return None
-        frame = read(table, path)
-        check_unchanged(path)
-        return frame
+        return read_unchanged(table, path) if path.exists() else None
 
     def of_problems(self, table: Table, name: str = "") -> pl.DataFrame | None:
         """The rows of a table of all Problems, one after the other; None where no Problem has it."""

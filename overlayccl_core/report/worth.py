@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.models import of_label
-from overlayccl_core.measuring.arms import OF_A_CASE, ArmName
+from overlayccl_core.configuration.models import of_labels
+from overlayccl_core.measuring.arms import ArmName, least_plain
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
@@ -122,14 +122,11 @@ class Worth:
 def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]:
     """One for each model of `splits`, in its order. deployed: the table of that name."""
     candidates: dict[str, dict[int, list[str]]] = {}
-    arms: dict[str, dict[int, str]] = {}
+    arms: dict[str, dict[int, list[str]]] = {}
     for row in deployed.iter_rows(named=True):
-        for model, m in map(of_label, filter(None, (row["trained_in"] or "").split(", "))):
+        for model, m in of_labels(row["trained_in"]):
             candidates.setdefault(model, {}).setdefault(m, []).append(row["candidate"])
-            least = arms.setdefault(
-                model, {}
-            )  # a count whose Cases were chosen as several arms: the least plain one
-            least[m] = max(least.get(m, row["arm"]), row["arm"], key=OF_A_CASE.index)
+            arms.setdefault(model, {}).setdefault(m, []).append(row["arm"])
     worths = []
     for (name,), rows in splits.filter(pl.col("step_us").is_not_null()).group_by(
         "model", maintain_order=True
@@ -141,7 +138,7 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
                 model=model,
                 splits=tuple(listed),
                 candidates={m: tuple(dict.fromkeys(names)) for m, names in candidates.get(model, {}).items()},
-                chosen_as=arms.get(model, {}),
+                chosen_as={m: least_plain(names) for m, names in arms.get(model, {}).items()},
                 launches=max(rows["launches"]),
                 disturbed=bool(rows["disturbed"].any()),
             )

@@ -20,6 +20,7 @@ from overlayccl_core.evidence.benched import is_seed
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
@@ -54,7 +55,7 @@ def run(
         deployment=deployment,
         settings=timing,
         partial_dir=Path(partial_dir),
-        rule=partial_rule(rows[0]["case"].partition("/")[0]),
+        rule=partial_rule(problem_of(rows[0]["case"])),
         code=code,
     )
     proven = [

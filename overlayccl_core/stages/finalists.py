@@ -16,6 +16,7 @@ from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
 from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
 from overlayccl_core.measuring.arms import BASELINES, ArmName
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
@@ -52,7 +53,7 @@ def run(
         progress(_said(place, shortlisted, best))
         if figures := _fidelity(place, shortlisted, predicted):
             progress(f"{' '.join(place)}: {_fidelity_text(figures)}")
-            head = {"problem": place[0].partition("/")[0], "case": place[0], "direction": place[1]}
+            head = {"problem": problem_of(place[0]), "case": place[0], "direction": place[1]}
             judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
         else:
             progress(f"{' '.join(place)}: nothing was both priced and measured")

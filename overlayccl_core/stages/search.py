@@ -143,7 +143,7 @@ def _result(
     )
     if small is None:
         return seeker.directly(bases)
-    at_small = next(p for p in catalog.directions(small) if p.direction is problem.direction)
+    at_small = catalog.in_direction(small, problem.direction)
     small_bases = list(_replayed(bases, at_small))
     proxy = Archive(
         judge=Judge(pricing=pricing_as(small, problem.case, facts.theta)),

@@ -9,13 +9,13 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.evidence.verdict_rows import judged_columns
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.numerics import NumericsClass, tolerance
-from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
@@ -146,18 +146,5 @@ def _without_program(status: SeedStatus, legal: Outcome, reason: Reason, message
 
 
 def _with_program(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
-    deciding = proof or legal
-    return {
-        "status": SeedStatus.PROGRAM,
-        "program": program.digest,
-        "value_digest": program.value_digest,
-        "program_json": dumps(program),
-        "collectives": len(program.collectives),
-        "wire_bytes": round(sum(map(wire_bytes, program.collectives))),
-        "peak_bytes": dict(legal.evidence).get("peak_bytes"),
-        "numerics": None if proof is None else dict(proof.evidence).get("numerics"),
-        "legality": legal.outcome.value,
-        "equivalence": None if proof is None else proof.outcome.value,
-        "reason": deciding.reason.value,
-        "message": deciding.message,
-    }
+    judged = judged_columns(program, legal, proof)
+    return {"status": SeedStatus.PROGRAM, "program_json": dumps(program), **judged}

@@ -9,15 +9,15 @@ import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import of_label
+from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, ratio_columns, split_rows
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.gates.verdict import Outcome
-from overlayccl_core.measuring.arms import OF_A_CASE
-from overlayccl_core.program.case import Case
+from overlayccl_core.measuring.arms import least_plain
+from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.seeds import SeedStatus
 from overlayccl_core.tables.summary import Validity
@@ -125,14 +125,14 @@ def _splits(problems: Mapping[str, ProblemTables], steps: StepTables) -> list[Ro
     arms: dict[str, dict[int, set[str]]] = {}
     for tables in problems.values():
         for row in tables.choice.iter_rows(named=True):
-            for model, microbatches in map(of_label, filter(None, (row["trained_in"] or "").split(", "))):
+            for model, microbatches in of_labels(row["trained_in"]):
                 arms.setdefault(model, {}).setdefault(microbatches, set()).add(row["arm"])
     return [
         row
         for model in steps.confirmed_steps["model"].unique(maintain_order=True)
         for row in split_rows(
             model,
-            {m: max(names, key=OF_A_CASE.index) for m, names in arms.get(model, {}).items()},
+            {m: least_plain(names) for m, names in arms.get(model, {}).items()},
             steps.steps,
             steps.stamps,
             steps.confirmed_steps,
@@ -173,7 +173,7 @@ def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | Non
     """Equal Programs have equal figures; the deployed one is told by its Program."""
     is_chosen = listed["program"] is not None and listed["program"] == chosen["program"]
     return {
-        "problem": place[0].partition("/")[0],
+        "problem": problem_of(place[0]),
         "case": place[0],
         "direction": place[1],
         **{key: listed[key] for key in ("candidate", "role", "status", "proof", "numerics")},

@@ -17,9 +17,7 @@ class Part(StrEnum):
     """What an arm is to the headline of its model."""
 
     DEPLOYED = "deployed"  # the fastest of what is deployed, at the count of microbatches that training chose
-    RIVAL = (
-        "rival"  # the fastest that needs no search, at any count of microbatches, at the same or less memory
-    )
+    RIVAL = "rival"  # the fastest that needs no search, at any such count, at the same or less memory
     BESIDE = "beside"
 
 

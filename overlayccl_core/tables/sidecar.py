@@ -10,10 +10,12 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
+import polars as pl
+
 from overlayccl_core import loader
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.rows import TableError
-from overlayccl_core.tables.table import remake
+from overlayccl_core.tables.table import Table, read, remake
 
 LIBRARIES = ("numpy", "scipy", "polars", "snakemake")  # besides what the plug-ins of the process need
 
@@ -62,6 +64,13 @@ def write_sidecar(
     )
     text = json.dumps(asdict(record), indent=1, sort_keys=True) + "\n"
     write_bytes(path_of(table_path), text.encode())
+
+
+def read_unchanged(table: Table, table_path: str | Path) -> pl.DataFrame:
+    """A table that nobody changed since it was made. TableError: what is there instead, or that it was changed."""
+    frame = read(table, table_path)
+    check_unchanged(table_path)
+    return frame
 
 
 def check_unchanged(table_path: str | Path) -> None:

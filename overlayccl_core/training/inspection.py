@@ -15,9 +15,8 @@ from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.training.kernels import UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
-LibraryCalls = Callable[
-    [str], int | None
-]  # of a Rank: the calls that an operation is; None: not the library's
+LibraryCalls = Callable[[str], int | None]
+"""`Rank.library_calls`."""
 
 
 def no_library(_operation: str) -> int | None:

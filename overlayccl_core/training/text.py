@@ -14,7 +14,6 @@ import torch
 
 from overlayccl_core.training.segments import Tensor
 
-VOCABULARY = 256
 HELD_OUT = 10  # one file in so many is for validation
 FEWEST_BYTES = 100_000
 

@@ -115,9 +115,7 @@ class _Trainer:
         state = self.state(index, seed, modules)
         data = self.data(seed, 0, self.replica)
         if state.framework is not None:
-            for _ in range(
-                2
-            ):  # a framework may make other buckets after its first step, in the order of readiness
+            for _ in range(2):  # after its first step it may make other buckets, in the order of readiness
                 state.gradients(data)
         self.rank.meet()
         counts = inspect(lambda: state.gradients(data), self.rank.library_calls)

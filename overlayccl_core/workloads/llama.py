@@ -10,6 +10,8 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
 
+BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
+
 
 class Parallelism(StrEnum):
     """How the model is spread over its ranks."""
@@ -69,6 +71,11 @@ class Model(Sizes, models.Model):
             raise ValueError(
                 f"heads of rotary attention need an even width (got {self.width} channels for {self.heads} heads): "
                 f"make width a multiple of {2 * self.heads}"
+            )
+        if self.vocabulary < BYTES:
+            raise ValueError(
+                f"vocabulary must hold all {BYTES} values of a byte, which are the tokens of the text (got "
+                f"{self.vocabulary}): make it at least {BYTES}"
             )
         if self.ddp_buckets_mib and self.parallelism is not Parallelism.DATA:
             raise ValueError("ddp_buckets_mib is of data parallelism: leave it out")

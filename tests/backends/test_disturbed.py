@@ -11,6 +11,7 @@ import pytest
 from overlayccl_core.backends import timing
 from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import TimedProgram, TimingSettings
+from overlayccl_core.backends.partial import launch_quietly
 from tests.backends.batches import batch, jobs
 
 
@@ -62,6 +63,15 @@ def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_is_kept(
     assert len(work.kept) == launched
     assert [t.launch for t in kept] == [chosen] and kept[0].disturbed == (shares[0] > 0.1)
     assert any("once more" in line for line in said) == (launched == 2)
+
+
+def test_what_was_repeated_before_a_run_was_cut_off_is_not_repeated_again() -> None:
+    kept = [_timed("reduce", launch, share) for launch, share in enumerate((0.3, 0.2))]
+    said: list[str] = []
+    launch_quietly(
+        lambda: kept, lambda: pytest.fail("a third launch"), lacking=False, repeat=True, progress=said.append
+    )
+    assert said == []
 
 
 def test_a_second_measurement_waits_for_the_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_a_batch_is_finished_where_its_first_plan_is() -> None:
     cut = [[timed("reduce", 3, planned=8, complete=False)], [timed("reduce", 5, planned=5, complete=False)]]
     assert missing(jobs(names=("reduce",)), cut[:1]) == {"reduce": 5}
     assert missing(jobs(names=("reduce",)), cut) == {}
+    nearly = [timed("reduce", 7, planned=8, complete=False)]
+    assert missing(jobs(names=("reduce",)), [nearly]) == {"reduce": 2}  # one round alone has no repeat
 
 
 def timed(key: str, rounds: int, *, planned: int, complete: bool) -> TimedProgram:

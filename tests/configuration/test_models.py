@@ -21,6 +21,12 @@ def test_every_model_that_is_shipped_travels_as_json_and_comes_back_the_same(nam
     assert 1 in model.microbatches  # not to split is always a rival
 
 
+def test_labels_tell_the_model_and_its_microbatches() -> None:
+    texts = [models.label("nano", 8), models.label("nano-m4", 1)]
+    assert models.of_labels(", ".join(texts)) == [("nano", 8), ("nano-m4", 1)]
+    assert models.of_labels(None) == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -40,6 +46,10 @@ def test_every_model_that_is_shipped_travels_as_json_and_comes_back_the_same(nam
             "batch: must be greater than or equal to 1 (got 0): examples of a step on each replica",
         ),
         ({"heads": 3}, "make width a multiple of 6"),
+        (
+            {"vocabulary": 255},
+            "of the text (got 255): make it at least 256",
+        ),  # else ranks fail, after the bench
         ({"ddp_buckets_mib": [1]}, "ddp_buckets_mib is of data parallelism: leave it out"),
         (
             {"workload": "lama"},

@@ -52,7 +52,7 @@ def test_each_rung_has_to_be_faster_beyond_noise_than_what_is_chosen_so_far() ->
     choice = decided(arms, us)
     assert choice.chosen.arm == "finalist_1"
     assert reasons(choice) == [Reason.SURPASSED, Reason.SURPASSED, Reason.NOT_FASTER, Reason.OK]
-    said = "1.50 (1.47..1.53) in nano m8 times as fast as hand_bundled (hand_bundled's)"
+    said = "1.50 (1.47..1.53) times as fast as hand_bundled (hand_bundled's) in nano m8"
     assert choice.reason == choice.verdicts[3].message == said
 
 
@@ -61,7 +61,7 @@ def test_within_noise_the_plainer_one_is_taken_however_fast_the_median_looks() -
     us = {"developer": 4000.0, "best_seed": 1190.0, "finalist_1": 1000.0}
     choice = decided(arms, us, noise=0.25)  # 1.19 (0.89..1.49)
     assert choice.chosen.arm == "best_seed"
-    assert "finalist_1 (finalist_1's): 1.19 (0.89..1.49) in nano m8 times as fast" in choice.reason
+    assert "finalist_1 (finalist_1's): 1.19 (0.89..1.49) times as fast as" in choice.reason
     assert "not faster beyond noise" in choice.reason
 
 
@@ -77,7 +77,7 @@ def test_too_few_rounds_for_an_interval_leave_the_developers_own_way() -> None:
     choice = choose(arms, lambda _one, _other: {"the bench": Ratio(value=1.29)})
     assert choice.chosen.arm == "developer"
     assert "nothing is faster beyond noise" in choice.reason
-    assert "1.29 (too few rounds) in the bench" in choice.reason
+    assert "1.29 (too few rounds) times as fast as" in choice.reason
 
 
 def test_what_a_gate_before_stopped_is_no_rung() -> None:
@@ -126,7 +126,10 @@ def test_the_same_program_contends_once_as_the_plainest() -> None:
 
 def test_what_was_not_timed_stays_below() -> None:
     choice = choose([DEVELOPER, contender("finalist_1")], lambda _one, _other: {"nano m8": None})
-    assert choice.chosen.arm == "developer" and "not timed in nano m8" in choice.reason
+    assert (
+        choice.chosen.arm == "developer"
+        and "not timed beside developer (developer's) in nano m8" in choice.reason
+    )
     assert choose([DEVELOPER, contender("finalist_1")], lambda _one, _other: {}).chosen.arm == "developer"
 
 

@@ -9,6 +9,7 @@ from overlayccl_core.measuring.arms import (
     framework_arm,
     framework_bucket,
     is_framework,
+    least_plain,
 )
 from overlayccl_core.program.library import Role
 
@@ -26,6 +27,10 @@ def test_an_arm_of_the_framework_tells_its_bucket() -> None:
     assert [framework_arm(mib) for mib in (25.0, 0.5)] == ["ddp_25", "ddp_0.5"]
     assert framework_bucket(framework_arm(25.0)) == "25"
     assert not any(is_framework(arm) for arm in ArmName)
+
+
+def test_of_several_arms_the_least_plain_one_counts() -> None:
+    assert least_plain(["finalist_1", "developer", "finalist_2", "best_seed"]) == "finalist_2"
 
 
 def test_a_finalist_that_a_case_lacks_is_its_first_one() -> None:

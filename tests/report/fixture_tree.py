@@ -39,7 +39,7 @@ from tests.seed_cases import case
 
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
 TRAINED_IN = {"tp_mlp": "nano m1, nano m2, nano m8", "grad_ar": "nano-dp m1"}
-REASON = "1.21 (1.16..1.30) in nano m8 times as fast as hand_bundled"
+REASON = "1.21 (1.16..1.30) times as fast as hand_bundled in nano m8"
 
 
 def write_tree(

@@ -6,6 +6,7 @@ import altair as alt
 import pytest
 
 from overlayccl_core.report.charts import NARROW, WIDE, Ink, adopt, figure, log_ticks, named
+from overlayccl_core.report.prediction import mark_of
 
 
 def drawn(title: str, ms: float) -> str:
@@ -30,6 +31,10 @@ def test_a_figure_scales_and_has_the_pages_colours() -> None:
 
 def test_a_mark_tells_its_value_on_hover() -> None:
     assert "<title>3 ms</title>" in drawn("one", 3)
+
+
+def test_twenty_problems_differ_by_colour_or_shape() -> None:
+    assert len({mark_of(number) for number in range(20)}) == 20
 
 
 def test_two_figures_have_no_id_in_common() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.program import Program
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.shortlist import SHORTLIST, Why
@@ -26,10 +27,11 @@ def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
 
 
 def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
-    """Rows of the shortlist; changes: other tables, or fields of the settings."""
+    """Rows of the shortlist; changes: other tables, another way to emit, or fields of the settings."""
     tables = {name: changes.pop(name, getattr(flow, name)) for name in ("seeds", "prices", "candidates")}
+    emits = changes.pop("emit", emit)
     configured = flow.configured.changed(shortlist=flow.configured.shortlist.changed(**changes))
-    made = shortlist.run(configured, *tables.values(), emit, progress=quiet)
+    made = shortlist.run(configured, *tables.values(), emits, progress=quiet)
     return made["shortlist"]
 
 
@@ -89,11 +91,15 @@ def test_each_of_the_promising_families_sends_its_cheapest(flow: SimpleNamespace
     assert len(names(fewer, "family")) < len(names(rows, "family"))
 
 
-def test_programs_with_one_module_are_listed_once(flow: SimpleNamespace) -> None:
-    rows = listed(flow, families=100, random=100)
-    modules = [module(row["program_json"]) for row in rows if brought_by_the_search(row)]
-    assert len(set(modules)) == len(modules)
-    assert len({module(text) for text in flow.candidates["program_json"]}) < flow.candidates.height
+def test_of_finds_with_one_module_the_first_is_listed(flow: SimpleNamespace) -> None:
+    of_people = set(flow.seeds["program"])
+
+    def one_module(program: Program) -> str:
+        return f"{program.digest} by {'people' if program.digest in of_people else 'the search'}"
+
+    rows = listed(flow, families=100, random=100, emit=one_module)
+    assert len([row for row in rows if brought_by_the_search(row)]) == 1
+    assert len([row for row in listed(flow, families=100, random=100) if brought_by_the_search(row)]) > 1
 
 
 def module(text: str) -> str:

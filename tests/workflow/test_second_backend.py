@@ -85,6 +85,10 @@ def test_its_own_printer_wrote_the_deployed_module_which_means_what_the_problem_
         assert all(np.array_equal(got[port], wanted[port]) for port in wanted)
 
 
+def test_no_launch_is_kept_once_its_table_is_written(finished: Path) -> None:
+    assert not list((finished / "results/paper/.partial").glob("*/*"))
+
+
 def test_sidecars_tell_the_versions_of_what_the_backend_needs(finished: Path) -> None:
     sidecar = json.loads((finished / "results/paper/probes.sidecar.json").read_text())
     assert "numpy" in sidecar["versions"] and "torch" not in sidecar["versions"]

@@ -31,11 +31,7 @@ NUMERICS = RuleNumerics.SAME
 
 ALL = "all"
 SHARES = ("1/2", "1/3", "1/4", "1/8", "1/16", "1/32")
-CAPS = (
-    "25MiB",
-    "32MiB",
-    "64MiB",
-)  # what practitioners set; the first is torch DistributedDataParallel's default
+CAPS = ("25MiB", "32MiB", "64MiB")  # that practitioners set; the first is torch DistributedDataParallel's own
 _KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 Bucket = list[Node]

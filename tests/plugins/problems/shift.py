@@ -12,7 +12,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.program.case import Case, ParameterValue
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import collective_permute
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 
@@ -51,10 +51,8 @@ def problem(case: Case) -> Problem:
             *(Segment(name=("next", m), needs=(("received", m),)) for m in each),
         ),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "microbatches": case["microbatches"],
-            "dtype": case.dtype.value,
         },
     )
 

@@ -9,14 +9,14 @@ from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
 from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
-from overlayccl_core.measuring.arms import BASELINES, ArmName
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from overlayccl_core.tables.shortlist import Why
+from overlayccl_core.tables.shortlist import is_seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,6 @@ class Benched:
     def lossy(self) -> bool:
         """True if something is computed or sent in 16 bits."""
         return self.numerics is NumericsClass.LOSSY
-
-
-def is_seed(why: Iterable[str]) -> bool:
-    """Whether a row of a shortlist is a strategy of the library, by why it is there."""
-    return not {*BASELINES, Why.SEED}.isdisjoint(why)
 
 
 def floor_of(probes: pl.DataFrame) -> Floor:

@@ -16,7 +16,6 @@ from overlayccl_core.backends.measured import Job, TimingSettings, failed_column
 from overlayccl_core.backends.timing import Batch, time_candidates
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.benched import is_seed
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
@@ -24,6 +23,7 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
+from overlayccl_core.tables.shortlist import is_seed
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")

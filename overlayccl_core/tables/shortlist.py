@@ -1,5 +1,6 @@
 """What is timed at each Case and direction, and why. No price: an equal list measures nothing anew."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import polars as pl
@@ -18,6 +19,11 @@ class Why(StrEnum):
     RANDOM = "random"
     OVERLAPS = "overlaps"
     NEXT_CHEAPEST = "next_cheapest"
+
+
+def is_seed(why: Iterable[str]) -> bool:
+    """Whether what is listed for these reasons is a strategy of the library: people wrote it."""
+    return not {*BASELINES, Why.SEED}.isdisjoint(why)
 
 
 SHORTLIST = Table(

@@ -119,7 +119,7 @@ def test_what_holds_nobody_knows_how_much_is_no_rival(tmp_path: Path) -> None:
 
 def test_the_split_is_chosen_by_training_and_reported_by_the_launches_after_it(tmp_path: Path) -> None:
     """Where the launches after it are kinder to another split, that changes nothing: they choose nothing."""
-    slower = {1: {**QUICK[1], "deployed": 2600.0}, 8: QUICK[8]}
+    slower = {1: {**QUICK[1], "finalist_1": 2600.0, "deployed": 2600.0}, 8: QUICK[8]}
     deployed, rival, _ = headline(tmp_path, QUICK, slower)
     assert deployed["microbatches"] == 1 and deployed["step_us"] == pytest.approx(2600 * 1.2, rel=0.02)
     assert rival is not None and rival["slower"] < 1

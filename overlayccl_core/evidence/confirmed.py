@@ -96,7 +96,7 @@ class _Split:
     @property
     def us(self) -> float:
         """Median over launches."""
-        return _step_us(self.seen)
+        return float(np.median([np.median(us) for us in self.seen.steps_us.values()]))
 
     @property
     def needs_search(self) -> bool:
@@ -162,14 +162,19 @@ def _splits(model: str, steps: pl.DataFrame, stamps: pl.DataFrame) -> list[_Spli
 def _chosen_split(
     model: str, trained: Mapping[int, str], steps: pl.DataFrame, stamps: pl.DataFrame
 ) -> int | None:
-    """The count of microbatches at which what was chosen took the shortest steps in training."""
+    """Of the counts of microbatches, the least that no other was faster than beyond noise, in training."""
     by_model = arms_by_model(steps, stamps)
-    took = {
-        microbatches: _step_us(arms[arm])
-        for microbatches, arm in trained.items()
+    seen = {
+        microbatches: arms[arm]
+        for microbatches, arm in sorted(trained.items())
         if arm in (arms := by_model.get(label(model, microbatches), {}))
     }
-    return min(took, key=lambda microbatches: took[microbatches], default=None)
+    chosen = min(seen, default=None)
+    for microbatches, one in seen.items():
+        gain = one.speedup_over(seen[chosen]) if chosen is not None else None
+        if gain is not None and gain.beyond_noise:
+            chosen = microbatches
+    return chosen
 
 
 def _rival(deployed: _Split, splits: Sequence[_Split]) -> _Split | None:
@@ -185,7 +190,3 @@ def _rival(deployed: _Split, splits: Sequence[_Split]) -> _Split | None:
         and (inf if one.seen.peak_activation_bytes is None else one.seen.peak_activation_bytes) <= most
     ]
     return min(others, key=lambda one: one.us, default=None)
-
-
-def _step_us(seen: ArmEvidence) -> float:
-    return float(np.median([np.median(us) for us in seen.steps_us.values()]))

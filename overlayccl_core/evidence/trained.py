@@ -45,13 +45,13 @@ def arms_by_model(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[str, dict[s
     seen = {
         model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in by_model.items()
     }
-    for model, arm, ran_as in _same(stamps):
+    for model, arm, ran_as in trained_as_others(stamps):
         if ran_as in seen.get(model, {}):
             seen[model][arm] = replace(seen[model][ran_as], arm=arm)
     return seen
 
 
-def _same(stamps: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
+def trained_as_others(stamps: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     """(model, arm, the other arm as which it was trained)."""
     others = stamps.filter(pl.col("arm") != pl.col("ran_as")).unique(
         ("model", "microbatches", "arm"), maintain_order=True
@@ -71,7 +71,7 @@ def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, st
     }
     same = {
         (model, arm): failed[model, ran_as]
-        for model, arm, ran_as in _same(stamps)
+        for model, arm, ran_as in trained_as_others(stamps)
         if (model, ran_as) in failed
     }
     return failed | same

@@ -16,10 +16,15 @@ from overlayccl_core.measuring.statistics import Ratio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A candidate as an arm. training: (model, verdicts) of every model that has the Case; empty: there is none."""
+    """A candidate as an arm. training: (model, verdicts) of every model that has the Case; empty: there is none.
+
+    timed_as: what was timed of it. Two that share it are one: an arm is more than its candidate at one Case where
+    models train it at all of their sites together.
+    """
 
     arm: str
     candidate: str
+    timed_as: tuple[str, ...]
     bench: Verdict
     training: tuple[tuple[str, tuple[Verdict, ...]], ...]
 
@@ -47,11 +52,11 @@ def choose(contenders: Sequence[Contender], speed: Speed) -> Choice:
             f"the first contender must be {ArmName.DEVELOPER} (got {[c.arm for c in contenders]})"
         )
     chosen, reason = contenders[0], "nothing is faster beyond noise, so the developer's own way is deployed"
-    first_with: dict[str, Contender] = {chosen.candidate: chosen}
+    first_with: dict[tuple[str, ...], Contender] = {chosen.timed_as: chosen}
     verdicts: dict[str, Verdict] = {}
     stopped = list[str]()
     for one in contenders[1:]:
-        if (same := first_with.setdefault(one.candidate, one)) is not one:
+        if (same := first_with.setdefault(one.timed_as, one)) is not one:
             message = f"the same Program as {same.arm}"
             verdicts[one.arm] = _verdict(Outcome.NOT_APPLICABLE, Reason.SAME_PROGRAM, message, one)
         elif against := against_it(one):

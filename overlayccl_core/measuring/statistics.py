@@ -4,7 +4,7 @@ The estimate of a time is the 25% trimmed mean over rounds, its error a bootstra
 tried on repeated batches (mean, median, minimum, trimmed mean) it repeats best: timings have a long upper
 tail, which the mean follows, and the minimum is the luck of one round. Ratios are of medians of PAIRED
 samples, taken in the same rounds of one launch: what disturbs a launch disturbs all that runs in it. Launches
-differ by more than the rounds of one, so an interval over fewer than three of them is of these launches only.
+differ by more than the rounds of one, so an interval over fewer than three of them allows for another launch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +21,7 @@ RESAMPLES = 400
 CONFIDENCE = 0.95
 FEWEST_ROUNDS = 6  # of fewer, all may lie on one side of the median by chance (2 in 2^5)
 FEWEST_LAUNCHES = 3  # from which on launches are what an interval is over
+BETWEEN_LAUNCHES = 0.2  # by which a ratio of fewer may be off: launches of one machine differ by 2 to 8%
 FASTER, NOT_SLOWER, SLOWER = 1.02, 0.95, 0.98  # bounds of a ratio old over new
 
 
@@ -169,8 +170,9 @@ def paired_ratio(
     """Ratio of numerator to denominator: (numerator[rounds], denominator[rounds]) of every launch.
 
     Both sides of a launch are samples of the same rounds. The value is the median over launches. From 3 launches
-    on the interval is Student's, of the logarithms of their ratios; with fewer it is a bootstrap over rounds, and
-    there is none below 6 rounds. ValueError where the sides differ in rounds.
+    on the interval is Student's, of the logarithms of their ratios. With fewer it is a bootstrap over rounds,
+    widened by what another launch could bring, and there is none below 6 rounds. ValueError where the sides differ
+    in rounds.
     """
     sides = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in launches]
     if not sides or any(len(a) != len(b) or len(a) == 0 for a, b in sides):
@@ -187,8 +189,14 @@ def paired_ratio(
     else:
         random = np.random.default_rng(seed)
         ratios = np.median([_ratios(a, b, resamples, random) for a, b in sides], axis=0)
-        low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        low, high = _of_any_launch(value, np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
     return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
+
+
+def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:
+    """The interval over rounds, [low, high], with what launches differ by: independent errors add in squares."""
+    below, above = np.hypot(np.log(value / ends), BETWEEN_LAUNCHES)
+    return float(value * np.exp(-below)), float(value * np.exp(above))
 
 
 def _over_launches(logs: Floats) -> tuple[float, float]:

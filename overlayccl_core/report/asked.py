@@ -8,7 +8,7 @@ import polars as pl
 from overlayccl_core.configuration.settings import BenchSection, ConfirmSection, ProbeSection, TrainSection
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.measuring.statistics import FEWEST_LAUNCHES
+from overlayccl_core.measuring.statistics import BETWEEN_LAUNCHES, FEWEST_LAUNCHES
 from overlayccl_core.report.blocks import count
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
@@ -56,8 +56,9 @@ def too_few_launches(launches: int) -> str:
     if launches >= FEWEST_LAUNCHES:
         return ""
     return (
-        f"What is deployed was timed again in {count(launches, 'launch', 'launches')} only: intervals say "
-        f"nothing of another launch. From {FEWEST_LAUNCHES} on (confirm.launches) they do."
+        f"What is deployed was timed again in {count(launches, 'launch', 'launches')} only, so intervals "
+        f"allow for {BETWEEN_LAUNCHES:.0%} between launches. From {FEWEST_LAUNCHES} on (confirm.launches) they "
+        "need not."
     )
 
 

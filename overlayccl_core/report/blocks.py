@@ -78,7 +78,7 @@ class Figure:
 
 INTERVALS = (
     "Intervals. Those of measured times and of ratios are 95%. From 3 launches on they are over launches; "
-    "those of fewer are over their rounds and say nothing of another launch; of too few rounds there is "
+    "those of fewer are over their rounds and allow for 20% between launches; of too few rounds there is "
     "none. That of a price goes from the 10% to the 90% point of the model's errors on Programs that it had "
     "not seen, so 8 true times of 10 lie in it. The time of a pass is a trimmed mean over rounds, that of a "
     "step a median. A ratio is that of the medians of paired rounds or steps, so it is not quite the "

@@ -230,12 +230,17 @@ def _rival_first(worth: Worth) -> Iterator[str]:
 
 def _whole_batch(worth: Worth) -> Iterator[str]:
     mine, rival = worth.deployed, worth.rival
-    if mine is None or len({one.microbatches for one in worth.splits}) == 1:
+    if mine is None:
+        return
+    if mine.microbatches == 1:
+        split = [one for one in worth.splits if one.microbatches != 1]
+        gain = worth.gain_over(min(split, key=lambda one: one.step_us, default=None))
+        if gain and not gain.slower:
+            wins = "wins" if gain.beyond_noise else "may win"
+            yield f"Not splitting the batch {wins}: what is deployed computes it whole (M = 1)."
         return
     gain = worth.gain_over(rival)
-    if mine.microbatches == 1:
-        yield "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
-    elif rival is not None and rival.microbatches == 1 and gain and gain.value < 1:
+    if rival is not None and rival.microbatches == 1 and gain and gain.value < 1:
         wins = "wins" if gain.slower else "may win"
         yield f"Not splitting the batch (M = 1) {wins}: what is deployed splits it into {mine.microbatches}."
 
@@ -258,7 +263,7 @@ def _over_developer(worth: Worth, mine: Split) -> Iterator[str]:
 
 
 def _overhead(worth: Worth) -> Iterator[str]:
-    """The file's step over that of the module that was chosen: what groups and counters cost."""
+    """The file's step over that of the module that was chosen: what being a file costs, its groups left out."""
     module = worth.generator
     if module is not None and (gain := module.gain) is not None:
         low, high = (None if end is None else 1 / end for end in (gain.high, gain.low))

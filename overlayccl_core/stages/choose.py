@@ -16,7 +16,7 @@ import polars as pl
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.deployment_files import Printer, module_of
 from overlayccl_core.evidence.predictions import Place, at
-from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, judged
+from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, judged, trained_as_others
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
@@ -103,6 +103,7 @@ class _Trial:
         for listed in tables.finalists.iter_rows(named=True):
             self.finalists.setdefault((listed["case"], listed["direction"]), {})[listed["arm"]] = listed
         self.failed = failed_arms(tables.steps, tables.stamps)
+        self.ran_as = {(model, arm): ran_as for model, arm, ran_as in trained_as_others(tables.stamps)}
         self.judged: dict[tuple[str, str], tuple[Verdict, ...]] = {}
         self.programs: dict[str, Program] = {}
 
@@ -121,8 +122,16 @@ class _Trial:
             if arm != ArmName.DEVELOPER:
                 rows += [row(place, candidate, v, arm=arm, model=m) for m, vs in training for v in vs]
                 rows += [] if training else [row(place, candidate, _no_model(place), arm=arm)]
-            bench = shortlisted[candidate].verdict
-            contenders.append(Contender(arm=arm, candidate=candidate, bench=bench, training=training))
+            ran_as = (self.ran_as.get((m, arm), arm) for m in self.models(place))
+            contenders.append(
+                Contender(
+                    arm=arm,
+                    candidate=candidate,
+                    timed_as=(candidate, *ran_as),
+                    bench=shortlisted[candidate].verdict,
+                    training=training,
+                )
+            )
         return contenders, rows
 
     def speed(

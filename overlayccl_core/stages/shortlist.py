@@ -129,8 +129,7 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
     drawn = sorted((e for e in usable if not e.why), key=lambda e: _draw(settings.seed, place, e))
     finds.add(Why.RANDOM, drawn, settings.random)
-    if not any(e.why and overlaps(loads(e.row["program_json"])) for e in entries):
-        finds.add(Why.OVERLAPS, (e for e in cheapest if overlaps(loads(e.row["program_json"]))), 1)
+    finds.add(Why.OVERLAPS, (e for e in cheapest if overlaps(loads(e.row["program_json"]))), 1)
     rest = [e for e in cheapest if not e.why]
     finds.add(Why.NEXT_CHEAPEST, rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)

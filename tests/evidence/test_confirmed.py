@@ -95,6 +95,13 @@ def test_what_needs_no_search_is_the_rival_at_whatever_split(tmp_path: Path) -> 
     assert split["slower"] == pytest.approx(9000 / 1215, rel=0.02) and split["part"] == "beside"
 
 
+def test_within_noise_the_batch_is_split_into_fewer(tmp_path: Path) -> None:
+    """3% faster in three launches that differ by more than that."""
+    nearly = {**QUICK[8], "finalist_1": 1180.0, "deployed": 1180.0}
+    deployed, _, _ = headline(tmp_path, {1: QUICK[1], 8: nearly})
+    assert deployed["microbatches"] == 1
+
+
 def test_not_splitting_by_the_developers_calls_is_a_rival_of_a_split_that_is_deployed(tmp_path: Path) -> None:
     """The split arms hold the activations of all microbatches: not to split takes no more memory."""
     whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0, "best_seed": 2400.0}
@@ -119,7 +126,7 @@ def test_what_holds_nobody_knows_how_much_is_no_rival(tmp_path: Path) -> None:
 
 def test_the_split_is_chosen_by_training_and_reported_by_the_launches_after_it(tmp_path: Path) -> None:
     """Where the launches after it are kinder to another split, that changes nothing: they choose nothing."""
-    slower = {1: {**QUICK[1], "deployed": 2600.0}, 8: QUICK[8]}
+    slower = {1: {**QUICK[1], "finalist_1": 2600.0, "deployed": 2600.0}, 8: QUICK[8]}
     deployed, rival, _ = headline(tmp_path, QUICK, slower)
     assert deployed["microbatches"] == 1 and deployed["step_us"] == pytest.approx(2600 * 1.2, rel=0.02)
     assert rival is not None and rival["slower"] < 1

@@ -57,6 +57,17 @@ def test_another_program_or_none_at_all_is_unproven() -> None:
         assert failures(sites, NumericsClass.REORDERED) == {"not_measured"}
 
 
+def test_losses_of_all_ranks_reach_the_gate() -> None:
+    losses = [[2.0, 3.0], [1.0, 1.5]]
+    rows = [
+        row(STEPS, model="tiny", microbatches=2, arm="developer", purpose=purpose, seed=7, launch=1,
+            steps_us=[1.0], losses=losses, disturbed=False, status="trained")
+        for purpose in ("timed", "loss")
+    ]  # fmt: skip
+    one = arms_by_model(pl.DataFrame(rows, schema=STEPS.schema), NO_STAMPS)[MODEL]["developer"]
+    assert one.losses[7] == one.timed_losses[1] == ((2.0, 3.0), (1.0, 1.5))
+
+
 def test_an_arm_knows_in_which_of_its_timed_launches_others_took_the_cpu() -> None:
     def seen(*disturbed: bool) -> bool:
         rows = [

@@ -18,7 +18,7 @@ WRONG = (("nano m8", judge(trial(gradient_rel_error=0.3))),)
 
 def contender(arm: str, **changes: Any) -> Contender:
     verdict = bench.check(Estimate(value=10.0, standard_error=0.1, rounds=12), 1.0)
-    fields = {"arm": arm, "candidate": f"{arm}'s", "bench": verdict, "training": RIGHT}
+    fields = {"arm": arm, "candidate": f"{arm}'s", "bench": verdict, "training": RIGHT, "timed_as": (arm,)}
     return Contender(**(fields | changes))
 
 
@@ -112,7 +112,7 @@ def test_every_model_that_has_the_case_must_pass_and_none_may_be_slower() -> Non
 
 def test_the_same_program_contends_once_as_the_plainest() -> None:
     us = {"developer": 4000.0, "hand_bundled": 1000.0, "best_seed": 900.0, "finalist_1": 900.0}
-    same = {"candidate": "hand_bundled's"}
+    same = {"candidate": "hand_bundled's", "timed_as": ("hand_bundled",)}
     arms = [
         DEVELOPER,
         contender("hand_bundled"),

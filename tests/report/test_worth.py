@@ -117,10 +117,15 @@ def test_a_faster_rival_that_does_not_split_the_batch_is_called_so(high: float, 
 
 
 def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_measured() -> None:
-    other = beside(8, "developer", 8.0, 7.0, 9.0)
-    (said,) = warnings(worth(deployed(1), rival(1, "best_seed", 1.2, 1.1, 1.3), other))
+    here, other = rival(1, "best_seed", 1.2, 1.1, 1.3), beside(8, "developer", 8.0, 7.0, 9.0)
+    (said,) = warnings(worth(deployed(1), here, other))
     assert said == "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
-    assert warnings(worth(deployed(1), rival(1, "best_seed", 1.2, 1.1, 1.3))) == []
+    near = beside(2, "deployed", 1.02, 0.97, 1.1, **FOUND)
+    (said,) = warnings(worth(deployed(1), here, near, other))
+    assert said == "Not splitting the batch may win: what is deployed computes it whole (M = 1)."
+    (said,) = warnings(worth(deployed(1), here, beside(2, "deployed", 0.9, 0.85, 0.95, **FOUND), other))
+    assert said.startswith("The deployed file at M = 2 is faster")
+    assert warnings(worth(deployed(1), here)) == []
 
 
 def test_where_people_wrote_what_is_deployed_the_search_added_nothing() -> None:

@@ -97,6 +97,23 @@ def test_the_table_holds_decisions_only_and_is_the_same_to_the_byte_after_other_
     assert (flow.folder / "choice.parquet").read_bytes() == before
 
 
+def test_where_an_arm_has_a_plainer_ones_program_at_one_case_it_is_deployed_at_all_as_it_was_trained(
+    flow: SimpleNamespace,
+) -> None:
+    """No mixture that nobody trained: of two arms that are alike at one Case, one was the faster step."""
+    case = flow.listed["case"][0]
+    plain = {r["case"]: r for r in flow.ready.iter_rows(named=True) if r["arm"] == "best_seed"}
+    rows = [
+        plain[case] | {"arm": r["arm"]} if (r["case"], r["arm"]) == (case, "finalist_1") else r
+        for r in flow.ready.iter_rows(named=True)
+    ]
+    alike = SimpleNamespace(**vars(flow) | {"ready": pl.DataFrame(rows, schema=flow.ready.schema)})
+    decided = chosen(alike, speeds=SPEEDS | {"best_seed": 1499.0})  # no faster than hand_bundled
+    finalist = {r["case"]: r["program"] for r in rows if r["arm"] == "finalist_1"}
+    assert {r["case"]: r["program"] for r in decided.choice} == finalist
+    assert arms(decided) == {"finalist_1"}
+
+
 def test_every_gate_leaves_its_verdicts(flow: SimpleNamespace) -> None:
     decided = chosen(flow)
     rows = pl.DataFrame(decided.verdicts, schema=VERDICTS.schema)

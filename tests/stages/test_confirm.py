@@ -1,5 +1,7 @@
 """Rule confirm on real ranks: the deployed file itself is timed and trained, and a wrong one is never reported."""
 
+import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +106,10 @@ def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
     tables: dict[str, pl.DataFrame],
 ) -> None:
     frame = tables["confirmed"]
+    launches = sorted(set(frame["launch"]))  # one that was disturbed is made again under the next number
+    assert len(launches) == LAUNCHES
     assert sorted(frame.select("launch", "arm").rows()) == [
-        (launch, arm) for launch in range(LAUNCHES) for arm in ("deployed", "developer", "hand_bundled")
+        (launch, arm) for launch in launches for arm in ("deployed", "developer", "hand_bundled")
     ]  # best_seed is hand_bundled's Program
     digests = {arm: set(frame.filter(arm=arm)["program"]) for arm in ("deployed", "hand_bundled")}
     assert digests["deployed"] == digests["hand_bundled"]
@@ -142,6 +146,29 @@ def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tm
     [rival] = frame.filter(part="rival").iter_rows(named=True)
     assert rival["arm"] in ("developer", "hand_bundled", "best_seed", "ddp_25") and not rival["needs_search"]
     assert rival["slower"] > 0 and rival["peak_activation_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("error", "failed", "said"),
+    [
+        (1e-6, "", ""),
+        (0.3, "", "a gradient is 0.3 "),
+        (math.nan, "", "a gradient is nan "),
+        (None, "rank 1 of 2 died", "rank 1 of 2 died"),
+    ],
+)
+def test_a_deployed_file_that_fails_in_a_step_or_gives_wrong_gradients_ends_the_run(
+    error: float | None, failed: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = decided(tmp_path)
+    trained = dataclasses.replace(of, choice=of.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
+    row = {"model": MODEL.name, "microbatches": 1, "arm": "deployed", "gradient_rel_error": error}
+    monkeypatch.setattr(confirm, "train", lambda *_: [row | {"message": failed, "stamps": {}}])
+    if not said:
+        assert len(confirmed(tmp_path, trained)["confirmed_steps"]) == 1
+        return
+    with pytest.raises(ValueError, match=f"^the deployed files, in nano-dp m1: {said}"):
+        confirmed(tmp_path, trained)
 
 
 def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(

@@ -8,6 +8,7 @@ import pytest
 
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -111,6 +112,30 @@ def test_some_are_drawn_at_random_and_the_seed_decides(flow: SimpleNamespace) ->
     draws = {tuple(names(listed(flow, families=1, seed=seed), "random")) for seed in range(6)}
     assert {len(draw) for draw in draws} == {2}
     assert len(draws) > 1
+
+
+def test_the_cheapest_that_overlaps_is_listed_though_a_seed_overlaps_too(flow: SimpleNamespace) -> None:
+    """The price sees no computing behind which a collective could hide; single_graph is always listed."""
+    seeds = {module(text) for text in flow.seeds["program_json"].drop_nulls()}
+    [seed] = flow.prices.filter(strategy="single_graph", direction="forward")["predicted_us"]
+    finds = {
+        row["candidate"]
+        for row in flow.candidates.iter_rows(named=True)
+        if row["numerics"] != "lossy" and overlaps(loads(row["program_json"]))
+        if module(row["program_json"]) not in seeds
+    }
+    assert finds and overlaps(loads(flow.seeds.filter(strategy="single_graph")["program_json"][0]))
+
+    def overlapping(us: dict[str, float]) -> list[str]:
+        frame = flow.candidates.with_columns(
+            predicted_us=pl.col("candidate").replace_strict(us, default=pl.col("predicted_us"))
+        )
+        return names(listed(flow, candidates=frame, families=1, random=0, at_least=1), "overlaps")
+
+    slow = dict.fromkeys(finds, 2 * seed)
+    for one in finds:
+        assert overlapping(slow | {one: seed / 2}) == [one]
+    assert overlapping(slow) == []
 
 
 def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: SimpleNamespace) -> None:

@@ -67,7 +67,7 @@ def test_a_candidate_that_always_crashes_has_its_verdict_and_its_evidence(tmp_pa
     verdict = failed[culprit.key]
     assert verdict.status is JobStatus.CRASHED and "rank 1 of 2 died (exit code 3)" in verdict.message
     log = tmp_path / "logs" / "bench.failure-1" / "launch.log"
-    assert verdict.message.endswith(f"; see {log}") and "exitcode" in log.read_text()
+    assert verdict.message.endswith(f"; see {log}") and "of a rank: exit code 3" in log.read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to end"])

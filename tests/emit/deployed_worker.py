@@ -1,4 +1,4 @@
-"""The torchrun target of the tests of deployed modules: plays every scenario of a folder, writes what it saw."""
+"""What ranks run in the tests of deployed modules: plays every scenario of a folder, writes what it saw."""
 
 import json
 import os

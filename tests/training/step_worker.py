@@ -1,4 +1,4 @@
-"""The torchrun target of the step tests: runs the arms of a folder, writes each rank's results."""
+"""What ranks run in the step tests: runs the arms of a folder, writes each rank's results."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The torch.distributed backend: real processes started by torchrun, gloo on CPUs and nccl on GPUs.
+"""The torch.distributed backend: real processes, gloo on CPUs and nccl on GPUs.
 
 This file imports no torch: ranks do.
 """

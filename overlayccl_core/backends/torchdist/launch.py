@@ -1,4 +1,4 @@
-"""Launch ranks through torchrun, which chooses a free port by itself; watched as all launches are."""
+"""Launch ranks (`start`), watched as all launches are."""
 
 import json
 import os
@@ -24,10 +24,8 @@ def launch(plan: Launch, watch: Watch = no_watch) -> float:
 
 
 def _command(plan: Launch) -> list[str]:
-    torchrun = [sys.executable, "-m", START, str(plan.folder / EXIT_CODES_FILE)]
-    here = ["--standalone", "--local-addr", "127.0.0.1"]
-    limits = ["--nproc-per-node", str(plan.ranks), "--max-restarts", "0", "--monitor-interval", "0.2"]
-    return [*torchrun, *here, *limits, "--module", plan.worker, str(plan.folder)]
+    codes = plan.folder / EXIT_CODES_FILE
+    return [sys.executable, "-m", START, str(plan.folder), str(plan.ranks), plan.worker, str(codes)]
 
 
 def environment() -> dict[str, str]:
@@ -43,7 +41,7 @@ def environment_parts() -> dict[str, str]:
 
 
 def _exit_codes(plan: Launch) -> dict[int, int]:
-    """What torchrun knew of the ranks when it ended (`start.main`)."""
+    """What `start.main` knew of the ranks when it ended."""
     file = plan.folder / EXIT_CODES_FILE
     codes = json.loads(file.read_text()) if file.exists() else {}
     return {int(pid): code for pid, code in codes.items()}

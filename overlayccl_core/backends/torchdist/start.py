@@ -1,27 +1,102 @@
-"""torchrun, which also leaves how ranks ended: what it prints about them, it knows as fields.
+"""What starts the ranks of a launch: one process that imports all they need once, and forks them.
 
-Run as `python -m`: the file that is to hold the exit codes, then the arguments of torchrun.
+Run as `python -m`: folder, ranks, the worker module, the file that is to hold exit codes. As under torchrun, the
+store in which ranks meet is this process's, on a port that nobody else has, and the first rank that fails ends all
+others. torchrun would import everything once for each rank, which takes longer than many a launch.
 """
 
+import gc
+import importlib
 import json
+import os
+import signal
+import socket
 import sys
+import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from torch.distributed import run
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+import torch.distributed as dist
+
+HOST = "127.0.0.1"
+OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
 
 
-def main(exit_codes: Path, torchrun: list[str]) -> None:
-    """Run torchrun; where ranks fail, write {process id: exit code} of those, negative for a signal."""
-    try:
-        run.main(torchrun)
-    except ChildFailedError as error:
-        codes = {failure.pid: failure.exitcode for failure in error.failures.values()}
+def main(folder: Path, ranks: int, worker: str, exit_codes: Path) -> int:
+    """Start the ranks and wait for them; 1 where some failed.
+
+    exit_codes has those that did: {process id: code}, negative for a signal.
+    """
+    work = importlib.import_module(worker).main
+    with socket.create_server((HOST, 0)) as server:
+        gc.freeze()  # what is here stays shared between the ranks
+        running = {_start(work, folder, rank, ranks, server) for rank in range(ranks)}
+        store = dist.TCPStore(
+            HOST,
+            server.getsockname()[1],
+            is_master=True,
+            wait_for_workers=False,
+            master_listen_fd=server.detach(),
+        )
+        failed = _first_failed(running)
+    if failed:
+        time.sleep(OTHERS_S)
+        failed |= _ended(running)
+        for pid, code in failed.items():
+            print(f"process {pid} of a rank: exit code {code}")
         whole = exit_codes.with_suffix(".tmp")  # it is read while this process runs
-        whole.write_text(json.dumps(codes))
+        whole.write_text(json.dumps(failed))
         whole.replace(exit_codes)
-        raise
+    for pid in running:
+        os.kill(pid, signal.SIGTERM)
+    del store
+    return int(bool(failed))
+
+
+def _start(work: Callable[[Path], None], folder: Path, rank: int, ranks: int, server: socket.socket) -> int:
+    """The process id of a rank that was started; the rank itself does not return."""
+    if pid := os.fork():
+        return pid
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": HOST,
+        "MASTER_PORT": str(server.getsockname()[1]),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is not rank 0's
+    }
+    server.close()
+    code = 1
+    try:
+        work(folder)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _first_failed(running: set[int]) -> dict[int, int]:
+    """Process id and exit code of the first rank that fails; none where all end well."""
+    while running:
+        pid, status = os.wait()
+        running.discard(pid)
+        if code := os.waitstatus_to_exitcode(status):
+            return {pid: code}
+    return {}
+
+
+def _ended(running: set[int]) -> dict[int, int]:
+    """Those that ended meanwhile, and failed."""
+    codes = {}
+    for rank in tuple(running):
+        pid, status = os.waitpid(rank, os.WNOHANG)
+        if pid:
+            running.discard(pid)
+            codes[pid] = os.waitstatus_to_exitcode(status)
+    return {pid: code for pid, code in codes.items() if code}
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])))

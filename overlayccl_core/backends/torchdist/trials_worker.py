@@ -1,4 +1,4 @@
-"""The torchrun target of `run_once`: runs every module once on this rank's rows of the inputs."""
+"""What a rank of `run_once` runs: every module once on this rank's rows of the inputs."""
 
 import sys
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The torchrun target of a timed launch: loads the plan's modules and times them in rounds."""
+"""What a rank of a timed launch runs: loads the plan's modules and times them in rounds."""
 
 import gc
 import sys

@@ -21,6 +21,7 @@ import torch.distributed as dist
 
 HOST = "127.0.0.1"
 OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
+PATIENCE_S = 2.0  # with one that is told to end
 
 
 def main(folder: Path, ranks: int, worker: str, exit_codes: Path) -> int:
@@ -48,8 +49,13 @@ def main(folder: Path, ranks: int, worker: str, exit_codes: Path) -> int:
         whole = exit_codes.with_suffix(".tmp")  # it is read while this process runs
         whole.write_text(json.dumps(failed))
         whole.replace(exit_codes)
-    for pid in running:
-        os.kill(pid, signal.SIGTERM)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        for pid in running:
+            os.kill(pid, how)
+        end = time.monotonic() + PATIENCE_S
+        while running and time.monotonic() < end:
+            _ended(running)
+            time.sleep(0.01)
     del store
     return int(bool(failed))
 

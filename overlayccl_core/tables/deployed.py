@@ -16,7 +16,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 class Part(StrEnum):
     """What an arm is to the headline of its model."""
 
-    DEPLOYED = "deployed"  # the fastest of what is deployed, at the count of microbatches that training chose
+    DEPLOYED = "deployed"  # what is deployed, at the count of microbatches that training chose
     RIVAL = "rival"  # the fastest that needs no search, at any such count, at the same or less memory
     BESIDE = "beside"
 

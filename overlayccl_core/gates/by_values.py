@@ -93,7 +93,7 @@ class _Trial:
                 self._compare(got, want, NONLINEAR_TOLERANCE, Reason.WRONG_VALUE, "in float64")
             if Check.NUMERICS in checks:
                 got = self._evaluate(self.program, self.inputs, Real())
-                bound = lossy_bound if tried.kind is NumericsClass.LOSSY else REORDERED_TOLERANCE
+                bound = lossy_bound if loses(self.program.outputs.values()) else REORDERED_TOLERANCE
                 error = self._compare(got, want, bound, Reason.INACCURATE, "in its own dtypes")
                 tried.error = max(tried.error, error)
                 if Check.REPLICAS in checks:

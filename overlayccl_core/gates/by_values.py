@@ -135,6 +135,8 @@ class _Trial:
         largest = 0.0
         for port, b in want.items():
             a = got[port]
+            if a is b:
+                continue
             for rank in compared_ranks(self._written(port), port, a.row, b.row):
                 off = _off(a.on(rank), b.on(rank))
                 worst = int(off.argmax())

@@ -143,9 +143,9 @@ def _check_question(proof: _Proof) -> None:
 
 
 def _prove_by_values(proof: _Proof) -> None:
-    tried = try_values(proof.program, proof.reference, proof.checks, proof.lossy_bound)
     proof.method, proof.components = "values", 1
     proof.atoms = max(x.size for x in proof.program.nodes)
+    tried = try_values(proof.program, proof.reference, proof.checks, proof.lossy_bound)
     proof.accuracy = Numerics(kind=tried.kind, error=tried.error)
     proof.peak_bytes = tried.peak_bytes
 

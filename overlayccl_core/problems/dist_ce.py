@@ -42,7 +42,10 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import Direction, Draw, Nonlinear, PortSpec, Problem, Segment
 from overlayccl_core.program.recorder import IO
 
-LOGITS, TARGETS, SHIFT, LOG_SUM = (("logits",), ("targets",), ("shift",), ("log_sum",))
+LOGITS: Port = ("logits",)
+TARGETS: Port = ("targets",)
+SHIFT: Port = ("shift",)
+LOG_SUM: Port = ("log_sum",)
 Floats = NDArray[np.float32]
 
 TRIED_TOKENS = 16  # at least, in several draws where a Case has fewer
@@ -101,7 +104,7 @@ def problem(case: Case) -> Problem:
 def _backward(case: Case) -> Problem:
     """What the forward was given and saved, ("d_losses",) and ("d_mean",) -> ("d_logits",)."""
     each, one = _replicated(case, case["tokens"]), _replicated(case, 1)
-    cotangents = {("d_mean",): one, ("d_losses",): each}
+    cotangents: dict[Port, PortSpec] = {("d_mean",): one, ("d_losses",): each}
     inputs = {**cotangents, LOG_SUM: each, SHIFT: each, **_given(case)}
     return Problem(
         case=case,

@@ -54,7 +54,8 @@ def _picked(wide: Array, place: Array, width: int) -> Array:
 
 
 def _one_hot(place: Array, width: int) -> Array:
-    return place == np.arange(width)
+    there: Array = place == np.arange(width)
+    return there
 
 
 def _each(operands: int, meaning: Callable[..., Array], text: str, *, rounds: bool = True) -> Operation:

@@ -8,8 +8,8 @@ ranks:
 2. in its own dtypes, against the same float64, within the tolerance of its class (program/numerics.py).
 3. What is replicated has the same bits on all ranks.
 
-The data is hostile where the Problem knows such data (logits of 1000, of -inf). That is evidence of another kind than
-the linear proof: it holds for the data that was tried, and for what is like it.
+The data is hostile where the Problem knows such data (logits of 1000, of -inf). This is evidence, of
+another kind than the linear proof: it holds for the data that was tried, and for what is like it.
 """
 
 from collections.abc import Mapping
@@ -52,9 +52,11 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
     random = np.random.default_rng(int(program.digest, 16))
     for draw in brought.draws(random, Check.HOSTILE in checks):
         _Trial(program, reference, draw, random).run(tried, checks, lossy_bound)
+    message = ""
     if Check.REPLICAS in checks and not _provably_alike(program):
-        if message := unlike_replicas(AtomPair(program.outputs, reference.outputs), program):
-            raise Wrong(Reason.RANKS_DIFFER, message)
+        message = unlike_replicas(AtomPair(program.outputs, reference.outputs), program)
+    if message:
+        raise Wrong(Reason.RANKS_DIFFER, message)
     return tried
 
 
@@ -159,15 +161,16 @@ class _Trial:
 
     def _compare_ranks(self, got: Mapping[Port, Held]) -> None:
         for port, spec in self.program.problem.outputs.items():
-            if port in got and spec.placement is Placement.REPLICATE:
-                if found := differing(self.program.problem, port, got[port]):
-                    first, others, element = found
-                    raise Wrong(
-                        Reason.RANKS_DIFFER,
-                        f"{port_text(port)}, element {element}, {self.label(port, element)}: rank {first} and"
-                        f" {ranks_text(others)} hold other bits, and it is replicated: let all compute it by the"
-                        " same operations in the same order, or one of them and send it",
-                    )
+            if port not in got or spec.placement is not Placement.REPLICATE:
+                continue
+            if found := differing(self.program.problem, port, got[port]):
+                first, others, element = found
+                raise Wrong(
+                    Reason.RANKS_DIFFER,
+                    f"{port_text(port)}, element {element}, {self.label(port, element)}: rank {first} and"
+                    f" {ranks_text(others)} hold other bits, and it is replicated: let all compute it by the"
+                    " same operations in the same order, or one of them and send it",
+                )
 
 
 def _backward_of(problem: Problem) -> Program | None:

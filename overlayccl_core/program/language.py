@@ -223,7 +223,7 @@ def reduce_max(x: Value, dim: int) -> Value:
 
 
 def pick(x: Value, ids: Value, first: PerRank) -> Value:
-    """x[.., ids[..] - first] of x (.., n) and ids (..), 0 where that is no place; first: one int or one per rank."""
+    """x[.., ids[..] - first] of x (.., n), ids (..), 0 where that is no place; first: one int or one per rank."""
     if x.shape[:-1] != ids.shape:
         raise Rejected(
             f"pick: the ids must have the shape {x.shape[:-1]}, one for each row (got {ids.shape})"

@@ -216,15 +216,17 @@ def make_sum(x: Node, count: int) -> Node:
 
 def make_cast(x: Node, dtype: DType) -> Node:
     """x in another floating point type."""
+    if dtype is DType.INT64:
+        raise Rejected(f"cast of {x} to integers: those are ids, which the model gives")
     return x if x.dtype is dtype else _intern(Kind.CAST, (x,), b"", None, x.size, dtype)
 
 
 def make_rowwise(attr: RowAttr, operands: Sequence[Node], dtype: DType | None = None) -> Node:
     """An operation on rows; dtype: of the result of a one_hot. Rows of one element are reduced already."""
     dtypes = [x.dtype for x in operands]
-    if attr.operation.form in (Form.PICK, Form.ONE_HOT):
-        if dtypes.pop() is not DType.INT64:
-            raise Rejected(f"{attr.name}: the last operand must be ids (got {operands[-1].dtype.value})")
+    names_ids = attr.operation.form in (Form.PICK, Form.ONE_HOT)
+    if names_ids and dtypes.pop() is not DType.INT64:
+        raise Rejected(f"{attr.name}: the last operand must be ids (got {operands[-1].dtype.value})")
     if DType.INT64 in dtypes:
         raise Rejected(f"{attr.name} of ids: integers are looked up by (pick, one_hot), never computed with")
     if len({*dtypes}) > 1:

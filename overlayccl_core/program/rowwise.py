@@ -29,8 +29,8 @@ class Form(StrEnum):
 class Operation:
     """One entry of the table.
 
-    meaning: of arrays [K, rows, width or 1], the same of the result; in the place of ids PICK and ONE_HOT take their
-    places in the rows, int64 [K, rows, 1], and then the width. torch: an expression with the operands in braces;
+    meaning: of arrays [K, rows, width or 1], the same of the result; in place of ids PICK and ONE_HOT take where
+    they are in the rows, int64 [K, rows, 1], and the width. torch: an expression with the operands in braces;
     empty: the function of torch (or of emit/runtime/layout.py) that has the operation's name. text: the same for
     people. rounds: the result may be rounded. counted_as: the local operation of the cost model that handles as
     many bytes.

@@ -73,7 +73,7 @@ def _operation(x: Node, operands: list[str]) -> str:
 
 
 def _rowwise(row: RowAttr, operands: list[str]) -> str:
-    said = row.operation.text or f"{row.name}({', '.join('{%d}' % i for i in range(len(operands)))})"
+    said = row.operation.text or f"{row.name}({', '.join(f'{{{i}}}' for i in range(len(operands)))})"
     rows = f", rows of {row.width}" if row.width > 1 else ""
     first = (
         f", ids from {_per_rank([str(n) for n in row.first[:MOST_RANKS]], len(row.first))}"

@@ -82,7 +82,8 @@ def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) 
     """The Program of a recipe at a Problem, forward or backward.
 
     At a backward, a seed's name means the library of the Problem that the backward equals, or its own (of one that
-    is not linear); a source is written for the backward itself. source_of: finds the source of a base that names one. Raises Rejected or
+    is not linear); a source is written for the backward itself. source_of: finds the source of a base that names
+    one. Raises Rejected or
     NotApplicable as tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that
     cannot be replayed here.
     """

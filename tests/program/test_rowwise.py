@@ -20,7 +20,7 @@ from overlayccl_core.program.kinds import DType, Kind, Placement, Rejected
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.memory import peak_bytes
-from overlayccl_core.program.nodes import Node, make_input, make_rowwise
+from overlayccl_core.program.nodes import Node, make_cast, make_input, make_rowwise
 from overlayccl_core.program.numerics import rounds
 from overlayccl_core.program.problem import PortSpec, Problem
 from overlayccl_core.program.program import Program
@@ -126,6 +126,11 @@ def test_bits_tell_apart_what_ranks_make_of_other_values(name: str) -> None:
 def test_what_does_not_fit_is_refused(attr: RowAttr, operands: list[Node], message: str) -> None:
     with pytest.raises(Rejected, match=message):
         make_rowwise(attr, operands)
+
+
+def test_nothing_becomes_an_id() -> None:
+    with pytest.raises(Rejected, match="to integers: those are ids"):
+        make_cast(wide(), DType.INT64)
 
 
 def problem(*, linear: bool = False) -> Problem:

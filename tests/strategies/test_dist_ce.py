@@ -19,7 +19,12 @@ def rows(*operations: str, **entry: Any) -> dict[str, Row]:
     """strategy -> row, on a library with these operations; none given: all."""
     tried = [
         Capability(
-            operation=name, group_size=4, dtype=DType.FLOAT32, payload_bytes=4, supported=True, evidence="tried"
+            operation=name,
+            group_size=4,
+            dtype=DType.FLOAT32,
+            payload_bytes=4,
+            supported=True,
+            evidence="tried",
         )
         for name in operations
     ]

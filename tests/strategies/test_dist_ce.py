@@ -58,6 +58,13 @@ def test_what_each_calls(strategy: str, calls: dict[str, int]) -> None:
     assert Counter(map(operation_name, loads(row["program_json"]).collectives)) == calls
 
 
+def test_with_all_reduces_one_value_as_large_as_the_logits_is_held() -> None:
+    """exp takes the place of the shifted logits, as the target was looked up in them before."""
+    at = rows(tokens=64, vocabulary=4 * 100)
+    for name in ("three_all_reduce", "max_then_stacked"):
+        assert 64 * 100 * 4 <= at[name]["peak_bytes"] < 1.1 * 64 * 100 * 4
+
+
 @pytest.mark.parametrize("fields", [{"range": None}, {"range": 88}, {"range": 80, "vocabulary": 4 * 100}])
 def test_without_a_maximum_there_must_be_a_range_that_exp_of_all_words_keeps(fields: dict[str, Any]) -> None:
     row = rows(**fields)["no_max_two"]

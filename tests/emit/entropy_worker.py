@@ -1,6 +1,7 @@
 """The torchrun target of the test of deployed cross-entropies: a sharded output embedding against the whole one."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ def tried(rank: Rank, path: Path, case: str, tokens: int, vocabulary: int) -> di
         refused = ""
     except ValueError as error:
         refused = str(error)
+    os.environ["OVERLAYCCL_CHECK"] = "1"
+    checked = load_module(path, path.stem).connect(case)
+    del os.environ["OVERLAYCCL_CHECK"]
+    try:
+        checked.group(0)([1000 * functional.linear(mine, my_words), targets])
+        wide = ""
+    except ValueError as error:
+        wide = str(error)
     return {
         "losses": worst(each.detach().view(-1), losses.detach()),
         "mean": worst(mean.detach(), losses.mean().detach()),
@@ -53,6 +62,7 @@ def tried(rank: Rank, path: Path, case: str, tokens: int, vocabulary: int) -> di
         "shapes": [list(x.shape) for x in (each, mean, *alone)],
         "alone": worst(alone[0], each.detach().view(-1)),
         "refused": refused,
+        "wide": wide,
         "selftest": [line["error"] for line in connected.selftest()],
     }
 

@@ -136,11 +136,8 @@ class Group:
                 f" {len(tensors)}: {_some(map(shown, tensors))}. {what_there_is(ENTRIES)}"
             )
         for port, spec, x in zip(self.inputs, self._specs, tensors, strict=True):
-            if spec.dtype is torch.int64 and (outside := self._outside(spec, x)):
-                return (
-                    f"{self._name}: {port_text(port)} has ids {outside}: give such tokens another id, and leave out"
-                    " what is made of them"
-                )
+            if outside := self._outside(spec, x):
+                return f"{self._name}: {port_text(port)} has {outside}"
         if self._gradient == "none" and _flows(tensors):
             return (
                 f"{self.case} passes no gradients on: call it under torch.no_grad() or with detached"
@@ -149,12 +146,23 @@ class Group:
         return ""
 
     def _outside(self, spec: Spec, x: torch.Tensor) -> str:
-        """Which ids name nothing, or nothing; not looked at on a device that would have to be waited for."""
-        if spec.within is None or (x.device.type != "cpu" and self._agreement is None):
+        """What is out of the range that was declared, and the mend, or nothing.
+
+        Looked at in the checked mode; ids also without it, where no device has to be waited for.
+        """
+        ids = spec.dtype is torch.int64
+        if spec.within is None or (self._agreement is None and not (ids and x.device.type == "cpu")):
             return ""
-        low, high = int(x.min()), int(x.max())
-        fits = spec.within[0] <= low and high <= spec.within[1]
-        return "" if fits else f"from {low} to {high}, and {spec.within[0]} to {spec.within[1]} are allowed"
+        low, high = x.min().item(), x.max().item()
+        if spec.within[0] <= low and high <= spec.within[1]:
+            return ""
+        mend = (
+            "give such tokens another id, and leave out what is made of them"
+            if ids
+            else "keep to what the Case declares, or deploy one without"
+        )
+        what = "ids" if ids else "values"
+        return f"{what} from {low:g} to {high:g}, and {spec.within[0]} to {spec.within[1]} are allowed: {mend}"
 
 
 class _Way:

@@ -48,6 +48,7 @@ SHIFT: Port = ("shift",)
 LOG_SUM: Port = ("log_sum",)
 Floats = NDArray[np.float32]
 
+OFF = 30  # how far from the maximum a backward takes what is saved as the shift
 TRIED_TOKENS = 16  # at least, in several draws where a Case has fewer
 
 
@@ -234,11 +235,14 @@ def _draw(case: Case, random: np.random.Generator, kinds: list[str]) -> Draw:
 
 
 def _backward_draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
-    """The same with what a forward saves: the maximum, or (within a range) 0, and what belongs to it."""
+    """The same with what a forward saves: a shift near the maximum, or (within a range) 0, and what belongs to it.
+
+    Forward and backward are chosen apart, so a backward must take what any forward may save.
+    """
     for draw in _draws(case, random, hostile):
         dtype = NUMPY_DTYPES[case.dtype]
         logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)
-        shift = logits.max((0, 2))
+        shift = logits.max((0, 2)) + np.resize((0, OFF, -OFF), case["tokens"])
         if case["range"]:
             shift[::2] = 0
         log_sum = np.log(np.exp(logits - shift[:, None]).sum((0, 2)))

@@ -242,7 +242,8 @@ def _backward_draws(case: Case, random: np.random.Generator, hostile: bool) -> I
     for draw in _draws(case, random, hostile):
         dtype = NUMPY_DTYPES[case.dtype]
         logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)
-        shift = logits.max((0, 2)) + np.resize((0, OFF, -OFF), case["tokens"])
+        off = OFF if case.dtype.bytes > 2 else 0  # 16 bits do not hold what would belong to it
+        shift = logits.max((0, 2)) + np.resize((0, off, -off), case["tokens"])
         if case["range"]:
             shift[::2] = 0
         log_sum = np.log(np.exp(logits - shift[:, None]).sum((0, 2)))

@@ -9,7 +9,7 @@ from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks, parameters
 from overlayccl_core.program.kinds import DType
-from overlayccl_core.program.library import read_library
+from overlayccl_core.program.library import BACKWARD, read_library
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
@@ -79,7 +79,10 @@ def build(case: Case) -> Problem:
 def backward(case: Case) -> Problem | None:
     """The backward Problem at a Case; None if nothing has to be done."""
     plugin = plug_in(case.problem)
-    return backward_problem(plugin.problem(case)) if plugin.has_backward(case) else None
+    if not plugin.has_backward(case):
+        return None
+    forward = plugin.problem(case)
+    return backward_problem(forward) if forward.nonlinear is None else forward.nonlinear.backward
 
 
 def directions(case: Case) -> tuple[Problem, ...]:
@@ -99,13 +102,19 @@ def in_direction(case: Case, direction: Direction) -> Problem:
 def developer_program(problem: Problem) -> Program:
     """What practitioners run where a library can do everything; for a backward, the simplified transpose of it."""
     library = library_source(problem.case.problem)
+    if problem.direction is Direction.BACKWARD and not problem.linear:
+        return trace_source(library, read_library(library, BACKWARD).developers[0], problem)
     forward = trace_source(library, read_library(library).developers[0], build(problem.case))
     return forward if problem.direction is Direction.FORWARD else simplify(transpose(forward, problem))
 
 
 def reference_program(problem: Problem) -> Program:
-    """What a Problem's Programs must equal: the traced reference; for a backward, the transpose of it."""
-    forward = trace_function(plug_in(problem.case.problem).reference, build(problem.case))
+    """What a Problem's Programs must equal: the traced reference; for a backward, its transpose, or its own."""
+    here = build(problem.case)
+    if problem.direction is Direction.BACKWARD and here.nonlinear is not None:
+        assert here.nonlinear.backward is not None and here.nonlinear.backward_reference is not None
+        return trace_function(here.nonlinear.backward_reference, here.nonlinear.backward)
+    forward = trace_function(plug_in(problem.case.problem).reference, here)
     return forward if problem.direction is Direction.FORWARD else transpose(forward, problem)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
 PLAN_FILE = "plan.json"
@@ -31,11 +32,12 @@ Stamps = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPort:
-    """A port as the ranks prepare it."""
+    """A port as the ranks prepare it; within: the smallest and the largest value of ids, None for floats."""
 
     port: tuple[str | int, ...]
     elements: int
     dtype: str
+    within: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,10 @@ class PlannedJob:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "PlannedJob":
         """The job that `asdict` made plain."""
-        inputs = tuple(PlannedPort(**{**p, "port": tuple(p["port"])}) for p in data["inputs"])
+        inputs = tuple(
+            PlannedPort(**{**p, "port": tuple(p["port"]), "within": p["within"] and tuple(p["within"])})
+            for p in data["inputs"]
+        )
         members = tuple(tuple(m) for m in data["members"])
         return cls(**{**data, "inputs": inputs, "members": members, "races": tuple(data["races"])})
 
@@ -138,7 +143,12 @@ def planned_job(index: int, job: Job) -> PlannedJob:
     """A Job as the ranks see it."""
     problem = job.program.problem
     inputs = tuple(
-        PlannedPort(port=port, elements=spec.size, dtype=spec.dtype.value)
+        PlannedPort(
+            port=port,
+            elements=spec.size,
+            dtype=spec.dtype.value,
+            within=spec.within if spec.dtype is DType.INT64 else None,
+        )
         for port, spec in problem.inputs.items()
     )
     return PlannedJob(

@@ -11,7 +11,7 @@ from overlayccl_core.program import nodes
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups, groups_of
-from overlayccl_core.program.kinds import DType, Kind, Placement, Reduction
+from overlayccl_core.program.kinds import FLOATS, DType, Kind, Placement, Reduction
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.payload import group_size, payload_bytes
@@ -78,7 +78,7 @@ def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
     ranks = deployment.ranks
     sizes = [g for g in range(2, ranks + 1) if ranks % g == 0]
     tried = []
-    for dtype in DType:
+    for dtype in FLOATS:
         for size in sizes:
             groups = groups_of([range(k, k + size) for k in range(0, ranks, size)], ranks)
             tried += [grouped(deployment, kind, groups, dtype, elements) for kind in _GROUPED]

@@ -10,7 +10,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.evidence.prices import theta_of
-from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.kinds import FLOATS, DType
 from overlayccl_core.search.buckets.comparison import (
     DDP_DEFAULT,
     Comparison,
@@ -63,7 +63,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--dtype",
-        choices=[d.value for d in DType],
+        choices=[d.value for d in FLOATS],
         default=DType.FLOAT32.value,
         help="of the gradients (default: %(default)s)",
     )

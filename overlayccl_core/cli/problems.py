@@ -12,7 +12,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.fields import described
-from overlayccl_core.program.library import Role, SeedLibrary, read_library
+from overlayccl_core.program.library import BACKWARD, Role, SeedLibrary, read_library
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec, Problem
 
@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
-    cases = cases_of(where.settings, where.deployment, name) if name in where.settings.problems else []
+    configured = name in (*where.settings.problems, *where.settings.cases)
+    cases = cases_of(where.settings, where.deployment, name) if configured else []
     if cases:
         problem = catalog.build(cases[0])
         backward = next((b for b in map(catalog.backward, cases) if b is not None), None)
@@ -61,11 +62,17 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
         yield "writes", _ports(problem.outputs)
         yield "p.", ", ".join(problem.parameters)
         yield "backward", "exchanges nothing" if backward is None else _exchange(backward)
-    library = read_library(catalog.library_source(name))
-    yield "strategies", "\n".join(f"{seed}{_role(role, seed, library)}" for seed, role in library.seeds)
+    source = catalog.library_source(name)
+    yield "strategies", _strategies(read_library(source))
+    if cases and not problem.linear and backward is not None:
+        yield "of backward", _strategies(read_library(source, BACKWARD))
     entry = catalog.plug_in(name).Entry
     yield "a Case has", f"{described(entry)}. {inspect.getdoc(entry)}"
     yield f"{len(cases)} Cases" if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
+
+
+def _strategies(library: SeedLibrary) -> str:
+    return "\n".join(f"{seed}{_role(role, seed, library)}" for seed, role in library.seeds)
 
 
 def _reflowed(description: str) -> str:

@@ -143,12 +143,14 @@ def _groups_reach(groups: Groups, ranks_per_node: int) -> str:
 
 
 def _local(counts: _Counts, step: Step, node: Node) -> None:
-    """A copy, sum, scale or cast; an alias costs nothing."""
+    """A copy, sum, scale, cast or rowwise operation; an alias costs nothing."""
     match step.action:
         case Action.SUM:
             _work(counts, "sum", node.operands[0].bytes)
         case Action.SCALE:
             _work(counts, "scale", node.bytes)
+        case Action.ROWWISE:
+            _rowwise(counts, node)
         case Action.CAST:
             _work(counts, "cast", node.operands[0].bytes + node.bytes)
         case Action.COPY if step.plan is not None and not step.plan.is_alias:
@@ -164,6 +166,14 @@ def _local(counts: _Counts, step: Step, node: Node) -> None:
                 _work(counts, "copy", node.bytes)
         case _:
             pass
+
+
+def _rowwise(counts: _Counts, node: Node) -> None:
+    """As a local operation that handles as many bytes: no column of its own, so no probes of its own."""
+    name = node.row.operation.counted_as
+    _work(counts, name, node.operands[0].bytes if name == "sum" else node.bytes)
+    if name == "gather":
+        counts.add_runs(name, Term.COPIES, node.size)
 
 
 def _work(counts: _Counts, name: str, size: int) -> None:

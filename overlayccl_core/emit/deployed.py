@@ -111,9 +111,10 @@ def _builder(
     why = ""
     for direction, program in case.programs(side).items():
         group_of = {
-            cotangent_port(p) if direction is Direction.BACKWARD else p: k
+            port: k
             for k, group in enumerate(groups)
             for p in (*group.inputs, *group.outputs)
+            for port in ((cotangent_port(p), p) if direction is Direction.BACKWARD else (p,))
         }
         printed[direction], message = printed_sections(program, store, group_of)
         why = why or (f"{direction.value}: {message}" if message else "")

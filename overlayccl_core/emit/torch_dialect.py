@@ -19,6 +19,7 @@ from overlayccl_core.program.kinds import Kind, Reduction
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.rowwise import Form
 
 EVENTS = "overlayccl_core.emit.runtime.events"
 LAYOUT = "overlayccl_core.emit.runtime.layout"
@@ -28,6 +29,7 @@ _NAMES = {
     Kind.SUM: "added",
     Kind.SCALE: "scaled",
     Kind.CAST: "cast",
+    Kind.ROWWISE: "each",
     Kind.ALL_REDUCE: "reduced",
     Kind.ALL_GATHER: "gathered",
     Kind.REDUCE_SCATTER: "part",
@@ -36,7 +38,7 @@ _NAMES = {
 }
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
-    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|Read|Write|MAX|permutes"
+    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write|MAX|permutes"
 )
 _HEAD = """\
 {title}
@@ -236,6 +238,8 @@ class StepPrinter:
                 return _sum(operands[0], x)
             case Kind.SCALE:
                 return _scale(operands[0], x, in_place=step.in_place)
+            case Kind.ROWWISE:
+                return _rowwise(operands, x, self.store, in_place=step.in_place)
             case _:
                 return f"{operands[0]}.to(torch.{x.dtype.value})"
 
@@ -277,6 +281,21 @@ def _scale(operand: str, x: Node, *, in_place: bool) -> str:
     if in_place:
         return operand + (f".mul_({n})" if n != 1 else "") + (f".div_({d})" if d != 1 else "")
     return operand + (f" * {n}" if n != 1 else "") + (f" / {d}" if d != 1 else "")
+
+
+def _rowwise(operands: Sequence[str], x: Node, store: ModuleStore, *, in_place: bool) -> str:
+    row, operation = x.row, x.row.operation
+    if operation.form in (Form.PICK, Form.ONE_HOT):
+        store.helpers.add(row.name)
+        dtype = f", torch.{x.dtype.value}" if operation.form is Form.ONE_HOT else ""
+        return f"{row.name}({', '.join(operands)}, {store.per_rank(row.first)}, {row.width}{dtype})"
+    wide = row.wide([y.size for y in x.operands])
+    if row.width > 1:
+        operands = [f"{y}.view(-1, {row.width if w else 1})" for y, w in zip(operands, wide, strict=True)]
+    if operation.torch:
+        return operation.torch.format(*operands)
+    out = f", out={operands[0]}" if in_place else ""
+    return f"torch.{row.name}({', '.join(operands)}{out})" + (".view(-1)" if row.width > 1 else "")
 
 
 def _arguments(port: Port) -> str:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from overlayccl_core.program.arithmetics import is_max
+from overlayccl_core.program.arithmetics import not_linear
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.nodes import Node, Port, topological
@@ -39,7 +39,7 @@ def explain(program: Program, reference: Program, port: Port, rank: int, index: 
 
 
 def linear_form(node: Node, rank: int, index: int) -> Form:
-    """What one element is made of: {(port, rank, index): factor}. TooLarge: too many terms, or a maximum."""
+    """What one element is made of: {(port, rank, index): factor}. TooLarge: too many terms, or none at all."""
     order = topological([node])
     pending: dict[Node, dict[Place, Fraction]] = {node: {(rank, index): Fraction(1)}}
     form: Form = {}
@@ -62,8 +62,8 @@ def linear_form(node: Node, rank: int, index: int) -> Form:
 def made_of(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Place]]:
     """(factor, operand, (rank, index)) of what one element of x is made of."""
     one = Fraction(1)
-    if is_max(x):
-        raise TooLarge(f"{x} takes a maximum: there is no linear form")
+    if wrong := not_linear(x):
+        raise TooLarge(f"{wrong}: there is no linear form")
     match x.kind:
         case Kind.INPUT:
             return

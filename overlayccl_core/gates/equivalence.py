@@ -1,5 +1,7 @@
 """Equivalence: a Program equals its reference, for all inputs, on all ranks, at its own shapes.
 
+A Problem says whether it is linear. If so:
+
 1. Both are reduced to atoms and evaluated modulo 2^31 - 1 on random inputs, independent for every rank and
    port, in two trials: a wrong Program passes with probability below 2^-60 (Schwartz and Zippel), unless it
    was built to vanish modulo the prime.
@@ -8,6 +10,8 @@
    difference of the two, as a fraction, has a numerator below the prime: zero modulo the prime is zero.
 3. Both once more in their own dtypes (numerics.py).
 4. What is replicated has the same bits on all ranks (replicas.py).
+
+If not, Program and reference are compared on values (by_values.py).
 """
 
 import math
@@ -16,6 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from overlayccl_core.gates.by_values import try_values
 from overlayccl_core.gates.components import components, form_of
 from overlayccl_core.gates.counterexample import explain
 from overlayccl_core.gates.draws import compared_ranks, drawn_inputs
@@ -29,6 +34,7 @@ from overlayccl_core.gates.verdict import (
     Outcome,
     Reason,
     Verdict,
+    Wrong,
     evidence,
 )
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
@@ -36,7 +42,7 @@ from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
 from overlayccl_core.program.nodes import Outputs, Port, topological
-from overlayccl_core.program.numerics import LOSSY_TOLERANCE
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, loses
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Program
 
@@ -84,12 +90,6 @@ class _Proof:
         )
 
 
-class _Wrong(Exception):
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
 def prove(
     program: Program,
     reference: Program,
@@ -100,16 +100,19 @@ def prove(
     """Pass; fail with a counterexample; or unproven, which is a rejection too.
 
     lossy_bound: the largest relative error of a lossy Program; `own_error` of the developer's where that is
-    larger. Evidence: atoms (of the largest value), components, method (blocks or intervals), peak_bytes,
+    larger. Evidence: atoms (of the largest value), components, method (blocks, intervals or values), peak_bytes,
     numerics (class) and error (of a run in the Program's own dtypes against float64).
     """
     proof = _Proof(program=program, reference=reference, checks=checks, lossy_bound=lossy_bound)
     try:
         _check_question(proof)
-        for pair in components(program, reference):
-            proof.components += 1
-            _prove_component(proof, pair)
-    except _Wrong as wrong:
+        if program.problem.linear:
+            for pair in components(program, reference):
+                proof.components += 1
+                _prove_component(proof, pair)
+        else:
+            _prove_by_values(proof)
+    except Wrong as wrong:
         return proof.verdict(wrong.reason, str(wrong))
     except TooLarge as error:
         return proof.verdict(Reason.TOO_LARGE, f"not provable within the budget: {error}")
@@ -125,19 +128,26 @@ def _check_question(proof: _Proof) -> None:
         dict(theirs.outputs),
     )
     if not same:
-        raise _Wrong(
+        raise Wrong(
             Reason.OTHER_PROBLEM,
             f"the Program is of {ours.name} at {ours.case.id}, the reference of {theirs.name} at"
             f" {theirs.case.id}: a proof is of one Case, trace both there",
         )
-    if Check.LINEAR in proof.checks:
-        if wrong := not_linear(proof.program):
-            raise _Wrong(Reason.NOT_LINEAR, wrong)
-        if not ours.linear:
-            raise _Wrong(
-                Reason.PROBLEM_NOT_LINEAR,
-                f"{ours.name} is not linear and has no proof modulo a prime: ask it of linear Problems only",
-            )
+    if Check.LINEAR in proof.checks and (wrong := not_linear(proof.program)):
+        raise Wrong(Reason.NOT_LINEAR, wrong)
+    if not ours.linear and theirs.nonlinear is None:
+        raise Wrong(
+            Reason.PROBLEM_NOT_LINEAR,
+            f"{ours.name} is not linear and brings no data to be tried on (Problem.nonlinear)",
+        )
+
+
+def _prove_by_values(proof: _Proof) -> None:
+    proof.method, proof.components = "values", 1
+    proof.atoms = max(x.size for x in proof.program.nodes)
+    tried = try_values(proof.program, proof.reference, proof.checks, proof.lossy_bound)
+    proof.accuracy = Numerics(kind=tried.kind, error=tried.error)
+    proof.peak_bytes = tried.peak_bytes
 
 
 def _prove_component(proof: _Proof, pair: AtomPair) -> None:
@@ -168,6 +178,10 @@ def lossy_bound_of(developer: Program, reference: Program) -> float:
 def own_error(program: Program, reference: Program) -> float:
     """The largest relative error of a Program run in its own dtypes, against float64."""
     error = 0.0
+    if not program.problem.linear:
+        if not loses(program.outputs.values()):
+            return error
+        return try_values(program, reference, frozenset({Check.HOSTILE, Check.NUMERICS}), math.inf).error
     for pair in components(program, reference):
         _cut(pair, program.problem.ranks)
         error = max(error, measure(pair, program, ALL_CHECKS).error)
@@ -185,15 +199,15 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
         want, _ = evaluate(pair.wanted, inputs, Modular(), problem.ranks)
         proof.peak_bytes = max(proof.peak_bytes, used)
         if difference := _first_difference(proof, pair, got, want):
-            raise _Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *difference))
+            raise Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *difference))
     _check_gain(proof, pair)
     if Check.NUMERICS in proof.checks:
         measured = measure(pair, proof.program, proof.checks)
         proof.accuracy = max(proof.accuracy, measured, key=lambda n: n.rank)
         if message := measured.excess(proof.lossy_bound):
-            raise _Wrong(Reason.INACCURATE, message)
+            raise Wrong(Reason.INACCURATE, message)
     if Check.REPLICAS in proof.checks and (message := unlike_replicas(pair, proof.program)):
-        raise _Wrong(Reason.RANKS_DIFFER, message)
+        raise Wrong(Reason.RANKS_DIFFER, message)
 
 
 def _first_difference(
@@ -222,7 +236,7 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
         for rank in compared_ranks(problem, port, a.row, b.row):
             x, y = a.on(rank), b.on(rank)
             if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
-                raise _Wrong(
+                raise Wrong(
                     Reason.GAIN,
                     f"{port_text(port)} on rank {rank}: coefficients add up to {x.max():g} instead of"
                     f" {y.max():g}: leave out terms that cancel",
@@ -231,14 +245,14 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
     for dtype, (smallest, biggest) in gain.extremes.items() if Check.RANGE in proof.checks else ():
         low, high = allowed_range(dtype, problem.ranks)
         if not (smallest >= low and biggest <= high):
-            raise _Wrong(
+            raise Wrong(
                 Reason.OUT_OF_RANGE,
                 f"values of {smallest:g} to {biggest:g} times the inputs in {dtype.value} must stay within"
                 f" {low:g} and {high:g}: floats lose them otherwise",
             )
     common = math.lcm(denominator(pair.outputs), denominator(pair.wanted))
     if Check.DENOMINATOR in proof.checks and not _provable(largest, common):
-        raise _Wrong(
+        raise Wrong(
             Reason.DENOMINATOR,
             f"coefficients of up to {largest:g} in steps of 1/{common:.6g} are too fine for the proof"
             " (their product must stay below 2^31 - 1): use simpler ratios",
@@ -261,7 +275,7 @@ def _check_denominators_are_units(pair: AtomPair) -> None:
     """The prime must divide no denominator, or nothing can be evaluated modulo it."""
     for x in pair.order:
         if x.kind is Kind.SCALE and x.ratio.denominator % PRIME == 0:
-            raise _Wrong(
+            raise Wrong(
                 Reason.DENOMINATOR,
                 f"a scale by {x.ratio} has no value modulo 2^31 - 1: use a simpler ratio",
             )

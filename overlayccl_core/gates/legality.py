@@ -10,7 +10,7 @@ from overlayccl_core.gates.verdict import (
     Verdict,
     evidence,
 )
-from overlayccl_core.program.arithmetics import is_max
+from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.payload import group_size, payload_bytes
 from overlayccl_core.program.program import Program
@@ -44,10 +44,8 @@ def not_linear(program: Program) -> str:
     """What is not linear in a Program of a linear Problem; empty if nothing."""
     if program.problem.linear:
         for x in program.nodes:
-            if is_max(x):
-                return (
-                    f"{x} takes a maximum, and {program.problem.name} admits linear operations only: use sums"
-                )
+            if wrong := arithmetics.not_linear(x):
+                return f"{wrong}, and {program.problem.name} admits linear operations only: use sums"
     return ""
 
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from overlayccl_core.gates.draws import compared_ranks, with_invalid
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
-from overlayccl_core.program.kinds import Placement
+from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import NumericsClass, tolerance
-from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.problem import PortSpec, Problem, port_text
 from overlayccl_core.program.program import Program
 
 Values = Mapping[Port, NDArray[Any]]
@@ -24,7 +24,8 @@ Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 
 
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
-    """port -> [ranks of the deployment, elements] in the port's dtype: unit normals, alike where declared so.
+    """port -> [ranks of the deployment, elements] in the port's dtype: unit normals (ids: any that are allowed),
+    alike where declared so.
 
     Each of the Case's groups has values of its own. NaN where an input is not valid.
     """
@@ -35,11 +36,18 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
         rows = 1 if spec.placement is Placement.REPLICATE else problem.ranks
         whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
         for group in members:
-            drawn = random.standard_normal((rows, spec.size), np.float32)
+            drawn = _drawn(spec, (rows, spec.size), random)
             drawn = with_invalid(np.broadcast_to(drawn, (problem.ranks, spec.size)), problem, port, np.nan)
             whole[list(group)] = drawn.astype(whole.dtype)
         inputs[port] = whole
     return inputs
+
+
+def _drawn(spec: PortSpec, shape: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
+    if spec.dtype is DType.INT64 and spec.within is not None:
+        return random.integers(*spec.within, shape, endpoint=True)
+    drawn = random.standard_normal(shape, np.float32)
+    return drawn if spec.within is None else drawn.clip(*spec.within)
 
 
 def meaning(program: Program, inputs: Values) -> Meaning:

@@ -32,18 +32,18 @@ def unlike_replicas(pair: AtomPair, program: Program) -> str:
     inputs = drawn_inputs(pair.inputs, problem, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
     held, _ = evaluate(replicated, inputs, Bits(), problem.ranks)
     for port, value in held.items():
-        if differing := _differing(problem, port, value):
-            first, others, atom = differing
+        if found := differing(problem, port, value):
+            first, others, atom = found
             return (
-                f"{port_text(port)}, element {pair.element(port, atom)}: rank {first} and {_ranks(others)} round"
-                " differently: they add the same terms in another order, or in another dtype. The output is"
+                f"{port_text(port)}, element {pair.element(port, atom)}: rank {first} and {ranks_text(others)}"
+                " round differently: they add the same terms in another order, or in another dtype. The output is"
                 " replicated, so its last bits must not depend on the rank: let one rank add and send the sum"
                 " (reduce_scatter, all_gather), or let all add in one order (all_gather, reduce_sum)"
             )
     return ""
 
 
-def _differing(problem: Problem, port: Port, value: Held) -> tuple[int, list[int], int] | None:
+def differing(problem: Problem, port: Port, value: Held) -> tuple[int, list[int], int] | None:
     """(a rank, those that hold something else than it, an atom in which they do), or None."""
     valid = problem.outputs[port].valid_ranks
     first, *others = range(problem.ranks) if valid is None else valid
@@ -57,7 +57,7 @@ def _differing(problem: Problem, port: Port, value: Held) -> tuple[int, list[int
     return first, [rank for rank in others if atom in unlike[int(value.row[rank])]], atom
 
 
-def _ranks(ranks: list[int]) -> str:
+def ranks_text(ranks: list[int]) -> str:
     named = ", ".join(map(str, ranks[:NAMED])) + (
         f", ... ({len(ranks)} in all)" if len(ranks) > NAMED else ""
     )

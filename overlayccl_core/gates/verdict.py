@@ -33,7 +33,7 @@ class Reason(StrEnum):
     NOT_APPLICABLE = "not_applicable"  # the strategy says so of itself at this Case
     ORDER = "order"  # waits for itself through the model
     NOT_LINEAR = "not_linear"  # the Program of a linear Problem
-    PROBLEM_NOT_LINEAR = "problem_not_linear"  # the proof is of linear Problems only
+    PROBLEM_NOT_LINEAR = "problem_not_linear"  # and it brings no data that it could be tried on
     UNSUPPORTED = "unsupported"  # the library cannot make such a call
     MEMORY = "memory"
     OTHER_PROBLEM = "other_problem"  # Program and reference are of different Cases or ports
@@ -70,6 +70,7 @@ class Check(StrEnum):
     INDEPENDENT_PORTS = "independent_ports"  # inputs differ from port to port
     INVALID_INPUTS = "invalid_inputs"  # inputs are arbitrary where they are not valid
     GAIN = "gain"  # nothing cancels
+    HOSTILE = "hostile"  # what is not linear is tried on data that is made to break it
     RANGE = "range"  # no value out of the range of floats
     DENOMINATOR = "denominator"  # the prime cannot hide a difference
     NUMERICS = "numerics"  # accurate in its own dtypes
@@ -81,6 +82,14 @@ class Check(StrEnum):
 
 
 ALL_CHECKS = frozenset(Check)
+
+
+class Wrong(Exception):
+    """What ends a proof: a reason, and the message for people."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.rowwise import Form
 
 Array = NDArray[Any]
 
@@ -30,6 +31,7 @@ NUMPY_DTYPES: dict[DType, Any] = {
     DType.FLOAT32: np.dtype(np.float32),
     DType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
     DType.FLOAT16: np.dtype(np.float16),
+    DType.INT64: np.dtype(np.int64),
 }
 
 
@@ -51,6 +53,9 @@ class Arithmetic(Protocol):
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
         """One value for each row of members[C, g]: data[members[c]] reduced."""
 
+    def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
+        """[K, size] of an operation of rowwise.py; operands: [K or 1, size]; first: int64 [K]."""
+
 
 class _Exact:
     """Sums in which equal terms may be multiplied instead of added."""
@@ -65,6 +70,9 @@ class _Exact:
 
     def reduced(self, data: Array) -> Array:
         return data
+
+    def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
+        raise ValueError(f"{node} is not linear: it has a meaning in floating point only")
 
     def add_blocks(self, data: Array, node: Node) -> Array:
         return self.reduced(data.reshape(len(data), node.count, node.size).sum(1))
@@ -134,6 +142,9 @@ class Real:
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
         return _hop_by_hop((data[column] for column in members.T), maximum=is_max(node))
 
+    def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
+        return node.row.evaluate(operands, first, self.dtype(node.dtype))
+
 
 class Double(Real):
     """float64 throughout."""
@@ -173,6 +184,19 @@ class Origins:
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
         terms = [data[column] for column in members.T]
         return self.rounded(terms, node.dtype, (node.kind, node.attr.reduction))
+
+    def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
+        """A number for each element of the result: of all that it is made of, in order. None is a zero."""
+        form, rows = node.row.operation.form, node.row.rows(operands)
+        if form in (Form.REDUCE, Form.PICK):
+            terms = [x[:, :, i : i + 1] for x in rows for i in range(x.shape[2])]
+        else:
+            terms = rows
+        in_row = np.arange(node.row.width if form is Form.ONE_HOT else 1)
+        terms = [*terms, first[:, None, None] + in_row]
+        shape = np.broadcast_shapes(*(x.shape for x in terms))
+        mixed = _mixed(np.ones(shape, np.int64), terms, (node.kind, node.row.name, node.dtype))
+        return mixed.reshape(len(mixed), -1)
 
     def rounded(self, terms: list[Array], dtype: DType, operation: tuple[object, ...]) -> Array:
         """What one operation makes of terms; a term that is alone among zeros stays itself."""
@@ -236,6 +260,13 @@ def _mixed(keep_zero: Array, terms: Iterable[Array], tag: tuple[object, ...]) ->
 def is_max(node: Node) -> bool:
     """True for a reduction that takes the maximum, which is not linear."""
     return node.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER) and node.attr.reduction is Reduction.MAX
+
+
+def not_linear(node: Node) -> str:
+    """What a node does that is not linear, in a clause; empty if it is linear."""
+    if is_max(node):
+        return f"{node} takes a maximum"
+    return f"{node} is {node.row.name} of data" if node.kind is Kind.ROWWISE else ""
 
 
 def is_power_of_two(ratio: Fraction) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.kinds import FLOATS, DType
 
 ParameterValue = int | str | tuple[int, ...]
 
@@ -39,6 +39,10 @@ class Case:
         if self.ranks < 2:
             raise ValueError(
                 f"a Case needs at least 2 ranks (got {self.ranks}): there is nothing to exchange"
+            )
+        if self.dtype not in FLOATS:
+            raise ValueError(
+                f"dtype must be one of {[d.value for d in FLOATS]} (got {self.dtype.value!r}): integers are ids"
             )
         if self.groups < 1:
             raise ValueError(f"a Case needs at least 1 group (got {self.groups})")

@@ -31,6 +31,8 @@ def _numbered(x: Node, below: list[Ints], ranks: int) -> Ints:
             return _number(ranks, *below, _map_rows(x, ranks))
         case Kind.SCALE | Kind.SUM | Kind.CAST:
             return below[0]
+        case Kind.ROWWISE:
+            return _number(ranks, *below, np.resize(np.array(x.row.first or (0,)), ranks))
         case Kind.COLLECTIVE_PERMUTE:
             source = np.array(x.sources)
             return _number(ranks, np.where(source >= 0, below[0][source], -1))

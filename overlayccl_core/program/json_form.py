@@ -17,6 +17,7 @@ from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_json import problem_from_json, problem_to_json
 from overlayccl_core.program.program import BOUNDARY, Boundary, Event, Issue, Program, Read, Write
+from overlayccl_core.program.rowwise import RowAttr
 
 VERSION = 2
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
@@ -128,6 +129,8 @@ class _Writer:
                 return {"ratio": [x.ratio.numerator, x.ratio.denominator]}
             case Kind.CAST:
                 return {}
+            case Kind.ROWWISE:
+                return {"operation": x.row.name, "width": x.row.width, "first": list(x.row.first)}
             case Kind.COLLECTIVE_PERMUTE:
                 return {"sources": list(x.sources), "label": _label_to_json(x.label)}
             case _:
@@ -184,7 +187,7 @@ def _node_from_json(
     fields: dict[str, Any], operands: list[Node], problem: Problem, maps: list[Map], groups: list[Groups]
 ) -> Node:
     kind = Kind(fields["kind"])
-    wanted = 0 if kind is Kind.INPUT else None if kind is Kind.VIEW else 1
+    wanted = 0 if kind is Kind.INPUT else None if kind in (Kind.VIEW, Kind.ROWWISE) else 1
     if wanted is not None and len(operands) != wanted:
         raise ValueError(f"{kind.value} takes {wanted} operands (got {len(operands)})")
     match kind:
@@ -200,6 +203,9 @@ def _node_from_json(
             return nodes.make_scale(operands[0], Fraction(*fields["ratio"]))
         case Kind.CAST:
             return nodes.make_cast(operands[0], DType(fields["dtype"]))
+        case Kind.ROWWISE:
+            attr = RowAttr(name=fields["operation"], width=fields["width"], first=_first(fields, problem))
+            return nodes.make_rowwise(attr, operands, DType(fields["dtype"]))
         case Kind.COLLECTIVE_PERMUTE:
             return nodes.make_permute(
                 operands[0], _sources(fields, problem), _label_from_json(fields["label"])
@@ -234,6 +240,13 @@ def _fitting(m: Map, operands: list[Node], problem: Problem) -> Map:
     if m.rows not in (1, problem.ranks) or last > sum(x.size for x in operands):
         raise ValueError("a map reads past its operands, or has a row count that is neither 1 nor the ranks")
     return m
+
+
+def _first(fields: dict[str, Any], problem: Problem) -> tuple[int, ...]:
+    first = tuple(fields["first"])
+    if len(first) not in (0, 1, problem.ranks):
+        raise ValueError(f"{fields['operation']}: first is of all ranks, or one for each (got {len(first)})")
+    return first
 
 
 def _sources(fields: dict[str, Any], problem: Problem) -> list[int]:

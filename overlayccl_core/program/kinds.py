@@ -39,6 +39,7 @@ class Kind(StrEnum):
     SUM = "sum"
     SCALE = "scale"
     CAST = "cast"
+    ROWWISE = "rowwise"
     ALL_REDUCE = "all_reduce"
     ALL_GATHER = "all_gather"
     REDUCE_SCATTER = "reduce_scatter"
@@ -58,12 +59,13 @@ REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 
 
 class DType(StrEnum):
-    """Element types: floating point only, integers are never data."""
+    """Element types. INT64 is of ids: an input that is looked up by, never computed with, summed or cast."""
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
     FLOAT16 = "float16"
+    INT64 = "int64"
 
     @property
     def bytes(self) -> int:
@@ -73,10 +75,11 @@ class DType(StrEnum):
     @property
     def short(self) -> str:
         """The form used in Case ids: f32, bf16."""
-        return self.value.replace("bfloat", "bf").replace("float", "f")
+        return self.value.replace("bfloat", "bf").replace("float", "f").replace("int", "i")
 
 
-_ITEM_BYTES = {DType.FLOAT64: 8, DType.FLOAT32: 4, DType.BFLOAT16: 2, DType.FLOAT16: 2}
+_ITEM_BYTES = {DType.FLOAT64: 8, DType.FLOAT32: 4, DType.BFLOAT16: 2, DType.FLOAT16: 2, DType.INT64: 8}
+FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)
 
 
 class Reduction(StrEnum):

@@ -19,6 +19,7 @@ from overlayccl_core.program.groups import Groups, groups_of, world
 from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
 from overlayccl_core.program.maps import Ints
 from overlayccl_core.program.recorder import Value, active, dtype_of
+from overlayccl_core.program.rowwise import RowAttr
 
 PerRank = int | Sequence[int]
 GroupList = Sequence[Sequence[int]]
@@ -153,20 +154,24 @@ def select(x: Value, mask: Sequence[int | bool]) -> Value:
 
 # --------------------------------------------------------------------------------------------- arithmetic
 def add(x: Value, y: Value) -> Value:
-    """x + y of one shape."""
+    """x + y of one shape, or, in a Problem that is not linear, of (.., n) and (.., 1)."""
+    if not active().problem.linear:
+        return _each("add", x, y)
     if x.shape != y.shape:
         raise Rejected(f"add: shapes must agree (got {x.shape} and {y.shape})")
     return Value(nodes.make_sum(concat([flatten(x), flatten(y)]).node, 2), x.shape)
 
 
 def sub(x: Value, y: Value) -> Value:
-    """x - y of one shape."""
-    return add(x, scale(y, -1))
+    """x - y of one shape, or, in a Problem that is not linear, of (.., n) and (.., 1)."""
+    return add(x, scale(y, -1)) if active().problem.linear else _each("sub", x, y)
 
 
 def reduce_sum(x: Value, dim: int) -> Value:
     """The sum over an axis."""
     _split_at(x, dim)
+    if dim and not active().problem.linear:
+        return _over_axis("row_sum", x, dim)
     order = [dim] + [i for i in range(len(x.shape)) if i != dim]
     moved = permute_dims(x, order) if dim else x
     shape = x.shape[:dim] + x.shape[dim + 1 :]
@@ -183,6 +188,56 @@ def scale(x: Value, numerator: int, denominator: int = 1) -> Value:
 def cast(x: Value, dtype: str) -> Value:
     """x in another floating point type."""
     return Value(nodes.make_cast(x.node, dtype_of(dtype)), x.shape)
+
+
+# ------------------------------------------------------------------ only in Problems that are not linear
+def mul(x: Value, y: Value) -> Value:
+    """x * y of one shape, or of (.., n) and (.., 1)."""
+    return _each("mul", x, y)
+
+
+def div(x: Value, y: Value) -> Value:
+    """x / y of one shape, or of (.., n) and (.., 1)."""
+    return _each("div", x, y)
+
+
+def maximum(x: Value, y: Value) -> Value:
+    """The larger of x and y, of one shape, or of (.., n) and (.., 1)."""
+    return _each("maximum", x, y)
+
+
+def exp(x: Value) -> Value:
+    """e to the power of x."""
+    return _each("exp", x)
+
+
+def log(x: Value) -> Value:
+    """The natural logarithm."""
+    return _each("log", x)
+
+
+def reduce_max(x: Value, dim: int) -> Value:
+    """The maximum over an axis."""
+    _split_at(x, dim)
+    return _over_axis("row_max", x, dim)
+
+
+def pick(x: Value, ids: Value, first: PerRank) -> Value:
+    """x[.., ids[..] - first] of x (.., n), ids (..), 0 where that is no place; first: one int or one per rank."""
+    if x.shape[:-1] != ids.shape:
+        raise Rejected(
+            f"pick: the ids must have the shape {x.shape[:-1]}, one for each row (got {ids.shape})"
+        )
+    attr = RowAttr(name="pick", width=x.shape[-1], first=_ids_from(first, "pick"))
+    return Value(nodes.make_rowwise(attr, [x.node, ids.node]), ids.shape)
+
+
+def one_hot(ids: Value, first: PerRank, size: int, dtype: str = "float32") -> Value:
+    """(.., size): 1 at ids[..] - first, 0 elsewhere and where that is no place; first: one int, or one per rank."""
+    if size < 1:
+        raise Rejected(f"one_hot: size must be at least 1 (got {size})")
+    attr = RowAttr(name="one_hot", width=size, first=_ids_from(first, "one_hot"))
+    return Value(nodes.make_rowwise(attr, [ids.node], dtype_of(dtype)), (*ids.shape, size))
 
 
 # -------------------------------------------------------------------------------------------- collectives
@@ -266,6 +321,31 @@ def _blocks_first(x: Value, dim: int, g: int) -> Value:
         raise Rejected(f"an axis of {extent} must divide over {g} ranks: pad it to a multiple of {g}")
     cut = Value(x.node, (*x.shape[:dim], g, extent // g, *x.shape[dim + 1 :]))
     return permute_dims(cut, [dim] + [i for i in range(len(cut.shape)) if i != dim]) if dim else cut
+
+
+def _each(name: str, *values: Value) -> Value:
+    """An operation on elements; a last axis of 1 counts for all elements of the other's."""
+    shape = max((x.shape for x in values), key=prod)
+    narrow = (*shape[:-1], 1)
+    if any(x.shape not in (shape, narrow) for x in values):
+        raise Rejected(
+            f"{name}: shapes must agree, or one have a last axis of 1 (got"
+            f" {' and '.join(str(x.shape) for x in values)}): reshape it"
+        )
+    width = 1 if all(x.shape == shape for x in values) else shape[-1]
+    return Value(nodes.make_rowwise(RowAttr(name=name, width=width), [x.node for x in values]), shape)
+
+
+def _over_axis(name: str, x: Value, dim: int) -> Value:
+    """An axis reduced to one element."""
+    rest = [i for i in range(len(x.shape)) if i != dim]
+    rows = x if dim == len(x.shape) - 1 else permute_dims(x, [*rest, dim])
+    node = nodes.make_rowwise(RowAttr(name=name, width=x.shape[dim]), [rows.node])
+    return Value(node, tuple(x.shape[i] for i in rest) or (1,))
+
+
+def _ids_from(first: PerRank, what: str) -> tuple[int, ...]:
+    return tuple(_per_rank(first, f"{what} first").tolist())
 
 
 def _merge_front(stacked: Value, dim: int) -> Value:

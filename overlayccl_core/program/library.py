@@ -9,6 +9,9 @@ from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.language import Library
 from overlayccl_core.program.source_check import check_tree
 
+LIBRARY = "LIBRARY"
+BACKWARD = "BACKWARD"  # the library of a backward that is no transpose: of a Problem that is not linear
+
 
 class Role(StrEnum):
     """What a seed stands for in comparisons."""
@@ -49,14 +52,17 @@ def functions_of(source: str) -> tuple[str, ...]:
     return _functions(check_tree(source))
 
 
-def read_library(source: str) -> SeedLibrary:
-    """The LIBRARY of a source; Rejected with the line if it is missing, computed, or names nothing."""
+def read_library(source: str, name: str = LIBRARY) -> SeedLibrary:
+    """The LIBRARY (or BACKWARD) of a source; Rejected with the line if it is missing, computed or names nothing."""
     tree = check_tree(source)
     functions = _functions(tree)
     last = tree.body[-1] if tree.body else None
+    if name == BACKWARD:
+        last = next((s for s in tree.body if _assigns(s, name)), None)
     if not (isinstance(last, ast.Assign) and isinstance(last.value, ast.Call)):
         line = getattr(last, "lineno", 1)
-        raise Rejected("the last statement must be LIBRARY = Library(developer=..., others=(...))").at(line)
+        where = "the last statement must be" if name == LIBRARY else "before the last statement there must be"
+        raise Rejected(f"{where} {name} = Library(developer=..., others=(...))").at(line)
     library = SeedLibrary(listed=_listed(last.value), functions=functions)
     names = [name for name, _ in library.seeds]
     for name in names:
@@ -68,6 +74,10 @@ def read_library(source: str) -> SeedLibrary:
         twice = next(n for n in names if names.count(n) > 1)
         raise Rejected(f"LIBRARY names {twice!r} twice: a strategy has one role").at(last.lineno)
     return library
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name
 
 
 def _functions(tree: ast.Module) -> tuple[str, ...]:

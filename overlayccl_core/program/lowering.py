@@ -12,6 +12,7 @@ from enum import StrEnum
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.scaling import scaled_at_birth
 from overlayccl_core.program.view_plan import ViewPlan, view_plan
 
@@ -24,6 +25,7 @@ class Action(StrEnum):
     SUM = "sum"
     SCALE = "scale"
     CAST = "cast"
+    ROWWISE = "rowwise"
     START = "start"
     WAIT = "wait"
     WRITE = "write"
@@ -49,7 +51,13 @@ class Step:
     frees: tuple[Node, ...] = ()
 
 
-_LOCAL = {Kind.VIEW: Action.COPY, Kind.SUM: Action.SUM, Kind.SCALE: Action.SCALE, Kind.CAST: Action.CAST}
+_LOCAL = {
+    Kind.VIEW: Action.COPY,
+    Kind.SUM: Action.SUM,
+    Kind.SCALE: Action.SCALE,
+    Kind.CAST: Action.CAST,
+    Kind.ROWWISE: Action.ROWWISE,
+}
 
 
 def lower(program: Program) -> tuple[Step, ...]:
@@ -135,7 +143,8 @@ class _Lowering:
             self.made.add(x)
 
 
-_MAKES = (*_LOCAL.values(), Action.START)
+LOCAL_ACTIONS = tuple(_LOCAL.values())
+_MAKES = (*LOCAL_ACTIONS, Action.START)
 
 
 def _with_storage(steps: list[_Draft]) -> tuple[Step, ...]:
@@ -185,7 +194,7 @@ class _Storage:
         if x is None:
             return False
         in_place = False
-        if step.action is Action.SCALE or (step.action is Action.START and _overwrites(x)):
+        if step.action is Action.SCALE or _overwrites(x, step.action):
             y = x.operands[0]
             in_place = y in self.owned and self.last[y] == index and y not in self.in_use.values()
         elif step.action is Action.START:
@@ -201,6 +210,8 @@ class _Storage:
         return in_place
 
 
-def _overwrites(x: Node) -> bool:
-    """True if the library leaves the result where the operand was."""
-    return x.kind is Kind.ALL_REDUCE
+def _overwrites(x: Node, action: Action) -> bool:
+    """True if the result may be left where the first operand was."""
+    if action is Action.ROWWISE:
+        return x.row.operation.form is Form.EACH and x.operands[0].size == x.size
+    return action is Action.START and x.kind is Kind.ALL_REDUCE

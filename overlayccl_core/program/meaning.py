@@ -95,6 +95,8 @@ def _apply(
             return Held(arithmetic.add_blocks(operands[0].data, x), operands[0].row)
         case Kind.CAST:
             return Held(arithmetic.cast(operands[0].data, x), operands[0].row)
+        case Kind.ROWWISE:
+            return _rowwise(x, operands, arithmetic, ranks)
         case Kind.COLLECTIVE_PERMUTE:
             return _permute(x, operands[0])
         case _:
@@ -120,6 +122,23 @@ def _view(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> 
             x.map.table(i, i + len(ranks_here)) if table is None else table,
         )
     return Held(data, row)
+
+
+def _rowwise(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> Held:
+    first = np.array(x.row.first or (0,), np.int64)
+    if len(first) == 1:
+        row, holder = _combined([a.row for a in operands])
+        first = np.repeat(first, len(holder))
+    else:
+        row, holder = np.arange(ranks), np.arange(ranks)
+    guard(len(holder) * max(x.size, *(a.data.shape[1] for a in operands)))
+    return Held(arithmetic.rowwise([_by(a, holder) for a in operands], first, x), row)
+
+
+def _by(a: Held, holder: Indices) -> Array:
+    """The values of these ranks; one for all of them where there is one, and no copy where they are held so."""
+    pick = a.row[holder]
+    return a.data if len(a.data) == 1 or np.array_equal(pick, np.arange(len(a.data))) else a.data[pick]
 
 
 def _taken(operands: list[Array], rows: list[Indices], table: Indices) -> Array:

@@ -1,7 +1,7 @@
 """Exact peak memory of a Program on one rank, from its steps and the segments' timeline."""
 
 from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.lowering import LOCAL_ACTIONS, Action, Step, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.segments import Run, walk
@@ -42,7 +42,7 @@ def peak_bytes(program: Program) -> int:
     return peak
 
 
-_USES_OPERANDS = (Action.COPY, Action.SUM, Action.SCALE, Action.CAST, Action.START, Action.WAIT)
+_USES_OPERANDS = (*LOCAL_ACTIONS, Action.START, Action.WAIT)
 
 
 def _storage(steps: tuple[Step, ...]) -> dict[Node, Node]:

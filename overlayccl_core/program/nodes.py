@@ -7,6 +7,7 @@ A node is a flat value of `size` elements on every rank:
     sum                 count * size elements -> their `count` blocks added; add(x, y) is the sum of a concat
     scale               times an exact ratio
     cast                another floating point type
+    rowwise             an operation of rowwise.py, for Problems that are not linear
     five collectives    over replica groups, blocks in member order; collective_permute: a source for each rank
 
 View of view composes, scales move outwards past linear operations and multiply, equal nodes are one object,
@@ -24,6 +25,7 @@ from overlayccl_core.program import map_algebra
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import COLLECTIVES, NO_LABEL, DType, Kind, Label, Reduction, Rejected
 from overlayccl_core.program.maps import Map
+from overlayccl_core.program.rowwise import Form, RowAttr
 from overlayccl_core.program.view_form import Laid, normal_view
 
 Port = tuple[str | int, ...]
@@ -126,6 +128,11 @@ class Node:
         return self.attr  # type: ignore[no-any-return]
 
     @property
+    def row(self) -> RowAttr:
+        """Operation and rows of a rowwise node."""
+        return self.attr  # type: ignore[no-any-return]
+
+    @property
     def groups(self) -> Groups:
         """Replica groups of a collective that has them."""
         return self.attr.groups  # type: ignore[no-any-return]
@@ -141,7 +148,7 @@ class Node:
         return self.attr.label  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"{self.kind.value}[{self.size}]"
+        return f"{self.row.name if self.kind is Kind.ROWWISE else self.kind.value}[{self.size}]"
 
 
 _interned: "weakref.WeakValueDictionary[bytes, Node]" = weakref.WeakValueDictionary()
@@ -151,6 +158,8 @@ def _intern(kind: Kind, operands: Sequence[Node], key: bytes, attr: Any, size: i
     """The one node with this content. It lives as long as a Program holds it."""
     if size > MAX_ELEMENTS:
         raise Rejected(f"a value of {size} elements on a rank (limit {MAX_ELEMENTS}): make it smaller")
+    if kind not in (Kind.VIEW, Kind.ROWWISE) and any(x.dtype is DType.INT64 for x in operands):
+        raise Rejected(f"{kind.value} of ids: integers are looked up by (pick, one_hot), never computed with")
     head = f"{kind};{size};{dtype};{len(operands)};".encode()
     digest = hashlib.blake2b(b"".join([head, *(x.digest for x in operands), key]), digest_size=16).digest()
     node = _interned.get(digest)
@@ -207,7 +216,30 @@ def make_sum(x: Node, count: int) -> Node:
 
 def make_cast(x: Node, dtype: DType) -> Node:
     """x in another floating point type."""
+    if dtype is DType.INT64:
+        raise Rejected(f"cast of {x} to integers: those are ids, which the model gives")
     return x if x.dtype is dtype else _intern(Kind.CAST, (x,), b"", None, x.size, dtype)
+
+
+def make_rowwise(attr: RowAttr, operands: Sequence[Node], dtype: DType | None = None) -> Node:
+    """An operation on rows; dtype: of the result of a one_hot. Rows of one element are reduced already."""
+    dtypes = [x.dtype for x in operands]
+    names_ids = attr.operation.form in (Form.PICK, Form.ONE_HOT)
+    if names_ids and dtypes.pop() is not DType.INT64:
+        raise Rejected(f"{attr.name}: the last operand must be ids (got {operands[-1].dtype.value})")
+    if DType.INT64 in dtypes:
+        raise Rejected(f"{attr.name} of ids: integers are looked up by (pick, one_hot), never computed with")
+    if len({*dtypes}) > 1:
+        raise Rejected(f"{attr.name} of {sorted(d.value for d in {*dtypes})}: cast to one dtype first")
+    if attr.operation.form is Form.REDUCE and attr.width == 1:
+        return operands[0]
+    try:
+        size = attr.size([x.size for x in operands])
+    except ValueError as error:
+        raise Rejected(str(error)) from None
+    return _intern(
+        Kind.ROWWISE, operands, attr.key, attr, size, dtypes[0] if dtypes else dtype or DType.FLOAT32
+    )
 
 
 def make_collective(
@@ -245,6 +277,8 @@ def rebuild(node: Node, operands: Sequence[Node]) -> Node:
             return make_sum(operands[0], node.count)
         case Kind.CAST:
             return make_cast(operands[0], node.dtype)
+        case Kind.ROWWISE:
+            return make_rowwise(node.row, operands, node.dtype)
         case Kind.COLLECTIVE_PERMUTE:
             return make_permute(operands[0], node.sources, node.label)
         case _:
@@ -255,7 +289,7 @@ def verbatim(node: Node, operands: Sequence[Node]) -> Node:
     """The same operation on other operands of the same sizes, as it stands: what runs need not be normal."""
     key = (
         node.attr.key
-        if node.is_collective
+        if node.is_collective or node.kind is Kind.ROWWISE
         else node.map.digest
         if node.kind is Kind.VIEW
         else str(node.attr).encode()

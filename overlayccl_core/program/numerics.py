@@ -18,6 +18,9 @@ from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program
 
 REORDERED_TOLERANCE = 1e-5  # a sum of 224 unit normals in float32 has 2.7e-7
+NONLINEAR_TOLERANCE = (
+    1e-9  # in float64, of every element: what is a constant near ln V is off by 1e-3 and more
+)
 LOSSY_TOLERANCE = 3e-2  # the same sum hop by hop in bfloat16 has 1.8e-2
 
 
@@ -33,6 +36,8 @@ def rounds(x: Node) -> bool:
     """True for arithmetic whose result may be rounded."""
     if x.kind is Kind.SCALE:
         return not is_power_of_two(x.ratio)
+    if x.kind is Kind.ROWWISE:
+        return x.row.operation.rounds
     return x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 
 

@@ -1,8 +1,12 @@
 """A Problem at a Case: what the ranks must compute together, and the model's own work around it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType, Placement, Rejected
@@ -21,7 +25,9 @@ class PortSpec:
     """One input or output as one rank sees it.
 
     `placement` says what the ranks' values mean together, `cotangent` the same of their gradients;
-    `valid_ranks`: where it means anything (None: on all ranks).
+    `valid_ranks`: where it means anything (None: on all ranks). `within`: the smallest and the largest value that
+    an element may have (None: any); ids need it. `saved`: an output that nobody but the backward reads, which has
+    an input of the same name.
     """
 
     shape: tuple[int, ...]
@@ -29,10 +35,14 @@ class PortSpec:
     placement: Placement = Placement.VARYING
     cotangent: Placement = Placement.VARYING
     valid_ranks: tuple[int, ...] | None = None
+    within: tuple[int, int] | None = None
+    saved: bool = False
 
     def __post_init__(self) -> None:
         if not self.shape or min(self.shape) < 1:
             raise ValueError(f"a port's shape needs at least one axis and no empty one (got {self.shape})")
+        if self.dtype is DType.INT64 and self.within is None:
+            raise ValueError("a port of ids needs `within`: (0, the number of things that they name - 1)")
 
     @property
     def size(self) -> int:
@@ -52,10 +62,36 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """Inputs that a Problem is tried on: port -> [ranks, or 1 where all hold the same; elements].
+
+    `label`: in words, what kind of data an element of an output comes from.
+    """
+
+    inputs: Mapping[Port, NDArray[Any]]
+    label: Callable[[Port, int], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nonlinear:
+    """What a Problem brings that is not linear: no rule derives its backward, or data that tells right from wrong.
+
+    draws(random, hostile): what it is tried on; not hostile: the friendliest data only. backward: its Problem,
+    whose inputs are ports of the forward by their own names and cotangents of outputs (`d_` before the name).
+    backward_reference: the plainest right strategy of that.
+    """
+
+    draws: Callable[[np.random.Generator, bool], Iterable[Draw]]
+    backward: "Problem | None" = None
+    backward_reference: Callable[[Any, Any], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """What must be computed at one Case: ports, segments, and the parameters that a strategy sees as `p`.
 
-    `linear`: only linear operations may solve it (which is what makes the modular proof complete).
+    `linear`: only linear operations may solve it (which is what makes the modular proof complete). `nonlinear`:
+    what one that is not linear brings instead; a Problem that was read from a file has it not.
     """
 
     case: Case
@@ -65,6 +101,7 @@ class Problem:
     segments: tuple[Segment, ...]
     parameters: Mapping[str, ParameterValue]
     linear: bool = True
+    nonlinear: Nonlinear | None = field(default=None, repr=False, compare=False)
     _giver: dict[Port, Segment] = field(default_factory=dict, repr=False, compare=False)
     _nodes: dict[Port, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 

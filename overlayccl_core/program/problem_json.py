@@ -58,6 +58,8 @@ def _spec_to_json(port: Port, spec: PortSpec) -> dict[str, Any]:
         "placement": spec.placement.value,
         "cotangent": spec.cotangent.value,
         "valid_ranks": None if spec.valid_ranks is None else list(spec.valid_ranks),
+        **({} if spec.within is None else {"within": list(spec.within)}),
+        **({"saved": True} if spec.saved else {}),
     }
 
 
@@ -69,6 +71,8 @@ def _spec_from_json(data: dict[str, Any]) -> tuple[Port, PortSpec]:
         placement=Placement(data["placement"]),
         cotangent=Placement(data["cotangent"]),
         valid_ranks=None if valid is None else tuple(valid),
+        within=tuple(data["within"]) if "within" in data else None,
+        saved=data.get("saved", False),
     )
     return tuple(data["port"]), spec
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from overlayccl_core.program.case import count
-from overlayccl_core.program.kinds import NO_LABEL, DType, Kind, Label, Rejected
+from overlayccl_core.program.kinds import FLOATS, NO_LABEL, DType, Kind, Label, Rejected
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import Problem, port_text
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
@@ -121,7 +121,6 @@ def recording(problem: Problem) -> Iterator[Recorder]:
 
 def dtype_of(name: object) -> DType:
     """A dtype by name; Rejected for anything that is not floating point."""
-    try:
-        return DType(name)  # type: ignore[arg-type]
-    except ValueError:
-        raise Rejected(f"dtype must be one of {[d.value for d in DType]} (got {name!r})") from None
+    if name not in FLOATS:
+        raise Rejected(f"dtype must be one of {[d.value for d in FLOATS]} (got {name!r})")
+    return DType(name)  # type: ignore[arg-type]

@@ -99,7 +99,9 @@ def _check_top(statement: ast.stmt) -> None:
             if unknown:
                 words = ", ".join(sorted(WORDS))
                 raise Rejected(f"the language has no {unknown[0]!r}: it has {words}").at(statement.lineno)
-        case ast.Assign(targets=[ast.Name(id="LIBRARY")], value=ast.Call(func=ast.Name(id="Library"))):
+        case ast.Assign(
+            targets=[ast.Name(id="LIBRARY" | "BACKWARD")], value=ast.Call(func=ast.Name(id="Library"))
+        ):
             return
         case ast.Assign(targets=[ast.Name()], value=value) if _is_constant(value):
             return

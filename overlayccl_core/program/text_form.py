@@ -7,6 +7,7 @@ from overlayccl_core.program.kinds import NO_LABEL, IssueOrder, Kind, Reduction
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+from overlayccl_core.program.rowwise import RowAttr
 from overlayccl_core.program.view_plan import Layout, Piece, ViewPlan, view_plan
 
 MOST_RANKS = 4  # written out where ranks differ
@@ -48,7 +49,7 @@ def _made(node: Node, names: dict[Node, str]) -> Iterator[str]:
         yield f"  {names[x]} = {_operation(x, [names[y] for y in x.operands])}  {_type(x)}"
 
 
-_PREFIX = {Kind.VIEW: "view", Kind.SUM: "sum", Kind.SCALE: "scaled", Kind.CAST: "cast"}
+_PREFIX = {Kind.VIEW: "view", Kind.SUM: "sum", Kind.SCALE: "scaled", Kind.CAST: "cast", Kind.ROWWISE: "row"}
 
 
 def _type(x: Node) -> str:
@@ -65,8 +66,21 @@ def _operation(x: Node, operands: list[str]) -> str:
             return f"{operands[0]} * {x.ratio}"
         case Kind.CAST:
             return f"cast({operands[0]}, {x.dtype.value})"
+        case Kind.ROWWISE:
+            return _rowwise(x.row, operands)
         case _:
             return f"{x.kind.value}({', '.join([operands[0], *_attributes(x)])})"
+
+
+def _rowwise(row: RowAttr, operands: list[str]) -> str:
+    said = row.operation.text or f"{row.name}({', '.join(f'{{{i}}}' for i in range(len(operands)))})"
+    rows = f", rows of {row.width}" if row.width > 1 else ""
+    first = (
+        f", ids from {_per_rank([str(n) for n in row.first[:MOST_RANKS]], len(row.first))}"
+        if row.first
+        else ""
+    )
+    return said.format(*operands) + rows + first
 
 
 def _attributes(x: Node) -> Iterator[str]:

@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
-from overlayccl_core.program.arithmetics import is_max
+from overlayccl_core.program.arithmetics import not_linear
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import DType, Kind, Placement, Rejected
 from overlayccl_core.program.maps import Map
@@ -89,7 +89,7 @@ def _turned(spec: PortSpec) -> PortSpec:
 def transpose(program: Program, problem: Problem) -> Program:
     """The mechanical transpose of a forward Program, for `problem` = backward_problem(program.problem).
 
-    Rejected if the Program takes a maximum, which is not linear.
+    Rejected if an operation of the Program is not linear.
     """
     ranks = problem.ranks
     parts: dict[Node, list[Node]] = {}  # forward node -> contributions to its cotangent
@@ -136,8 +136,8 @@ def _total(parts: Sequence[Node], size: int, dtype: DType) -> Node:
 
 def _step(x: Node, c: Node) -> list[tuple[Node, Node]]:
     """(operand, contribution to its cotangent) for one forward node with cotangent c."""
-    if is_max(x):
-        raise Rejected(f"{x} takes a maximum, which is not linear: it has no transpose")
+    if wrong := not_linear(x):
+        raise Rejected(f"{wrong}, which is not linear: it has no transpose")
     if x.kind is Kind.VIEW:
         return _view_step(x, c)
     y = x.operands[0]

@@ -81,8 +81,9 @@ def sources(texts: Iterable[str]) -> SourceOf:
 def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) -> Program:
     """The Program of a recipe at a Problem, forward or backward.
 
-    At a backward, a seed's name means the library of the Problem that the backward equals; a source is written
-    for the backward itself. source_of: finds the source of a base that names one. Raises Rejected or
+    At a backward, a seed's name means the library of the Problem that the backward equals, or its own (of one that
+    is not linear); a source is written for the backward itself. source_of: finds the source of a base that names
+    one. Raises Rejected or
     NotApplicable as tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that
     cannot be replayed here.
     """
@@ -103,7 +104,7 @@ def _base(recipe: Recipe, problem: Problem, source_of: SourceOf | None) -> Progr
         return _transposed(recipe.base, problem, source_of)
     if recipe.base.startswith(SOURCE):
         return _of_source(recipe.base, problem, source_of)
-    if problem.direction is Direction.BACKWARD:
+    if problem.direction is Direction.BACKWARD and problem.linear:
         return _from_equal_problem(recipe, problem)
     return trace_source(catalog.library_source(problem.case.problem), recipe.base, problem)
 

@@ -14,7 +14,7 @@ from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.kinds import NotApplicable, Rejected
-from overlayccl_core.program.library import Role, read_library
+from overlayccl_core.program.library import BACKWARD, LIBRARY, Role, read_library
 from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -94,7 +94,8 @@ def seed_rows(
 
 
 def seeds_of(problem: Problem) -> list[Seed]:
-    """The library; for a backward, the library of an equal Problem and the transposes.
+    """The library; for a backward, the library of an equal Problem and the transposes, or (where the Problem is not
+    linear) its own.
 
     Where no Problem is equal, people run what becomes of the forward: its transposes have its roles. Several
     developers are listed by preference.
@@ -103,6 +104,8 @@ def seeds_of(problem: Problem) -> list[Seed]:
     library = _library(case.problem)
     if problem.direction is Direction.FORWARD:
         return library
+    if not problem.linear:
+        return _library(case.problem, BACKWARD)
     equal = catalog.plug_in(case.problem).equals_backward(case)
     return [
         *(_library(equal.problem) if equal else ()),
@@ -117,8 +120,8 @@ def seeds_of(problem: Problem) -> list[Seed]:
     ]
 
 
-def _library(problem: str) -> list[Seed]:
-    listed = read_library(catalog.library_source(problem)).seeds
+def _library(problem: str, name: str = LIBRARY) -> list[Seed]:
+    listed = read_library(catalog.library_source(problem), name).seeds
     return [Seed(name=name, role=role, recipe=Recipe(base=name)) for name, role in listed]
 
 

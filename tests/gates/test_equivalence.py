@@ -12,7 +12,7 @@ from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, lossy_bound_of, own_error, prove
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program import meaning
-from overlayccl_core.program.kinds import DType, NotApplicable
+from overlayccl_core.program.kinds import FLOATS, DType, NotApplicable
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, NumericsClass
 from overlayccl_core.program.problem import Problem
@@ -187,7 +187,7 @@ def test_sums_by_shares_are_reordered_or_lossy(
     assert low <= float(verdict["error"]) < high
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_merging_and_moving_are_exact_in_any_dtype(dtype: DType) -> None:
     problem = exchange(4, {"a": (8,), "b": (8,)}, {"u": (8,), "v": (8,)}, dtype=dtype)
     apart = traced(

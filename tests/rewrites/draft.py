@@ -5,7 +5,7 @@ from random import Random
 
 from overlayccl_core.program import maps
 from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
-from overlayccl_core.program.kinds import DType, Kind, Label, Reduction
+from overlayccl_core.program.kinds import FLOATS, Kind, Label, Reduction
 from overlayccl_core.program.nodes import (
     Node,
     make_cast,
@@ -132,7 +132,7 @@ class Draft:
             case 0 | 1:
                 return self.scaled(x)
             case 2:
-                return make_cast(x, self.random.choice(list(DType)))
+                return make_cast(x, self.random.choice(FLOATS))
             case 3:
                 return make_sum(self.padded(x, 2), 2)
             case 4:

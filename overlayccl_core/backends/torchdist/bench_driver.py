@@ -19,6 +19,9 @@ Function = Callable[[], Generator[Any, Any, None]]
 Group = Any  # torch gives no public type for process groups
 Inputs = Mapping[Port, torch.Tensor]
 Members = tuple[tuple[int, ...], ...]
+Prepared = tuple[
+    int, torch.dtype, tuple[int, int] | None
+]  # elements, dtype, of ids the smallest and the largest
 
 
 def load_module(path: Path, name: str) -> ModuleType:
@@ -131,17 +134,22 @@ class InputPool:
     def __init__(self, seed: int, device: str) -> None:
         self._random = torch.Generator().manual_seed(seed)
         self._device = device
-        self._held: dict[tuple[int, torch.dtype], list[torch.Tensor]] = {}
+        self._held: dict[Prepared, list[torch.Tensor]] = {}
 
-    def take(self, ports: Mapping[Port, tuple[int, torch.dtype]]) -> dict[Port, torch.Tensor]:
-        """A tensor for each port, given its elements and dtype."""
-        used: dict[tuple[int, torch.dtype], int] = {}
+    def take(self, ports: Mapping[Port, Prepared]) -> dict[Port, torch.Tensor]:
+        """A tensor for each port: unit normals, or ids."""
+        used: dict[Prepared, int] = {}
         taken = {}
         for port, kind in ports.items():
             held = self._held.setdefault(kind, [])
             index = used.get(kind, 0)
             if index == len(held):
-                held.append(torch.randn(kind[0], generator=self._random).to(self._device, kind[1]))
+                held.append(self._drawn(*kind).to(self._device, kind[1]))
             taken[port] = held[index]
             used[kind] = index + 1
         return taken
+
+    def _drawn(self, elements: int, dtype: torch.dtype, within: tuple[int, int] | None) -> torch.Tensor:
+        if within is None:
+            return torch.randn(elements, generator=self._random)
+        return torch.randint(within[0], within[1] + 1, (elements,), generator=self._random)

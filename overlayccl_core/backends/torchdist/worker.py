@@ -19,7 +19,15 @@ from overlayccl_core.backends.rounds import (
     visits,
 )
 from overlayccl_core.backends.status import NO_JOB, Phase
-from overlayccl_core.backends.torchdist.bench_driver import Emitted, InputPool, Inputs, make_usual_groups, run
+from overlayccl_core.backends.torchdist.bench_driver import (
+    Emitted,
+    InputPool,
+    Inputs,
+    Prepared,
+    make_usual_groups,
+    run,
+)
+from overlayccl_core.program.nodes import Port
 
 STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
 SHUTDOWN_S = 1.0
@@ -174,8 +182,8 @@ class _Timer:
         self.visited[job] += 1
 
 
-def _ports(job: PlannedJob) -> dict[tuple[str | int, ...], tuple[int, torch.dtype]]:
-    return {p.port: (p.elements, getattr(torch, p.dtype)) for p in job.inputs}
+def _ports(job: PlannedJob) -> dict[Port, Prepared]:
+    return {p.port: (p.elements, getattr(torch, p.dtype), p.within) for p in job.inputs}
 
 
 def main(folder: Path) -> None:

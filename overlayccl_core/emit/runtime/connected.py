@@ -142,13 +142,22 @@ class Connected:
         for index, (port, spec) in enumerate(self.entry.inputs[direction].items()):
             random = torch.Generator().manual_seed(seed * 7919 + index)
             rows = 1 if spec.equal else world_size()
-            row = torch.randn(rows, *spec.shape, generator=random)[0 if spec.equal else this_rank()]
+            shape = (rows, *spec.shape)
+            if spec.dtype is torch.int64 and spec.within is not None:
+                drawn = torch.randint(spec.within[0], spec.within[1] + 1, shape, generator=random)
+            else:
+                drawn = torch.randn(shape, generator=random)
+            row = drawn[0 if spec.equal else this_rank()]
             made[port] = row.reshape(-1).to(self.device, spec.dtype)
         return made
 
     def _compared(self, direction: str) -> list[Port]:
         outputs = self.entry.outputs[direction].items()
-        return [port for port, spec in outputs if spec.valid_ranks is None or self._rank in spec.valid_ranks]
+        return [
+            port
+            for port, spec in outputs
+            if not spec.saved and (spec.valid_ranks is None or self._rank in spec.valid_ranks)
+        ]
 
 
 def _error(x: torch.Tensor, wanted: torch.Tensor) -> float:

@@ -10,7 +10,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from overlayccl_core.emit.runtime.agreement import Agreement, shown
-from overlayccl_core.emit.runtime.entry import Entry, port_text, what_there_is
+from overlayccl_core.emit.runtime.entry import Entry, Spec, port_text, what_there_is
 from overlayccl_core.emit.runtime.events import Port, Section, answer, in_order
 from overlayccl_core.emit.runtime.given import ENTRIES
 
@@ -18,7 +18,9 @@ from overlayccl_core.emit.runtime.given import ENTRIES
 class Group:
     """Inputs that exist together and the outputs made of them: a list of tensors in, a list of tensors out.
 
-    `inputs` and `outputs` are the ports in the order of the lists. All ranks call it, in the same order.
+    `inputs` and `outputs` are the ports in the order of the lists. All ranks call it, in the same order. What the
+    forward saves for its backward is given to nobody else; `kept` are the ports that the backward reads beside the
+    cotangents: inputs, and what is saved.
     """
 
     def __init__(
@@ -31,7 +33,14 @@ class Group:
         agreement: Agreement | None,
     ) -> None:
         self.case, self.number, self._name = case, number, f"group {number} of {case}"
-        self.inputs, self.outputs = entry.groups[number]
+        self.inputs, written = entry.groups[number]
+        saved = tuple(p for p in written if entry.outputs["forward"][p].saved)
+        self.outputs = tuple(p for p in written if p not in saved)
+        there = entry.inputs.get("backward", {})
+        self.kept = tuple(p for p in (*self.inputs, *saved) if p in there)
+        there = entry.outputs.get("backward", {})
+        self.differentiable = [port in there for port in _cotangents(self.inputs)]
+        self._saved_shapes = [entry.outputs["forward"][p].shape for p in saved]
         self._gradient, self._device, self._agreement = entry.gradient, device, agreement
         self._specs = [entry.inputs["forward"][port] for port in self.inputs]
         self._given = [entry.outputs["forward"][port] for port in self.outputs]
@@ -41,10 +50,11 @@ class Group:
             i if i is not None and self._specs[i].shape == spec.shape else None
             for i, spec in zip(same, self._given, strict=True)
         ]
-        self._ways = {"forward": _Way(number, sections["forward"], self.inputs, self.outputs)}
+        self._ways = {"forward": _Way(number, sections["forward"], self.inputs, (*self.outputs, *saved))}
         if "backward" in sections:
-            ports = _cotangents(self.outputs), _cotangents(self.inputs)
-            self._ways["backward"] = _Way(number, sections["backward"], *ports)
+            reads = (*_cotangents(self.outputs), *self.kept)
+            writes = tuple(port for port in _cotangents(self.inputs) if port in there)
+            self._ways["backward"] = _Way(number, sections["backward"], reads, writes)
 
     def __call__(self, tensors: torch.Tensor | Iterable[torch.Tensor]) -> list[torch.Tensor]:
         tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
@@ -58,7 +68,13 @@ class Group:
         if self._gradient == "in_backward":
             return list(_InBackward.apply(self, *tensors))
         with torch.no_grad():
-            return self.run("forward", tensors, self.shapes(tensors))
+            return self.forward(tensors)[0]
+
+    def forward(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """(the outputs, what the backward reads beside their cotangents)."""
+        made = self.run("forward", tensors, [*self.shapes(tensors), *self._saved_shapes])
+        at = dict(zip((*self.inputs, *self._ways["forward"].writes), (*tensors, *made), strict=True))
+        return made[: len(self.outputs)], [at[port] for port in self.kept]
 
     def shapes(self, tensors: Sequence[torch.Tensor]) -> list[Sequence[int]]:
         """Of the outputs, given the inputs."""
@@ -119,12 +135,34 @@ class Group:
                 f"{self._name} takes a list of {len(self._specs)} tensors on {self._device}: {takes}; got"
                 f" {len(tensors)}: {_some(map(shown, tensors))}. {what_there_is(ENTRIES)}"
             )
+        for port, spec, x in zip(self.inputs, self._specs, tensors, strict=True):
+            if outside := self._outside(spec, x):
+                return f"{self._name}: {port_text(port)} has {outside}"
         if self._gradient == "none" and _flows(tensors):
             return (
                 f"{self.case} passes no gradients on: call it under torch.no_grad() or with detached"
                 " tensors (`parameter.grad`, not `parameter`)"
             )
         return ""
+
+    def _outside(self, spec: Spec, x: torch.Tensor) -> str:
+        """What is out of the range that was declared, and the mend, or nothing.
+
+        Looked at in the checked mode; ids also without it, where no device has to be waited for.
+        """
+        ids = spec.dtype is torch.int64
+        if spec.within is None or (self._agreement is None and not (ids and x.device.type == "cpu")):
+            return ""
+        low, high = x.min().item(), x.max().item()
+        if spec.within[0] <= low and high <= spec.within[1]:
+            return ""
+        mend = (
+            "give such tokens another id, and leave out what is made of them"
+            if ids
+            else "keep to what the Case declares, or deploy one without"
+        )
+        what = "ids" if ids else "values"
+        return f"{what} from {low:g} to {high:g}, and {spec.within[0]} to {spec.within[1]} are allowed: {mend}"
 
 
 class _Way:
@@ -148,13 +186,18 @@ class _Through(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.group, ctx.shapes = group, [x.shape for x in tensors]
-        return tuple(group.run("forward", tensors, group.shapes(tensors)))
+        ctx.group = group
+        ctx.shapes = [x.shape for x, flows in zip(tensors, group.differentiable, strict=True) if flows]
+        outputs, kept = group.forward(tensors)
+        ctx.save_for_backward(*kept)
+        return tuple(outputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return (None, *ctx.group.gradients("backward", cotangents, ctx.shapes))
+        group: Group = ctx.group
+        back = iter(group.gradients("backward", (*cotangents, *ctx.saved_tensors), ctx.shapes))
+        return (None, *(next(back) if flows else None for flows in group.differentiable))
 
 
 class _InBackward(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""Layout, with torch alone: pieces of tensors joined, rows picked by a table, tables written by a formula."""
+"""Layout, with torch alone: pieces joined, rows picked by a table or by ids, tables written by a formula."""
 
 from __future__ import annotations
 
@@ -34,3 +34,16 @@ def row_table(
 def shifted(distance: int, ranks: int) -> tuple[int, ...]:
     """sources of a collective_permute: every rank receives from the one `distance` further."""
     return tuple((rank + distance) % ranks for rank in range(ranks))
+
+
+def pick(x: torch.Tensor, ids: torch.Tensor, first: int, width: int) -> torch.Tensor:
+    """Of each row of `width` elements the one that its id names, counted from `first`; 0 where it names none."""
+    place = ids - first
+    inside = (place >= 0) & (place < width)
+    found = x.view(-1, width).gather(1, place.clamp(0, width - 1).view(-1, 1)).view(-1)
+    return found.masked_fill_(~inside, 0)
+
+
+def one_hot(ids: torch.Tensor, first: int, width: int, dtype: torch.dtype) -> torch.Tensor:
+    """For each id a row of `width` elements with 1 at its place, counted from `first`, and 0 elsewhere."""
+    return (ids.view(-1, 1) == torch.arange(first, first + width, device=ids.device)).to(dtype).view(-1)

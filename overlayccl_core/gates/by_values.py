@@ -1,0 +1,195 @@
+"""Equivalence of what is not linear: at full size against the reference, on data that the Problem brings.
+
+No prime helps with exp, and no smaller size stands for the Case's own. So the Program itself is evaluated, on all
+ranks:
+
+1. in float64: every element of every output is within 1e-9 of the reference's. What is saved for the backward is
+   compared by what it is for: every element of the gradients that the reference of the backward makes of it.
+2. in its own dtypes, against the same float64, within the tolerance of its class (program/numerics.py).
+3. What is replicated has the same bits on all ranks.
+
+The data is hostile where the Problem knows such data (logits of 1000, of -inf). This is evidence, of
+another kind than the linear proof: it holds for the data that was tried, and for what is like it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from overlayccl_core.gates.draws import compared_ranks
+from overlayccl_core.gates.replicas import differing, ranks_text, unlike_replicas
+from overlayccl_core.gates.verdict import Check, Reason, Wrong
+from overlayccl_core.program.arithmetics import Arithmetic, Array, Double, Real
+from overlayccl_core.program.atoms import AtomPair
+from overlayccl_core.program.facts import value_numbers
+from overlayccl_core.program.kinds import Placement
+from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.nodes import Port, without_labels
+from overlayccl_core.program.numerics import NONLINEAR_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, loses
+from overlayccl_core.program.problem import Draw, Problem, port_text
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_function
+
+Inputs = Mapping[Port, Array]
+
+
+@dataclass(slots=True, kw_only=True)
+class Tried:
+    """The class of the Program's numerics, the largest error of an element in its own dtypes (over its size, or
+    over 1 where it is smaller), and the bytes of the largest evaluation."""
+
+    kind: NumericsClass
+    error: float = 0.0
+    peak_bytes: int = 0
+
+
+def try_values(program: Program, reference: Program, checks: frozenset[Check], lossy_bound: float) -> Tried:
+    """What was found on all draws; Wrong, with the element that differs. reference: its Problem brings them."""
+    tried = Tried(kind=_kind(program, reference))
+    brought = reference.problem.nonlinear
+    assert brought is not None
+    random = np.random.default_rng(int(program.digest, 16))
+    for draw in brought.draws(random, Check.HOSTILE in checks):
+        _Trial(program, reference, draw, random).run(tried, checks, lossy_bound)
+    message = ""
+    if Check.REPLICAS in checks and not _provably_alike(program):
+        message = unlike_replicas(AtomPair(program.outputs, reference.outputs), program)
+    if message:
+        raise Wrong(Reason.RANKS_DIFFER, message)
+    return tried
+
+
+def _kind(program: Program, reference: Program) -> NumericsClass:
+    if without_labels(program.outputs) == without_labels(reference.outputs):
+        return NumericsClass.EXACT
+    return NumericsClass.LOSSY if loses(program.outputs.values()) else NumericsClass.REORDERED
+
+
+def _provably_alike(program: Program) -> bool:
+    """Every replicated output is the same value on all ranks, whatever the inputs are."""
+    ranks, specs = program.problem.ranks, program.problem.outputs
+    replicated = [x for port, x in program.outputs.items() if specs[port].placement is Placement.REPLICATE]
+    return all(len(np.unique(value_numbers(x, ranks))) == 1 for x in replicated)
+
+
+class _Trial:
+    """Program and reference on one draw."""
+
+    def __init__(self, program: Program, reference: Program, draw: Draw, random: np.random.Generator) -> None:
+        self.program = program
+        self.reference = reference
+        self.label = draw.label
+        self.backward = _backward_of(reference.problem)
+        self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
+        self.right: tuple[dict[Port, Array], dict[Port, Held]] = {}, {}  # in float64: saved, gradients
+        self.peak_bytes = 0
+
+    def run(self, tried: Tried, checks: frozenset[Check], lossy_bound: float) -> None:
+        """Compare in float64, then in the Program's own dtypes."""
+        doubled = {p: x.astype(np.float64) if x.dtype.kind != "i" else x for p, x in self.inputs.items()}
+        with np.errstate(all="ignore"):  # what overflows is found as an element that is not finite
+            want = self._evaluate(self.reference, doubled, Double())
+            if Check.VALUES in checks:
+                got = self._evaluate(self.program, doubled, Double())
+                self._compare(got, want, NONLINEAR_TOLERANCE, Reason.WRONG_VALUE, "in float64")
+            if Check.NUMERICS in checks:
+                got = self._evaluate(self.program, self.inputs, Real())
+                bound = lossy_bound if loses(self.program.outputs.values()) else REORDERED_TOLERANCE
+                error = self._compare(got, want, bound, Reason.INACCURATE, "in its own dtypes")
+                tried.error = max(tried.error, error)
+                if Check.REPLICAS in checks:
+                    self._compare_ranks(got)
+        tried.peak_bytes = max(tried.peak_bytes, self.peak_bytes)
+
+    def _cotangents(self, given: Inputs, random: np.random.Generator) -> Inputs:
+        """Those of the outputs that the backward reads, the same on all ranks: a loss has one."""
+        if self.backward is None:
+            return {}
+        specs, outputs = self.backward.problem.inputs, self.program.problem.outputs
+        some = next(x for x in given.values() if x.dtype.kind != "i")
+        return {
+            port: random.standard_normal((1, spec.size)).astype(some.dtype)
+            for port, spec in specs.items()
+            if port not in given and port not in outputs
+        }
+
+    def _evaluate(self, program: Program, inputs: Inputs, arithmetic: Arithmetic) -> dict[Port, Held]:
+        """What is written, and the gradients in the place of what is saved."""
+        ranks = program.problem.ranks
+        held, peak = evaluate(program.outputs, inputs, arithmetic, ranks)
+        if self.backward is not None:
+            saved = {p: held.pop(p).on_all() for p, spec in program.problem.outputs.items() if spec.saved}
+            known, gradients = self.right
+            if not known or any(not _same(known[p], x) for p, x in saved.items()):
+                gradients, more = evaluate(self.backward.outputs, {**inputs, **saved}, arithmetic, ranks)
+                peak = max(peak, more)
+            if program is self.reference:
+                self.right = saved, gradients
+            held |= gradients
+        self.peak_bytes = max(self.peak_bytes, peak + sum(x.nbytes for x in inputs.values()))
+        return held
+
+    def _compare(
+        self, got: Mapping[Port, Held], want: Mapping[Port, Held], bound: float, reason: Reason, how: str
+    ) -> float:
+        """The largest error of an element; Wrong where one is out of the bound."""
+        largest = 0.0
+        for port, b in want.items():
+            a = got[port]
+            if a is b:
+                continue
+            for rank in compared_ranks(self._written(port), port, a.row, b.row):
+                off = _off(a.on(rank), b.on(rank))
+                worst = int(off.argmax())
+                if not off[worst] <= bound:
+                    which = "" if port in self.program.outputs else ", the gradient made of what is saved"
+                    raise Wrong(
+                        reason,
+                        f"{port_text(port)}{which}, on rank {rank}, element {worst}, {self.label(port, worst)}:"
+                        f" expected {b.on(rank)[worst]:.10g}, got {a.on(rank)[worst]:.10g} {how}"
+                        f" (may be off by {bound:g} of its size, or of 1)",
+                    )
+                largest = max(largest, float(off[worst]))
+        return largest
+
+    def _written(self, port: Port) -> Problem:
+        """The Problem that has this output."""
+        if self.backward is not None and port not in self.program.outputs:
+            return self.backward.problem
+        return self.program.problem
+
+    def _compare_ranks(self, got: Mapping[Port, Held]) -> None:
+        for port, spec in self.program.problem.outputs.items():
+            if port not in got or spec.placement is not Placement.REPLICATE:
+                continue
+            if found := differing(self.program.problem, port, got[port]):
+                first, others, element = found
+                raise Wrong(
+                    Reason.RANKS_DIFFER,
+                    f"{port_text(port)}, element {element}, {self.label(port, element)}: rank {first} and"
+                    f" {ranks_text(others)} hold other bits, and it is replicated: let all compute it by the"
+                    " same operations in the same order, or one of them and send it",
+                )
+
+
+def _backward_of(problem: Problem) -> Program | None:
+    """The reference of the backward that reads what is saved; None where nothing is."""
+    brought = problem.nonlinear
+    if brought is None or brought.backward is None or brought.backward_reference is None:
+        return None
+    return trace_function(brought.backward_reference, brought.backward)
+
+
+def _same(x: Array, y: Array) -> bool:
+    return x.dtype == y.dtype and np.array_equal(x, y)
+
+
+def _off(got: Array, want: Array) -> Array:
+    """How far elements are off, over the size of what is right or over 1; infinite for what is no number."""
+    got, want = got.astype(np.float64, copy=False), want.astype(np.float64, copy=False)
+    off: Array = np.abs(got - want)
+    off /= np.maximum(np.abs(want), 1)
+    if not np.isfinite(off).all():
+        off = np.where(got == want, 0.0, np.where(np.isfinite(off), off, np.inf))
+    return off

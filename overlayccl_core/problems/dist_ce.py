@@ -1,0 +1,280 @@
+"""dist_ce: the cross-entropy of T tokens over a vocabulary whose logits are split over the ranks.
+
+Every rank has the logits (T, V/N) of the same tokens for its part of the vocabulary, in rank order, and all target
+ids. Everyone needs the loss of each token, log(sum(exp(logits))) - logit of the target, and the mean of the losses
+(Megatron-LM, Shoeybi et al. 2019, section 3: the output embedding).
+
+It is not linear. What the backward needs is saved: `shift`, a number for each token by which its logits were
+shifted before exp (their maximum, say), and `log_sum`, the logarithm of the sum of exp(logits - shift). Only their
+sum means something. It is saved in two parts because float32 does not hold the sum well where logits are large.
+
+The backward is a Problem of its own, without a collective: (softmax - one at the target) times the cotangent.
+The loss is replicated, and so is its cotangent: every rank has the same, there is no 1/N.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from overlayccl_core.configuration.fields import Count, Fields
+from overlayccl_core.program.arithmetics import NUMPY_DTYPES
+from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks
+from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.program.language import (
+    add,
+    all_reduce,
+    exp,
+    log,
+    mul,
+    one_hot,
+    pick,
+    reduce_max,
+    reduce_sum,
+    reshape,
+    scale,
+    sub,
+)
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import Direction, Draw, Nonlinear, PortSpec, Problem, Segment
+from overlayccl_core.program.recorder import IO
+
+LOGITS: Port = ("logits",)
+TARGETS: Port = ("targets",)
+SHIFT: Port = ("shift",)
+LOG_SUM: Port = ("log_sum",)
+Floats = NDArray[np.float32]
+
+OFF = 30  # how far from the maximum a backward takes what is saved as the shift
+TRIED_TOKENS = 16  # at least, in several draws where a Case has fewer
+
+
+class Entry(Fields):
+    """The ranks must divide the vocabulary."""
+
+    tokens: Count = Field(description="tokens whose loss is computed at once (batch * sequence)")
+    vocabulary: Count = Field(description="words over all ranks; a multiple of the ranks")
+    range: Count | None = Field(
+        default=None,
+        description="no logit is larger than this in size, which the model sees to (default: any)",
+    )
+
+
+def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterValue]:
+    """The entry's own fields; range 0: any."""
+    if entry.vocabulary % ranks:
+        padded = -(-entry.vocabulary // ranks) * ranks
+        raise ValueError(
+            f"the ranks must divide the vocabulary (got {ranks} and {entry.vocabulary}): pad it to {padded} words,"
+            " with logits of -inf for those that mean nothing"
+        )
+    return {"tokens": entry.tokens, "vocabulary": entry.vocabulary, "range": entry.range or 0}
+
+
+def name(case: Case) -> str:
+    """t256-v32256, or t256-v32256-within60: tokens, words, the range of the logits."""
+    within = f"-within{case['range']}" if case["range"] else ""
+    return f"t{case['tokens']}-v{case['vocabulary']}{within}"
+
+
+def problem(case: Case) -> Problem:
+    """Ports ("logits",) (T, V/N), ("targets",) (T) -> ("losses",) (T), ("mean",) (1); saved: shift, log_sum (T)."""
+    each = _replicated(case, case["tokens"])
+    saved = PortSpec(
+        shape=each.shape, dtype=case.dtype, placement=each.placement, cotangent=each.cotangent, saved=True
+    )
+    return Problem(
+        case=case,
+        inputs=_given(case),
+        outputs={("losses",): each, ("mean",): _replicated(case, 1), SHIFT: saved, LOG_SUM: saved},
+        segments=(
+            Segment(name=("head",), gives=(LOGITS, TARGETS)),
+            Segment(name=("loss",), needs=(("losses",), ("mean",), SHIFT, LOG_SUM)),
+        ),
+        parameters=_parameters(case),
+        linear=False,
+        nonlinear=Nonlinear(
+            draws=partial(_draws, case), backward=_backward(case), backward_reference=backward_reference
+        ),
+    )
+
+
+def _backward(case: Case) -> Problem:
+    """What the forward was given and saved, ("d_losses",) and ("d_mean",) -> ("d_logits",)."""
+    each, one = _replicated(case, case["tokens"]), _replicated(case, 1)
+    cotangents: dict[Port, PortSpec] = {("d_mean",): one, ("d_losses",): each}
+    inputs = {**cotangents, LOG_SUM: each, SHIFT: each, **_given(case)}
+    return Problem(
+        case=case,
+        direction=Direction.BACKWARD,
+        inputs=inputs,
+        outputs={("d_logits",): _given(case)[LOGITS]},
+        segments=(
+            Segment(name=("d_loss",), gives=tuple(inputs)),
+            Segment(name=("d_head",), needs=(("d_logits",),)),
+        ),
+        parameters=_parameters(case),
+        linear=False,
+        nonlinear=Nonlinear(draws=partial(_backward_draws, case)),
+    )
+
+
+def _replicated(case: Case, size: int) -> PortSpec:
+    return PortSpec(
+        shape=(size,), dtype=case.dtype, placement=Placement.REPLICATE, cotangent=Placement.REPLICATE
+    )
+
+
+def _given(case: Case) -> dict[Port, PortSpec]:
+    tokens, words, limit = case["tokens"], case["vocabulary"], case["range"]
+    within = (-limit, limit) if limit else None
+    return {
+        LOGITS: PortSpec(shape=(tokens, words // case.ranks), dtype=case.dtype, within=within),
+        TARGETS: PortSpec(
+            shape=(tokens,), dtype=DType.INT64, placement=Placement.REPLICATE, within=(0, words - 1)
+        ),
+    }
+
+
+def _parameters(case: Case) -> dict[str, ParameterValue]:
+    shard = case["vocabulary"] // case.ranks
+    return {
+        "world_size": case.ranks,
+        "ranks_per_node": case.ranks_per_node,
+        "tokens": case["tokens"],
+        "vocabulary": case["vocabulary"],
+        "shard": shard,
+        "first_word": tuple(rank * shard for rank in range(case.ranks)),
+        "range": case["range"],
+        "dtype": case.dtype.value,
+    }
+
+
+def reference(io: IO, p: Any) -> None:
+    """The maximum, the sum and the target's logit, each by an all_reduce."""
+    logits, column = io.read("logits"), (p.tokens, 1)
+    largest = all_reduce(reduce_max(logits, 1), "max")
+    shifted = sub(logits, reshape(largest, column))
+    log_sum = log(all_reduce(reduce_sum(exp(shifted), 1)))
+    target = all_reduce(pick(shifted, io.read("targets"), p.first_word))
+    losses = sub(log_sum, target)
+    io.write("losses", losses)
+    io.write("mean", scale(reduce_sum(losses, 0), 1, p.tokens))
+    io.write("shift", largest)
+    io.write("log_sum", log_sum)
+
+
+def backward_reference(io: IO, p: Any) -> None:
+    """(softmax - one at the target) * cotangent, of which the mean gives every token a share."""
+    column = (p.tokens, 1)
+    shifted = sub(io.read("logits"), reshape(io.read("shift"), column))
+    softmax = exp(sub(shifted, reshape(io.read("log_sum"), column)))
+    off = sub(softmax, one_hot(io.read("targets"), p.first_word, p.shard, p.dtype))
+    share = scale(reshape(io.read("d_mean"), (1, 1)), 1, p.tokens)
+    cotangent = add(reshape(io.read("d_losses"), (1, p.tokens)), share)
+    io.write("d_logits", mul(off, reshape(cotangent, column)))
+
+
+# ------------------------------------------------------------------------------------- what it is tried on
+Place = tuple[int, int]  # rank, word of its part
+
+
+def _on(rank: int, x: Floats, other: Any) -> Floats:
+    """x [ranks, words], but `other` on one rank."""
+    return np.where(np.arange(len(x))[:, None] == rank, other, x).astype(np.float32)
+
+
+def _one(x: Floats, place: Place) -> Floats:
+    made = np.zeros_like(x)
+    made[place] = 100
+    return made
+
+
+# In words -> logits [ranks, V/N] of one token, from unit normals; where its target is; a rank without it.
+KINDS: dict[str, Callable[[Floats, Place, int, np.random.Generator], Floats]] = {
+    "logits of size 1": lambda x, target, rank, random: x,
+    "logits around 1000": lambda x, target, rank, random: 10 * x + 1000,
+    "logits around -1000": lambda x, target, rank, random: 10 * x - 1000,
+    "logits of size 30": lambda x, target, rank, random: 30 * x,
+    "the logits of one rank 800 below": lambda x, target, rank, random: _on(rank, x, x - 800),
+    "logits of -inf on one rank": lambda x, target, rank, random: _on(rank, x, -np.inf),
+    "the largest logit on several ranks": lambda x, target, rank, random: np.round(x).clip(-1, 1),
+    "one logit far above the others, of the target": lambda x, target, rank, random: _one(x, target),
+    "one logit far above the others, not of the target": lambda x, target, rank, random: _one(x, (rank, 0)),
+}
+
+
+def _draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
+    """Every kind of logits, token by token; several draws where the tokens are few."""
+    kinds = list(KINDS) if hostile else list(KINDS)[:1]
+    for first in range(0, TRIED_TOKENS, case["tokens"]):
+        yield _draw(case, random, [kinds[t % len(kinds)] for t in range(first, first + case["tokens"])])
+
+
+def _draw(case: Case, random: np.random.Generator, kinds: list[str]) -> Draw:
+    tokens, ranks, words = len(kinds), case.ranks, case["vocabulary"] // case.ranks
+    logits = random.standard_normal((ranks, tokens, words), np.float32)
+    home = (np.arange(tokens) + random.integers(ranks)) % ranks  # targets in every rank's part
+    place = random.integers(0, words, tokens)
+    other = (home + random.integers(1, ranks, tokens)) % ranks
+    for t, kind in enumerate(kinds):
+        logits[:, t] = KINDS[kind](logits[:, t], (home[t], place[t]), other[t], random)
+    if limit := case["range"]:
+        logits = logits.clip(-limit, limit)
+
+    def label(port: Port, element: int) -> str:
+        if port == ("mean",):
+            return "of all tokens"
+        return f"of a token with {kinds[element // words if port == ('d_logits',) else element]}"
+
+    typed = logits.reshape(ranks, -1).astype(NUMPY_DTYPES[case.dtype])
+    return Draw(inputs={LOGITS: typed, TARGETS: (home * words + place)[None]}, label=label)
+
+
+def _backward_draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
+    """The same with what a forward saves: a shift near the maximum, or (within a range) 0, and what belongs to it.
+
+    Forward and backward are chosen apart, so a backward must take what any forward may save.
+    """
+    for draw in _draws(case, random, hostile):
+        dtype = NUMPY_DTYPES[case.dtype]
+        logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)
+        off = OFF if case.dtype.bytes > 2 else 0  # 16 bits do not hold what would belong to it
+        shift = logits.max((0, 2)) + np.resize((0, off, -off), case["tokens"])
+        if case["range"]:
+            shift[::2] = 0
+        log_sum = np.log(np.exp(logits - shift[:, None]).sum((0, 2)))
+        made = {SHIFT: shift, LOG_SUM: log_sum}
+        made |= {("d_losses",): random.standard_normal(len(shift)), ("d_mean",): random.standard_normal(1)}
+        inputs = {**draw.inputs, **{port: x[None].astype(dtype) for port, x in made.items()}}
+        yield Draw(inputs=inputs, label=draw.label)
+
+
+# --------------------------------------------------------------------------------------------------- facts
+def has_backward(case: Case) -> bool:
+    """The gradient of the logits, which every rank has for its own part."""
+    return True
+
+
+def equals_backward(case: Case) -> Case | None:
+    """None: its library is BACKWARD in strategies/dist_ce.py."""
+    return None
+
+
+def payload_bytes(case: Case) -> int:
+    """Bytes that one rank gives at least: a maximum, a sum and a target's logit for each token."""
+    return int(3 * case["tokens"] * case.dtype.bytes)
+
+
+def bus_factor(case: Case) -> float:
+    """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
+    return 2 * (case.ranks - 1) / case.ranks
+
+
+def proxy(large: Case) -> dict[str, Any]:
+    """The same tokens, and as many words on each of fewer ranks."""
+    words = large["vocabulary"] // large.ranks * fewer_ranks(large)["ranks"]
+    return {"tokens": large["tokens"], "vocabulary": words, "range": large["range"] or None}

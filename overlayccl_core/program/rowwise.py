@@ -1,0 +1,156 @@
+"""Operations on rows, which a Problem that is not linear needs: one entry of OPERATIONS is one operation.
+
+A value is rows of `width` elements. An operand is wide (whole rows) or narrow (one element for each row, which
+counts for all elements of that row), and so is the result. Where all are equally large, the width is 1. What an
+operation computes, how it is printed and what it costs stands here and nowhere else.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Form(StrEnum):
+    """What an operation makes of its operands."""
+
+    EACH = "each"  # elements by elements; as large as the largest operand
+    REDUCE = "reduce"  # one element of each row of the first operand
+    PICK = "pick"  # that element of each row of the first operand that an id names, 0 where it names none
+    ONE_HOT = "one_hot"  # for each id a row with 1 at its place, 0 elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One entry of the table.
+
+    meaning: of arrays [K, rows, width or 1], the same of the result; in place of ids PICK and ONE_HOT take where
+    they are in the rows, int64 [K, rows, 1], and the width. torch: an expression with the operands in braces;
+    empty: the function of torch (or of emit/runtime/layout.py) that has the operation's name. text: the same for
+    people. rounds: the result may be rounded. counted_as: the local operation of the cost model that handles as
+    many bytes.
+    """
+
+    form: Form
+    operands: int
+    meaning: Callable[..., Array]
+    text: str
+    torch: str = ""
+    rounds: bool = True
+    counted_as: str = "scale"
+
+
+def _picked(wide: Array, place: Array, width: int) -> Array:
+    inside = (place >= 0) & (place < width)
+    found = np.take_along_axis(
+        np.broadcast_to(wide, (len(place), *wide.shape[1:])), np.where(inside, place, 0), -1
+    )
+    return np.where(inside, found, found.dtype.type(0))
+
+
+def _one_hot(place: Array, width: int) -> Array:
+    there: Array = place == np.arange(width)
+    return there
+
+
+def _each(operands: int, meaning: Callable[..., Array], text: str, *, rounds: bool = True) -> Operation:
+    return Operation(form=Form.EACH, operands=operands, meaning=meaning, text=text, rounds=rounds)
+
+
+def _reduce(ufunc: np.ufunc, torch: str, *, rounds: bool) -> Operation:
+    return Operation(
+        form=Form.REDUCE,
+        operands=1,
+        meaning=lambda x: ufunc.reduce(x, axis=-1, dtype=x.dtype, keepdims=True),
+        text="",
+        torch=torch,
+        rounds=rounds,
+        counted_as="sum",
+    )
+
+
+OPERATIONS = {
+    "add": _each(2, np.add, "{0} + {1}"),
+    "sub": _each(2, np.subtract, "{0} - {1}"),
+    "mul": _each(2, np.multiply, "{0} * {1}"),
+    "div": _each(2, np.divide, "{0} / {1}"),
+    "maximum": _each(2, np.maximum, "maximum({0}, {1})", rounds=False),
+    "exp": _each(1, np.exp, "exp({0})"),
+    "log": _each(1, np.log, "log({0})"),
+    "row_sum": _reduce(np.add, "{0}.sum(1)", rounds=True),
+    "row_max": _reduce(np.maximum, "{0}.amax(1)", rounds=False),
+    "pick": Operation(
+        form=Form.PICK, operands=2, meaning=_picked, text="", rounds=False, counted_as="gather"
+    ),
+    "one_hot": Operation(
+        form=Form.ONE_HOT, operands=1, meaning=_one_hot, text="", rounds=False, counted_as="copy"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowAttr:
+    """Which operation, on rows of how many elements.
+
+    first: the id of the first element of a row, one for all ranks or one for each; empty without ids.
+    """
+
+    name: str
+    width: int = 1
+    first: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> bytes:
+        """What enters the node's digest."""
+        return repr((self.name, self.width, self.first)).encode()
+
+    @property
+    def operation(self) -> Operation:
+        """The entry of the table."""
+        return OPERATIONS[self.name]
+
+    def size(self, sizes: Sequence[int]) -> int:
+        """Elements of the result for operands of these sizes. ValueError: the rule that they break."""
+        form, width = self.operation.form, self.width
+        if len(sizes) != self.operation.operands:
+            raise ValueError(f"{self.name} takes {self.operation.operands} operands (got {len(sizes)})")
+        if form is Form.ONE_HOT:
+            return sizes[0] * width
+        if form is Form.EACH:
+            largest = max(sizes)
+            if largest % width or any(n not in (largest, largest // width) for n in sizes):
+                raise ValueError(
+                    f"{self.name}: operands must be equally large or have one element for each row of {width}"
+                    f" (got {' and '.join(map(str, sizes))} elements)"
+                )
+            return largest
+        rows, rest = divmod(sizes[0], width)
+        if rest or any(n != rows for n in sizes[1:]):
+            raise ValueError(f"{self.name}: {sizes[0]} elements must be rows of {width}, one for each id")
+        return rows
+
+    def evaluate(self, operands: Sequence[Array], first: Array, dtype: Any) -> Array:
+        """[K, size] of operands [K or 1, size]; first: int64 [K], the id of a row's first element."""
+        rows = self.rows(operands)
+        if self.operation.form in (Form.PICK, Form.ONE_HOT):
+            place = rows.pop() - first[:, None, None]
+            result = self.operation.meaning(*rows, place, self.width).astype(dtype, copy=False)
+        else:
+            result = self.operation.meaning(*rows)
+        return result.reshape(len(result), -1)
+
+    def rows(self, operands: Sequence[Array]) -> list[Array]:
+        """Operands [K, size] as [K, rows, width or 1]."""
+        wide = self.wide([x.shape[1] for x in operands])
+        return [x.reshape(len(x), -1, self.width if w else 1) for x, w in zip(operands, wide, strict=True)]
+
+    def wide(self, sizes: Sequence[int]) -> list[bool]:
+        """Which of the operands are whole rows."""
+        if self.operation.form is Form.EACH:
+            return [n == max(sizes) for n in sizes]
+        return [i == 0 and self.operation.form is not Form.ONE_HOT for i in range(len(sizes))]

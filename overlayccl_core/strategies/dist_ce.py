@@ -1,0 +1,103 @@
+"""Known ways of a cross-entropy over a vocabulary that is split over the ranks. Read, never executed."""
+
+from overlayccl_core.program.language import (
+    Library,
+    add,
+    all_gather,
+    all_reduce,
+    concat,
+    div,
+    exp,
+    log,
+    mul,
+    not_applicable,
+    one_hot,
+    pick,
+    reduce_max,
+    reduce_sum,
+    reshape,
+    scale,
+    split,
+    sub,
+    zeros,
+)
+
+
+def three_all_reduce(io, p):
+    """Megatron's: the maximum, the target's logit and the sum, each by an all_reduce of one number a token."""
+    logits = io.read("logits")
+    largest = all_reduce(reduce_max(logits, 1), "max")
+    shifted = sub(logits, _column(p, largest))
+    target = all_reduce(pick(shifted, io.read("targets"), p.first_word))
+    total = all_reduce(reduce_sum(exp(shifted), 1))
+    _write(io, p, largest, log(total), target)
+
+
+def max_then_stacked(io, p):
+    """The maximum, then the sum and the target's logit in one all_reduce."""
+    logits = io.read("logits")
+    largest = all_reduce(reduce_max(logits, 1), "max")
+    shifted = sub(logits, _column(p, largest))
+    target = pick(shifted, io.read("targets"), p.first_word)
+    both = all_reduce(concat([target, reduce_sum(exp(shifted), 1)]))  # in this order exp may overwrite `shifted`
+    target, total = split(both, 2)
+    _write(io, p, largest, log(total), target)
+
+
+def gather_logits(io, p):
+    """Everybody gets all logits and computes everything. What is left where no all_reduce takes a maximum."""
+    logits = all_gather(io.read("logits"), 1)
+    largest = reduce_max(logits, 1)
+    shifted = sub(logits, _column(p, largest))
+    target = pick(shifted, io.read("targets"), 0)
+    _write(io, p, largest, log(reduce_sum(exp(shifted), 1)), target)
+
+
+def no_max_two(io, p):
+    """The sum and the target's logit, of logits that exp can take as they are."""
+    largest_exponent = 11 if p.dtype == "float16" else 88
+    if p.range == 0 or p.range + p.vocabulary.bit_length() > largest_exponent:
+        not_applicable("exp of the logits is out of the range of floats, as far as the Case's `range` says")
+    logits = io.read("logits")
+    total = all_reduce(reduce_sum(exp(logits), 1))
+    target = all_reduce(pick(logits, io.read("targets"), p.first_word))
+    _write(io, p, zeros((p.tokens,), p.dtype), log(total), target)
+
+
+def _write(io, p, shift, log_sum, target):
+    """The losses and what the backward needs; target: the target's logit, shifted."""
+    losses = sub(log_sum, target)
+    io.write("losses", losses)
+    io.write("mean", scale(reduce_sum(losses, 0), 1, p.tokens))
+    io.write("shift", shift)
+    io.write("log_sum", log_sum)
+
+
+def softmax_minus_one_hot(io, p):
+    """(softmax - one at the target) * cotangent, of my part."""
+    shifted = sub(io.read("logits"), _column(p, io.read("shift")))
+    _write_gradient(io, p, exp(sub(shifted, _column(p, io.read("log_sum")))))
+
+
+def divided_by_the_sum(io, p):
+    """The softmax as exp / sum, as it is written where the exponentials are at hand."""
+    shifted = sub(io.read("logits"), _column(p, io.read("shift")))
+    _write_gradient(io, p, div(exp(shifted), _column(p, exp(io.read("log_sum")))))
+
+
+def _write_gradient(io, p, softmax):
+    off = sub(softmax, one_hot(io.read("targets"), p.first_word, p.shard, p.dtype))
+    share = scale(reshape(io.read("d_mean"), (1, 1)), 1, p.tokens)
+    cotangent = add(reshape(io.read("d_losses"), (1, p.tokens)), share)
+    io.write("d_logits", mul(off, reshape(cotangent, (p.tokens, 1))))
+
+
+def _column(p, x):
+    return reshape(x, (p.tokens, 1))
+
+
+BACKWARD = Library(developer="softmax_minus_one_hot", others=("divided_by_the_sum",))
+LIBRARY = Library(
+    developer=("three_all_reduce", "gather_logits"),
+    others=("max_then_stacked", "no_max_two"),
+)

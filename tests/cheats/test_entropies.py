@@ -1,0 +1,103 @@
+"""Cross-entropies that are right on friendly data, or on average, or nearly, must be rejected."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.gates import legality
+from overlayccl_core.gates.equivalence import prove
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Outcome, Reason, Verdict
+from overlayccl_core.program.kinds import Rejected
+from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.tracing import trace_source
+
+SOURCE = Path(__file__).with_name("entropies.py").read_text()
+FRIENDLY = ALL_CHECKS - {Check.HOSTILE}
+
+
+def judged(
+    function: str,
+    checks: frozenset[Check] = ALL_CHECKS,
+    *,
+    direction: Direction = Direction.FORWARD,
+    ranks: int = 4,
+    **entry: Any,
+) -> Verdict:
+    fields = {"tokens": 128, "vocabulary": 96 * ranks, **entry}
+    problem = catalog.in_direction(
+        catalog.case("dist_ce", fields, ranks=ranks, ranks_per_node=ranks), direction
+    )
+    program = trace_source(SOURCE, function, problem)
+    assert legality.check(program).passed
+    return prove(program, catalog.reference_program(problem), checks)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("is_nearly_the_logarithm_of_the_vocabulary", Reason.WRONG_VALUE),
+        ("sums_its_own_part_only", Reason.WRONG_VALUE),
+        ("drops_the_target_of_one_token", Reason.WRONG_VALUE),
+        ("looks_targets_up_in_the_part_of_rank_0", Reason.WRONG_VALUE),
+        ("saves_another_sum", Reason.WRONG_VALUE),
+        ("adds_in_an_order_of_its_own", Reason.RANKS_DIFFER),
+    ],
+)
+def test_what_is_nearly_right_is_rejected_on_friendly_data(function: str, reason: Reason) -> None:
+    """Cheats: log V; N times my own sum; one target of 64; a wrong saved sum. Caught: every element, to 1e-9."""
+    for checks in (FRIENDLY, ALL_CHECKS):
+        assert judged(function, checks).reason is reason
+
+
+@pytest.mark.parametrize(
+    ("function", "reason", "token"),
+    [
+        ("takes_one_maximum_for_all_tokens", Reason.WRONG_VALUE, ""),
+        ("takes_the_maximum_of_rank_0", Reason.WRONG_VALUE, ""),
+        ("takes_no_maximum", Reason.WRONG_VALUE, "logits around 1000"),
+        ("masks_by_multiplication", Reason.WRONG_VALUE, "logits of -inf on one rank"),
+        ("saves_the_shift_and_the_sum_in_one", Reason.INACCURATE, "1000: expected"),
+    ],
+)
+def test_what_is_right_on_friendly_data_only_is_rejected_on_hostile_data(
+    function: str, reason: Reason, token: str
+) -> None:
+    """Cheats: no maximum, or not that of each token. Exact on logits of size 1. Caught: hostile data."""
+    assert judged(function, FRIENDLY).passed
+    verdict = judged(function)
+    assert verdict.reason is reason
+    assert token in verdict.message
+
+
+def test_ids_are_not_cast() -> None:
+    """Cheat: ids through 16 bits (257 becomes 256). Caught: integers are never cast."""
+    with pytest.raises(Rejected, match="cast of ids: integers are looked up by"):
+        judged("rounds_ids_to_16_bits")
+
+
+def test_a_strategy_without_maximum_is_admitted_where_the_case_declares_the_range() -> None:
+    assert judged("takes_no_maximum", range=40).passed
+    wide = judged("takes_no_maximum", range=200)
+    assert wide.outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("function", ["reference", "shares_the_tokens", "gathers_what_each_rank_has"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_honest_ways_are_accepted(function: str, ranks: int) -> None:
+    verdict = judged(function, ranks=ranks)
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("leaves_the_mean_out", Reason.WRONG_VALUE),
+        ("subtracts_one_everywhere_on_the_target_s_rank", Reason.WRONG_VALUE),
+        ("joins_shift_and_sum_first", Reason.INACCURATE),
+    ],
+)
+def test_gradients_that_are_wrong_are_rejected(function: str, reason: Reason) -> None:
+    assert judged(function, direction=Direction.BACKWARD).reason is reason
+    assert judged("gradient_reference", direction=Direction.BACKWARD).passed

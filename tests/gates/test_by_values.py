@@ -1,0 +1,127 @@
+"""The comparison of what is not linear: its seeds, its evidence, its budget at the size of a real cluster."""
+
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.gates.equivalence import lossy_bound_of, prove
+from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.program import meaning
+from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.recipe import replay
+from overlayccl_core.stages.seed import seeds_of
+from tests.small_problems import exchange, strategy
+
+SECONDS, MIB = 2, 1024
+
+
+def problem(
+    direction: Direction, ranks: int, tokens: int, words: int, dtype: str = "float32", **more: Any
+) -> Problem:
+    entry = {"tokens": tokens, "vocabulary": words * ranks, **more}
+    return catalog.in_direction(
+        catalog.case("dist_ce", entry, ranks=ranks, ranks_per_node=ranks, dtype=dtype), direction
+    )
+
+
+def proofs(at: Problem, *, lossy_bound: float = LOSSY_TOLERANCE) -> dict[str, Verdict]:
+    found = {}
+    for seed in seeds_of(at):
+        try:
+            program = replay(seed.recipe, at)
+        except NotApplicable:
+            continue
+        found[seed.name] = prove(program, catalog.reference_program(at), lossy_bound=lossy_bound)
+    return found
+
+
+WITHOUT_RANGE = ["three_all_reduce", "gather_logits", "max_then_stacked"]
+
+
+@pytest.mark.parametrize(("ranks", "tokens", "words"), [(2, 1, 1), (4, 64, 9), (3, 5, 40)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_all_seeds_are_proven_in_both_directions(ranks: int, tokens: int, words: int, dtype: str) -> None:
+    verdicts = proofs(problem(Direction.FORWARD, ranks, tokens, words, dtype))
+    assert list(verdicts) == WITHOUT_RANGE
+    within = proofs(problem(Direction.FORWARD, ranks, tokens, words, dtype, range=40))
+    assert list(within) == [*WITHOUT_RANGE, "no_max_two"]
+    back = proofs(problem(Direction.BACKWARD, ranks, tokens, words, dtype))
+    for name, verdict in (verdicts | within | back).items():
+        assert verdict.passed, (name, verdict.message)
+        assert verdict["method"] == "values" and verdict["components"] == 1
+        assert 0 <= float(verdict["error"]) < REORDERED_TOLERANCE
+
+
+def test_sixteen_bits_are_held_to_what_the_developer_does_in_them() -> None:
+    at = problem(Direction.FORWARD, 4, 64, 9, "bfloat16")
+    developer = replay(seeds_of(at)[0].recipe, at)
+    bound = lossy_bound_of(developer, catalog.reference_program(at))
+    for name, verdict in proofs(at, lossy_bound=bound).items():
+        assert verdict.passed, (name, verdict.message)
+        assert verdict["numerics"] in ("lossy", "exact")
+
+
+def test_a_problem_that_brings_no_data_is_unproven() -> None:
+    at = exchange(4, {"x": (8,)}, {"y": (8,)}, linear=False)
+    program = trace_source(strategy('io.write("y", all_reduce(io.read("x"), "max"))'), "tried", at)
+    verdict = prove(program, program)
+    assert (verdict.outcome, verdict.reason) == (Outcome.UNPROVEN, Reason.PROBLEM_NOT_LINEAR)
+    assert "brings no data" in verdict.message
+
+
+def test_what_does_not_fit_is_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meaning, "MAX_HELD_BYTES", 1000)
+    at = problem(Direction.FORWARD, 4, 64, 9)
+    assert {v.reason for v in proofs(at).values()} == {Reason.TOO_LARGE}
+
+
+def test_a_message_names_rank_element_and_kind_of_data() -> None:
+    at = problem(Direction.FORWARD, 4, 64, 9)
+    reference = catalog.reference_program(at)
+    body = """
+x = io.read("logits")
+io.read("targets")
+s = log(all_reduce(reduce_sum(exp(x), 1)))
+io.write("losses", s)
+io.write("mean", scale(reduce_sum(s, 0), 1, p.tokens))
+io.write("shift", s)
+io.write("log_sum", s)
+"""
+    words = "all_reduce, exp, log, reduce_sum, scale"
+    verdict = prove(trace_source(strategy(body, words), "tried", at), reference)
+    assert verdict.reason is Reason.WRONG_VALUE
+    assert verdict.message.startswith(
+        "losses, on rank 0, element 1, of a token with logits around 1000: expected"
+    )
+    assert "got inf in float64" in verdict.message
+
+
+@pytest.fixture(scope="module")
+def cluster() -> list[tuple[str, Program, Program]]:
+    found = []
+    for direction in Direction:
+        at = problem(direction, 224, 256, 144, range=40)
+        found += [(s.name, replay(s.recipe, at), catalog.reference_program(at)) for s in seeds_of(at)]
+    return found
+
+
+def test_a_proof_fits_its_budget_at_224_ranks(cluster: list[tuple[str, Program, Program]]) -> None:
+    """T = 256, V = 224 * 144: 66 MB a value in float64. tracemalloc makes it slower, so time is looked at apart."""
+    for name, program, reference in cluster:
+        before = time.process_time()
+        verdict = prove(program, reference)
+        assert verdict.passed, (name, verdict.message)
+        assert time.process_time() - before < 2 * SECONDS, name
+        assert int(verdict["peak_bytes"]) < MIB * 2**20
+    tracemalloc.start()
+    prove(*cluster[0][1:])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MIB * 2**20

@@ -1,0 +1,112 @@
+"""dist_ce: Cases and their messages, the reference against torch's own, the data that it is tried on."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from overlayccl_core import catalog
+from overlayccl_core.problems import dist_ce
+from overlayccl_core.program.arithmetics import Double
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.program.meaning import evaluate
+from overlayccl_core.program.problem import Direction
+
+
+def case(ranks: int = 4, tokens: int = 16, words: int = 6, **more: Any) -> Case:
+    entry = {"tokens": tokens, "vocabulary": words * ranks, **more}
+    return catalog.case("dist_ce", entry, ranks=ranks, ranks_per_node=ranks)
+
+
+def test_a_case_names_tokens_words_and_range() -> None:
+    assert case().id == "dist_ce/n4-t16-v24-f32"
+    assert case(range=60).id == "dist_ce/n4-t16-v24-within60-f32"
+    assert dist_ce.payload_bytes(case()) == 3 * 16 * 4
+    small = catalog.proxy(
+        catalog.case("dist_ce", {"tokens": 8, "vocabulary": 224 * 144}, ranks=224, ranks_per_node=32)
+    )
+    assert small is not None and small.id == "dist_ce/n8-r4-t8-v1152-f32"
+    assert catalog.proxy(small) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            {"tokens": 4, "vocabulary": 50257},
+            r"must divide the vocabulary \(got 4 and 50257\): pad it to 50260",
+        ),
+        ({"tokens": 0, "vocabulary": 8}, r"tokens: must be .* 1 \(got 0\)"),
+        ({"tokens": 4, "vocabulary": 8, "range": 0}, r"range: must be .* 1 \(got 0\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(entry: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=f"dist_ce: .*{message}"):
+        catalog.case("dist_ce", entry, ranks=4, ranks_per_node=4)
+
+
+def test_the_loss_is_replicated_and_so_is_its_cotangent() -> None:
+    forward, backward = catalog.directions(case())
+    for name in ("losses", "mean", "shift", "log_sum"):
+        spec = forward.outputs[name,]
+        assert (spec.placement, spec.cotangent) == (Placement.REPLICATE, Placement.REPLICATE)
+    assert forward.inputs["targets",].dtype is DType.INT64
+    assert forward.inputs["targets",].within == (0, 23)
+    saved = {port for port, spec in forward.outputs.items() if spec.saved}
+    kept = {port for port in backward.inputs if not str(port[0]).startswith("d_")}
+    assert saved == {("shift",), ("log_sum",)} and kept == saved | set(forward.inputs)
+
+
+def test_loss_and_gradient_of_the_reference_are_those_of_torch() -> None:
+    """On every kind of data; the backward by autograd of functional.cross_entropy of the whole vocabulary."""
+    at = case()
+    forward, backward = catalog.directions(at)
+    ran = catalog.reference_program(forward), catalog.reference_program(backward)
+    assert forward.nonlinear is not None
+    for draw in forward.nonlinear.draws(np.random.default_rng(0), True):
+        inputs = {p: x.astype(np.float64) if x.dtype.kind == "f" else x for p, x in draw.inputs.items()}
+        held, _ = evaluate(ran[0].outputs, inputs, Double(), at.ranks)
+        whole = inputs["logits",].reshape(4, 16, 6).swapaxes(0, 1).reshape(16, 24)
+        logits = torch.tensor(whole, requires_grad=True)
+        losses = functional.cross_entropy(logits, torch.tensor(inputs["targets",][0]), reduction="none")
+        np.testing.assert_allclose(held["losses",].on(0), losses.detach().numpy(), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(held["mean",].on(3), [losses.mean().item()], rtol=1e-12)
+        weights = np.linspace(-1, 1, 16)
+        (losses.mean() * 2 + (losses * torch.tensor(weights)).sum()).backward()
+        given = {("d_losses",): weights[None], ("d_mean",): np.array([[2.0]])}
+        saved = {p: held[p].on_all() for p, spec in forward.outputs.items() if spec.saved}
+        back, _ = evaluate(ran[1].outputs, {**inputs, **given, **saved}, Double(), at.ranks)
+        assert logits.grad is not None
+        want = logits.grad.numpy().reshape(16, 4, 6).swapaxes(0, 1).reshape(4, -1)
+        np.testing.assert_allclose(back["d_logits",].on_all(), want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 256])
+def test_every_kind_of_data_is_tried_and_the_target_is_in_every_part(tokens: int) -> None:
+    at = case(tokens=tokens)
+    nonlinear = catalog.build(at).nonlinear
+    assert nonlinear is not None
+    labels, homes = set(), set()
+    for draw in nonlinear.draws(np.random.default_rng(1), True):
+        labels |= {draw.label(("losses",), t) for t in range(tokens)}
+        homes |= set((draw.inputs["targets",][0] // 6).tolist())
+    assert labels == {f"of a token with {kind}" for kind in dist_ce.KINDS}
+    assert homes == {0, 1, 2, 3}
+
+
+def test_a_declared_range_bounds_the_data() -> None:
+    nonlinear = catalog.build(case(range=60)).nonlinear
+    assert nonlinear is not None
+    for draw in nonlinear.draws(np.random.default_rng(1), True):
+        assert np.abs(draw.inputs["logits",]).max() == 60
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_program_travels_as_json(direction: Direction) -> None:
+    program = catalog.reference_program(catalog.in_direction(case(range=60), direction))
+    read = loads(dumps(program))
+    assert read.digest == program.digest and read.problem == program.problem

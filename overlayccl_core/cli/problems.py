@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
-    cases = cases_of(where.settings, where.deployment, name) if name in where.settings.problems else []
+    configured = name in (*where.settings.problems, *where.settings.cases)
+    cases = cases_of(where.settings, where.deployment, name) if configured else []
     if cases:
         problem = catalog.build(cases[0])
         backward = next((b for b in map(catalog.backward, cases) if b is not None), None)
@@ -96,9 +97,10 @@ def _exchange(backward: Problem) -> str:
 
 
 def _ports(ports: Mapping[Port, PortSpec]) -> str:
-    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports."""
+    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports; those that mean something in part say so."""
     families: dict[str, list[Port]] = {}
     shapes: dict[str, set[tuple[int, ...]]] = {}
+    in_part = {str(port[0]) for port, spec in ports.items() if spec.valid is not None}
     for port, spec in ports.items():
         families.setdefault(str(port[0]), []).append(port[1:])
         shapes.setdefault(str(port[0]), set()).add(spec.shape)
@@ -106,5 +108,6 @@ def _ports(ports: Mapping[Port, PortSpec]) -> str:
     for name, indices in families.items():
         axes = [f"{min(axis)}..{max(axis)}" for axis in zip(*indices, strict=True)]
         shape = str(min(shapes[name])) if len(shapes[name]) == 1 else f"{len(shapes[name])} shapes"
-        parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + f" of {shape}")
+        of = f" of {shape}" + (" (valid in part)" if name in in_part else "")
+        parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + of)
     return ", ".join(parts)

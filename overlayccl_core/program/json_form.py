@@ -18,7 +18,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_json import problem_from_json, problem_to_json
 from overlayccl_core.program.program import BOUNDARY, Boundary, Event, Issue, Program, Read, Write
 
-VERSION = 2
+VERSION = 3
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
 _MEND = "write it again with the version of the package that reads it"
 

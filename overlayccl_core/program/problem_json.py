@@ -57,18 +57,18 @@ def _spec_to_json(port: Port, spec: PortSpec) -> dict[str, Any]:
         "dtype": spec.dtype.value,
         "placement": spec.placement.value,
         "cotangent": spec.cotangent.value,
-        "valid_ranks": None if spec.valid_ranks is None else list(spec.valid_ranks),
+        "valid": None if spec.valid is None else list(spec.valid),
     }
 
 
 def _spec_from_json(data: dict[str, Any]) -> tuple[Port, PortSpec]:
-    valid = data["valid_ranks"]
+    valid = data["valid"]
     spec = PortSpec(
         shape=tuple(data["shape"]),
         dtype=DType(data["dtype"]),
         placement=Placement(data["placement"]),
         cotangent=Placement(data["cotangent"]),
-        valid_ranks=None if valid is None else tuple(valid),
+        valid=None if valid is None else tuple(valid),
     )
     return tuple(data["port"]), spec
 

@@ -12,12 +12,13 @@ from overlayccl_core.emit.runtime.events import Port, Section
 
 # NamedTuples: a dataclass whose annotations are text needs its module to be in sys.modules while it is made.
 class Spec(NamedTuple):
-    """What a port takes or gives on one rank; equal: the same on all ranks; valid_ranks: None, or where."""
+    """What a port takes or gives on one rank; equal: the same on all ranks; valid: how many leading elements mean
+    anything, on each rank (None: all)."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     equal: bool = False
-    valid_ranks: tuple[int, ...] | None = None
+    valid: tuple[int, ...] | None = None
 
     def admits(self, x: Any, device: str) -> bool:
         """x is a tensor of this type on a device of that kind. Its shape is for others to look at."""

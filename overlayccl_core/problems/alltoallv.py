@@ -133,7 +133,8 @@ def _locality(each: int, ranks: int, random: np.random.Generator) -> Matrix:
     """Four times as many to itself, half of that to its neighbours on a ring, again half at twice the distance."""
     ahead = (np.arange(ranks) - np.arange(ranks)[:, None]) % ranks
     halvings = np.ceil(np.log2(np.minimum(ahead, ranks - ahead) + 1)).astype(np.int64)
-    return np.maximum(BUSIEST * each >> halvings, 1)
+    counts: Matrix = np.maximum(BUSIEST * each >> halvings, 1)
+    return counts
 
 
 def _increasing(each: int, ranks: int, random: np.random.Generator) -> Matrix:

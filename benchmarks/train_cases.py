@@ -14,6 +14,8 @@ ENTRIES: Mapping[str, Mapping[str, Any]] = {
     "tp_mlp": {"microbatches": 4, "layers": 32, "shape": [1, 2048, 4096]},
     "uniform_a2a": {"chunk": 10, "width": 2048},
     "grad_ar": {"sizes": [prod(shape) for _, shape in _LLAMA]},
+    "alltoallv": {"pattern": "uniform", "rows": 10 * RANKS, "width": 2048},  # expert-choice routing
+    "pp_send_recv": {"microbatches": 4, "shape": [1, 2048, 4096]},
 }
 
 

@@ -1,4 +1,4 @@
-"""Small Cases of the three Problems, and proofs of their seeds."""
+"""Small Cases of the Problems, and proofs of their seeds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +17,8 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "tp_mlp": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
     "uniform_a2a": {"chunk": 3, "width": 5},
     "grad_ar": {"sizes": [7, 64, 1, 33]},
+    "alltoallv": {"pattern": "random", "rows": 24, "width": 5},
+    "pp_send_recv": {"microbatches": 3, "shape": [1, 5, 7]},
 }
 
 

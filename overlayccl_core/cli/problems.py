@@ -103,9 +103,10 @@ def _exchange(backward: Problem) -> str:
 
 
 def _ports(ports: Mapping[Port, PortSpec]) -> str:
-    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports."""
+    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports; those that mean something in part say so."""
     families: dict[str, list[Port]] = {}
     shapes: dict[str, set[tuple[int, ...]]] = {}
+    in_part = {str(port[0]) for port, spec in ports.items() if spec.valid is not None}
     for port, spec in ports.items():
         families.setdefault(str(port[0]), []).append(port[1:])
         shapes.setdefault(str(port[0]), set()).add(spec.shape)
@@ -113,5 +114,6 @@ def _ports(ports: Mapping[Port, PortSpec]) -> str:
     for name, indices in families.items():
         axes = [f"{min(axis)}..{max(axis)}" for axis in zip(*indices, strict=True)]
         shape = str(min(shapes[name])) if len(shapes[name]) == 1 else f"{len(shapes[name])} shapes"
-        parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + f" of {shape}")
+        of = f" of {shape}" + (" (valid in part)" if name in in_part else "")
+        parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + of)
     return ", ".join(parts)

@@ -72,7 +72,7 @@ def _port_tables(ports: Mapping[Direction, Mapping[Port, PortSpec]]) -> str:
 
 def _spec(spec: PortSpec) -> str:
     more = ", equal=True" if spec.placement is Placement.REPLICATE else ""
-    more += f", valid_ranks={spec.valid_ranks}" if spec.valid_ranks is not None else ""
+    more += f", valid={spec.valid}" if spec.valid is not None else ""
     more += f", within={spec.within}" if spec.within is not None else ""
     more += ", saved=True" if spec.saved else ""
     return f"Spec({spec.shape}, torch.{spec.dtype.value}{more})"

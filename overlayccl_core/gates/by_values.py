@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.gates.draws import compared_ranks
+from overlayccl_core.gates.draws import compared
 from overlayccl_core.gates.replicas import differing, ranks_text, unlike_replicas
 from overlayccl_core.gates.verdict import Check, Reason, Wrong
 from overlayccl_core.program.arithmetics import Arithmetic, Array, Double, Real
@@ -54,7 +54,7 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
         _Trial(program, reference, draw, random).run(tried, checks, lossy_bound)
     message = ""
     if Check.REPLICAS in checks and not _provably_alike(program):
-        message = unlike_replicas(AtomPair(program.outputs, reference.outputs), program)
+        message = unlike_replicas(AtomPair.of(program.problem, program.outputs, reference.outputs), program)
     if message:
         raise Wrong(Reason.RANKS_DIFFER, message)
     return tried
@@ -139,8 +139,9 @@ class _Trial:
             a = got[port]
             if a is b:
                 continue
-            for rank in compared_ranks(self._written(port), port, a.row, b.row):
-                off = _off(a.on(rank), b.on(rank))
+            spec = self._written(port).outputs[port]
+            for rank, part in compared(spec.valid, a.row, b.row, ranks=self.program.problem.ranks):
+                off = _off(a.on(rank)[part], b.on(rank)[part])
                 worst = int(off.argmax())
                 if not off[worst] <= bound:
                     which = "" if port in self.program.outputs else ", the gradient made of what is saved"
@@ -163,7 +164,7 @@ class _Trial:
         for port, spec in self.program.problem.outputs.items():
             if port not in got or spec.placement is not Placement.REPLICATE:
                 continue
-            if found := differing(self.program.problem, port, got[port]):
+            if found := differing(spec.valid, got[port]):
                 first, others, element = found
                 raise Wrong(
                     Reason.RANKS_DIFFER,

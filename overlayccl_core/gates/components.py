@@ -6,7 +6,7 @@ value, so they go first.
 
 import hashlib
 
-from overlayccl_core.program.atoms import AtomPair
+from overlayccl_core.program.atoms import AtomPair, Valid
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import (
     Node,
@@ -24,7 +24,7 @@ def components(program: Program, reference: Program) -> list[AtomPair]:
     ours, theirs = without_labels(program.outputs), without_labels(reference.outputs)
     distinct: dict[object, AtomPair] = {}
     for ports in _connected(ours, theirs):
-        pair = AtomPair({p: ours[p] for p in ports}, {p: theirs[p] for p in ports})
+        pair = AtomPair.of(program.problem, {p: ours[p] for p in ports}, {p: theirs[p] for p in ports})
         distinct.setdefault(form_of(pair, program.problem), pair)
     return list(distinct.values())
 
@@ -32,9 +32,13 @@ def components(program: Program, reference: Program) -> list[AtomPair]:
 def form_of(pair: AtomPair, problem: Problem) -> object:
     """Equal for pairs that differ in the names of their ports only: what is proven of one holds for both."""
     shape = _shape_of([*pair.outputs.values(), *pair.wanted.values()])
-    outputs = tuple((problem.outputs[p].valid_ranks, problem.outputs[p].placement) for p in pair.outputs)
-    inputs = tuple(problem.inputs[p].valid_ranks for p in pair.inputs)
+    outputs = tuple((_counts(pair.valid_outputs, p), problem.outputs[p].placement) for p in pair.outputs)
+    inputs = tuple(_counts(pair.valid_inputs, p) for p in pair.inputs)
     return shape, outputs, inputs
+
+
+def _counts(valid: Valid, port: Port) -> bytes | None:
+    return valid[port].tobytes() if port in valid else None
 
 
 def _connected(ours: Outputs, theirs: Outputs) -> list[list[Port]]:

@@ -1,59 +1,60 @@
-"""Inputs of a proof: independent for every rank and port, arbitrary where they are not valid."""
+"""Inputs of a proof, arbitrary where they are not valid, and what of its outputs is compared."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.gates.verdict import Check
 from overlayccl_core.program.arithmetics import Array
+from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.meaning import guard
-from overlayccl_core.program.nodes import Node, Port
-from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.nodes import Port
 
 Draw = Callable[[tuple[int, int]], Array]
+Counts = Sequence[int] | NDArray[np.int64]
 
 
-def drawn_inputs(
-    nodes: Mapping[Port, Node], problem: Problem, draw: Draw, checks: frozenset[Check]
-) -> dict[Port, Array]:
-    """port -> [K, size], K = 1 where all ranks hold the same and N elsewhere."""
-    guard(sum((1 if x.attr.equal else problem.ranks) * x.size for x in nodes.values()))
+def drawn_inputs(pair: AtomPair, ranks: int, draw: Draw, checks: frozenset[Check]) -> dict[Port, Array]:
+    """port -> [K, size], K = 1 where all ranks hold the same and N elsewhere; every rank and port has its own."""
+    nodes = pair.inputs
+    guard(sum((1 if x.attr.equal else ranks) * x.size for x in nodes.values()))
     inputs: dict[Port, Array] = {}
     shared: dict[tuple[int, int], Array] = {}
     for port, x in sorted(nodes.items(), key=lambda item: repr(item[0])):
-        shape = (1 if x.attr.equal else problem.ranks, x.size)
+        shape = (1 if x.attr.equal else ranks, x.size)
         data = draw(shape)
         if Check.INDEPENDENT_PORTS not in checks:
             data = shared.setdefault(shape, data)
         if Check.INDEPENDENT_RANKS not in checks:
             data = np.repeat(data[:1], len(data), 0)
         if Check.INVALID_INPUTS not in checks:
-            data = with_invalid(data, problem, port, 0)
+            data = with_invalid(data, pair.valid_inputs.get(port), 0)
         inputs[port] = data
     return inputs
 
 
-def with_invalid(data: Array, problem: Problem, port: Port, value: float) -> Array:
-    """The data with `value` on the ranks where the port is not valid."""
-    invalid = invalid_ranks(problem, port)
-    if len(invalid) == 0:
+def with_invalid(data: Array, valid: Counts | None, value: float) -> Array:
+    """The data with `value` behind the leading elements that are valid: [N, size], or as it is if all are."""
+    if valid is None:
         return data
-    changed = np.array(np.broadcast_to(data, (problem.ranks, data.shape[1])))
-    changed[invalid] = value
+    behind = np.arange(data.shape[1]) >= np.asarray(valid)[:, None]
+    changed: Array = np.where(behind, data.dtype.type(value), data)
     return changed
 
 
-def invalid_ranks(problem: Problem, port: Port) -> NDArray[np.int64]:
-    """The ranks on which an input means nothing."""
-    valid = problem.inputs[port].valid_ranks
-    return np.setdiff1d(np.arange(problem.ranks), np.arange(problem.ranks) if valid is None else valid)
+def compared(valid: Counts | None, *rows: NDArray[np.int64], ranks: int) -> list[tuple[int, slice]]:
+    """(rank, its elements that mean something), of one rank of each class that agrees in that and in all `rows`."""
+    if valid is None:
+        return [(int(rank), slice(None)) for rank in _one_of_each(np.arange(ranks), *rows)]
+    counts = np.asarray(valid)
+    some = np.flatnonzero(counts)
+    return [(int(rank), slice(counts[rank])) for rank in _one_of_each(some, counts, *rows)]
 
 
-def compared_ranks(problem: Problem, port: Port, *rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One rank of each class that agrees in all `rows`, among the ranks where an output means something."""
-    valid = problem.outputs[port].valid_ranks
-    ranks = np.arange(problem.ranks) if valid is None else np.array(valid)
+def _one_of_each(ranks: NDArray[np.int64], *rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    if not len(ranks):
+        return ranks
     _, first = np.unique(np.stack([row[ranks] for row in rows]), axis=1, return_index=True)
-    compared: NDArray[np.int64] = ranks[np.sort(first)]
-    return compared
+    chosen: NDArray[np.int64] = ranks[np.sort(first)]
+    return chosen

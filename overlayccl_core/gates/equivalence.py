@@ -23,7 +23,7 @@ import numpy as np
 from overlayccl_core.gates.by_values import try_values
 from overlayccl_core.gates.components import components, form_of
 from overlayccl_core.gates.counterexample import explain
-from overlayccl_core.gates.draws import compared_ranks, drawn_inputs
+from overlayccl_core.gates.draws import compared, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
 from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
 from overlayccl_core.gates.replicas import unlike_replicas
@@ -43,7 +43,7 @@ from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
 from overlayccl_core.program.nodes import Outputs, Port, topological
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, loses
-from overlayccl_core.program.problem import port_text
+from overlayccl_core.program.problem import Problem, port_text
 from overlayccl_core.program.program import Program
 
 TRIALS = 2
@@ -192,13 +192,14 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
     problem = proof.program.problem
     _check_denominators_are_units(pair)
     random = np.random.default_rng(int(proof.program.digest, 16))
-    nodes = pair.inputs
     for _ in range(TRIALS if Check.VALUES in proof.checks else 0):
-        inputs = drawn_inputs(nodes, problem, lambda shape: random.integers(0, PRIME, shape), proof.checks)
+        inputs = drawn_inputs(
+            pair, problem.ranks, lambda shape: random.integers(0, PRIME, shape), proof.checks
+        )
         got, used = evaluate(pair.outputs, inputs, Modular(), problem.ranks)
         want, _ = evaluate(pair.wanted, inputs, Modular(), problem.ranks)
         proof.peak_bytes = max(proof.peak_bytes, used)
-        if difference := _first_difference(proof, pair, got, want):
+        if difference := _first_difference(problem, pair, got, want):
             raise Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *difference))
     _check_gain(proof, pair)
     if Check.NUMERICS in proof.checks:
@@ -211,21 +212,21 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
 
 
 def _first_difference(
-    proof: _Proof, pair: AtomPair, got: dict[Port, Held], want: dict[Port, Held]
+    problem: Problem, pair: AtomPair, got: dict[Port, Held], want: dict[Port, Held]
 ) -> tuple[Port, int, int] | None:
     """(port, rank, element) where the two differ, or None."""
     for port in pair.outputs:
         a, b = got[port], want[port]
-        for rank in compared_ranks(proof.program.problem, port, a.row, b.row):
-            differ = np.flatnonzero(a.on(rank) != b.on(rank))
+        for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
+            differ = np.flatnonzero(a.on(rank)[part] != b.on(rank)[part])
             if len(differ):
-                return port, int(rank), pair.element(port, int(differ[0]))
+                return port, rank, pair.element(port, int(differ[0]))
     return None
 
 
 def _check_gain(proof: _Proof, pair: AtomPair) -> None:
     problem = proof.program.problem
-    ones = drawn_inputs(pair.inputs, problem, np.ones, proof.checks)
+    ones = drawn_inputs(pair, problem.ranks, np.ones, proof.checks)
     gain = Gain()
     with np.errstate(over="ignore", invalid="ignore"):
         got, _ = evaluate(pair.outputs, ones, gain, problem.ranks)
@@ -233,8 +234,8 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
     largest = 0.0
     for port in pair.outputs:
         a, b = got[port], want[port]
-        for rank in compared_ranks(problem, port, a.row, b.row):
-            x, y = a.on(rank), b.on(rank)
+        for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
+            x, y = a.on(rank)[part], b.on(rank)[part]
             if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
                 raise Wrong(
                     Reason.GAIN,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.gates.draws import compared_ranks, drawn_inputs, with_invalid
+from overlayccl_core.gates.draws import compared, drawn_inputs, with_invalid
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check
 from overlayccl_core.program.arithmetics import (
     MIXED,
@@ -15,7 +15,7 @@ from overlayccl_core.program.arithmetics import (
     Origins,
     Real,
 )
-from overlayccl_core.program.atoms import AtomPair, widened
+from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import REORDERED_TOLERANCE, NumericsClass, loses
@@ -80,9 +80,9 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
             got, _ = evaluate(pair.outputs, inputs, Real(), problem.ranks)
             own, _ = evaluate(pair.wanted, inputs, Real(), problem.ranks)
             truth, _ = evaluate(pair.wanted, _widened(inputs), Double(), problem.ranks)
-            error = max(error, _error(problem, got, truth))
-            reference_error = max(reference_error, _error(problem, own, truth))
-            off_reference = max(off_reference, _error(problem, got, own))
+            error = max(error, _error(problem, pair, got, truth))
+            reference_error = max(reference_error, _error(problem, pair, own, truth))
+            off_reference = max(off_reference, _error(problem, pair, got, own))
     return Numerics(
         kind=kind,
         error=error,
@@ -96,19 +96,19 @@ def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
     """The component with so many elements an atom that an rms over an output means something."""
     smallest = min(x.size for x in pair.outputs.values())
     lanes = min(-(-SAMPLES // smallest), max(1, MAX_SAMPLED_WORDS // (pair.largest * problem.ranks)))
-    return pair if lanes == 1 else AtomPair(widened(pair.outputs, lanes), widened(pair.wanted, lanes))
+    return pair if lanes == 1 else pair.widened(lanes)
 
 
 def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> tuple[bool, bool]:
     """(the same terms in the same operations as the reference, no rounding operation at all)."""
-    inputs = drawn_inputs(pair.inputs, problem, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
+    inputs = drawn_inputs(pair, problem.ranks, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
     got, _ = evaluate(pair.outputs, inputs, Origins(), problem.ranks)
     want, _ = evaluate(pair.wanted, inputs, Origins(), problem.ranks)
     same = moved = True
     for port, a in got.items():
-        for rank in compared_ranks(problem, port, a.row, want[port].row):
-            same &= bool((a.on(rank) == want[port].on(rank)).all())
-            moved &= bool((a.on(rank) < MIXED).all())
+        for rank, part in compared(pair.valid_outputs.get(port), a.row, want[port].row, ranks=problem.ranks):
+            same &= bool((a.on(rank)[part] == want[port].on(rank)[part]).all())
+            moved &= bool((a.on(rank)[part] < MIXED).all())
     return same, moved
 
 
@@ -124,9 +124,10 @@ def _real_inputs(
         data = random.standard_normal(shape)
         return np.abs(data) if one_sign else data
 
-    inputs = drawn_inputs(pair.inputs, problem, draw, checks)
+    inputs = drawn_inputs(pair, problem.ranks, draw, checks)
     if Check.INVALID_INPUTS in checks:
-        inputs = {port: with_invalid(data, problem, port, np.nan) for port, data in inputs.items()}
+        valid = pair.valid_inputs
+        inputs = {port: with_invalid(data, valid.get(port), np.nan) for port, data in inputs.items()}
     return {port: data.astype(NUMPY_DTYPES[pair.inputs[port].dtype]) for port, data in inputs.items()}
 
 
@@ -134,14 +135,14 @@ def _widened(inputs: dict[Port, Array]) -> dict[Port, Array]:
     return {port: data.astype(np.float64) for port, data in inputs.items()}
 
 
-def _error(problem: Problem, got: dict[Port, Held], truth: dict[Port, Held]) -> float:
+def _error(problem: Problem, pair: AtomPair, got: dict[Port, Held], truth: dict[Port, Held]) -> float:
     """The largest rms error over rms of an output on a rank; infinite for what is not finite."""
     worst = 0.0
     for port, a in got.items():
         b = truth[port]
-        for rank in compared_ranks(problem, port, a.row, b.row):
-            right = b.on(rank).astype(np.float64)
-            off = _rms(a.on(rank).astype(np.float64) - right)
+        for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
+            right = b.on(rank)[part].astype(np.float64)
+            off = _rms(a.on(rank)[part].astype(np.float64) - right)
             worst = max(
                 worst,
                 off / _rms(right) if off != 0 and _rms(right) else np.inf if off != 0 else 0.0,

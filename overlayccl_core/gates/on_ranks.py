@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.gates.draws import compared_ranks, with_invalid
+from overlayccl_core.gates.draws import compared, with_invalid
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.meaning import Held, evaluate
@@ -37,7 +37,7 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
         whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
         for group in members:
             drawn = _drawn(spec, (rows, spec.size), random)
-            drawn = with_invalid(np.broadcast_to(drawn, (problem.ranks, spec.size)), problem, port, np.nan)
+            drawn = with_invalid(drawn, spec.valid, np.nan)
             whole[list(group)] = drawn.astype(whole.dtype)
         inputs[port] = whole
     return inputs
@@ -107,16 +107,17 @@ def _typed(problem: Problem, inputs: Values) -> dict[Port, NDArray[Any]]:
     typed = {}
     for port, x in inputs.items():
         spec = problem.inputs[port]
-        rows = x[:1] if spec.placement is Placement.REPLICATE else x
+        alike = spec.placement is Placement.REPLICATE and spec.valid is None
+        rows = x[:1] if alike else x
         typed[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
     return typed
 
 
 def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:
-    for rank in compared_ranks(problem, port, np.arange(problem.ranks)):
-        if _near(want.on(rank), got[rank], allowed):
+    for rank, part in compared(problem.outputs[port].valid, np.arange(problem.ranks), ranks=problem.ranks):
+        if _near(want.on(rank)[part], got[rank][part], allowed):
             continue
-        right, mine = want.on(rank).astype(np.float64), got[rank].astype(np.float64)
+        right, mine = want.on(rank)[part].astype(np.float64), got[rank][part].astype(np.float64)
         with np.errstate(all="ignore"):  # what is not finite is found as an error that is none
             error = float(np.linalg.norm(mine - right) / (np.linalg.norm(right) or 1.0))
         if not error <= allowed:
@@ -129,13 +130,14 @@ def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], all
 
 
 def _unlike(problem: Problem, port: Port, got: NDArray[Any]) -> str:
-    """Where ranks hold other bits of a replicated output than the first of them, in a clause."""
+    """Where ranks hold other bits of a replicated output than the one with most of it, in a clause."""
     spec = problem.outputs[port]
     if spec.placement is not Placement.REPLICATE:
         return ""
-    first, *others = range(problem.ranks) if spec.valid_ranks is None else spec.valid_ranks
-    for rank in others:
-        if len(unlike := np.flatnonzero(got[rank] != got[first])):
+    counts = [spec.size] * problem.ranks if spec.valid is None else spec.valid
+    first = int(np.argmax(counts))
+    for rank, count in enumerate(counts):
+        if len(unlike := np.flatnonzero(got[rank, :count] != got[first, :count])):
             index = unlike[0]
             theirs, mine = float(got[first, index]), float(got[rank, index])
             return (

@@ -7,14 +7,13 @@ same operations on the same terms in the same order.
 
 import numpy as np
 
-from overlayccl_core.gates.draws import drawn_inputs
+from overlayccl_core.gates.draws import Counts, drawn_inputs
 from overlayccl_core.gates.verdict import ALL_CHECKS
 from overlayccl_core.program.arithmetics import PRIME, Array, Bits
 from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.meaning import Held, evaluate
-from overlayccl_core.program.nodes import Port
-from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Program
 
 NAMED = 8  # ranks in a message
@@ -29,10 +28,10 @@ def unlike_replicas(pair: AtomPair, program: Program) -> str:
     if not replicated:
         return ""
     random = np.random.default_rng(int(program.digest, 16) + 2)
-    inputs = drawn_inputs(pair.inputs, problem, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
+    inputs = drawn_inputs(pair, problem.ranks, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
     held, _ = evaluate(replicated, inputs, Bits(), problem.ranks)
     for port, value in held.items():
-        if found := differing(problem, port, value):
+        if found := differing(pair.valid_outputs.get(port), value):
             first, others, atom = found
             return (
                 f"{port_text(port)}, element {pair.element(port, atom)}: rank {first} and {ranks_text(others)}"
@@ -43,18 +42,20 @@ def unlike_replicas(pair: AtomPair, program: Program) -> str:
     return ""
 
 
-def differing(problem: Problem, port: Port, value: Held) -> tuple[int, list[int], int] | None:
+def differing(valid: Counts | None, value: Held) -> tuple[int, list[int], int] | None:
     """(a rank, those that hold something else than it, an atom in which they do), or None."""
-    valid = problem.outputs[port].valid_ranks
-    first, *others = range(problem.ranks) if valid is None else valid
-    unlike: dict[int, Array] = {
-        int(row): np.flatnonzero(value.data[row] != value.on(first)) for row in np.unique(value.row[others])
+    counts = np.full(len(value.row), value.data.shape[1]) if valid is None else np.asarray(valid)
+    first = int(counts.argmax())  # all that means something elsewhere does so here
+    held = list(zip(value.row.tolist(), counts.tolist(), strict=True))
+    unlike: dict[tuple[int, int], Array] = {
+        (row, count): np.flatnonzero(value.data[row, :count] != value.on(first)[:count])
+        for row, count in set(held)
     }
     atoms = np.concatenate([np.zeros(0, np.int64), *unlike.values()])
     if not len(atoms):
         return None
     atom = int(atoms.min())
-    return first, [rank for rank in others if atom in unlike[int(value.row[rank])]], atom
+    return first, [rank for rank, mine in enumerate(held) if atom in unlike[mine]], atom
 
 
 def ranks_text(ranks: list[int]) -> str:

@@ -14,7 +14,7 @@ many cuts that a gcd forgets at once.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -34,12 +34,17 @@ from overlayccl_core.program.nodes import (
     rebuild,
     topological,
 )
+from overlayccl_core.program.problem import PortSpec, Problem
 
 MAX_CUTS = 2**20  # of one value
 ATOMS_PER_PIECE = 8
 MAX_CARRIED = 2**24  # along one relation: 128 MiB of positions
 
 Ties = Sequence[tuple[Node, Node]]
+Ends = Mapping[Node, Ints]  # where else a value is cut: behind what is valid of it
+Valid = Mapping[
+    Port, Ints
+]  # how many leading atoms mean anything on each rank; all of a port that is not here
 Relation = tuple[Node, Ints, Ints, Ints]
 
 
@@ -88,7 +93,9 @@ class Intervals:
         return int(self.positions[atom])
 
 
-Cutter = Callable[[list[Node], Ties], dict[Node, Cuts]]
+_NOWHERE = np.zeros(0, np.int64)
+
+Cutter = Callable[[list[Node], Ties, Ends], dict[Node, Cuts]]
 
 
 # --------------------------------------------------------------------------------- what is tied to what
@@ -135,7 +142,7 @@ def _view_relations(x: Node) -> list[Relation]:
 
 
 # ------------------------------------------------------------------------------------------------ blocks
-def block_cuts(order: list[Node], ties: Ties) -> dict[Node, Cuts]:
+def block_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
     """node -> Blocks of the largest width that fits each connected part of the graph.
 
     order: nodes, operands first. ties: pairs of nodes of equal size that must be cut alike.
@@ -143,7 +150,7 @@ def block_cuts(order: list[Node], ties: Ties) -> dict[Node, Cuts]:
     sets = _DisjointSets(order)
     own: dict[Node, int] = {}
     for x in order:
-        own[x] = x.size
+        own[x] = math.gcd(x.size, *ends.get(x, _NOWHERE).tolist())
         for y, d, s, n in relations(x):
             sets.join(x, y)
             own[x] = math.gcd(own[x], int(np.gcd.reduce(np.concatenate([d, s, n]))))
@@ -171,7 +178,7 @@ class _DisjointSets:
 
 
 # --------------------------------------------------------------------------------------------- intervals
-def interval_cuts(order: list[Node], ties: Ties) -> dict[Node, Cuts]:
+def interval_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
     """node -> Intervals: the smallest sets of cuts that are closed under all relations, both ways.
 
     Raises TooLarge at more than MAX_CUTS cuts of one value.
@@ -179,6 +186,8 @@ def interval_cuts(order: list[Node], ties: Ties) -> dict[Node, Cuts]:
     known = {x: relations(x) for x in order}
     alike = _cut_alike(order, ties, known)
     cuts = {alike.root(x): np.array([0, x.size]) for x in order}
+    for x, positions in ends.items():
+        cuts[alike.root(x)] = np.union1d(cuts[alike.root(x)], positions)
     edges: list[_Edge] = []
     for x in order:
         for y, d, s, n in known[x]:
@@ -288,12 +297,29 @@ class AtomPair:
     """Outputs of a Program and of its reference over common atoms.
 
     Starts with elements; each `cut` makes coarser atoms. `outputs`, `wanted`: port -> node over atoms.
+    `valid_inputs`, `valid_outputs`: what of a port means anything. No atom is valid in part.
     """
 
-    def __init__(self, outputs: Outputs, wanted: Outputs) -> None:
+    def __init__(
+        self,
+        outputs: Outputs,
+        wanted: Outputs,
+        valid_inputs: Valid | None = None,
+        valid_outputs: Valid | None = None,
+    ) -> None:
         self.outputs = outputs
         self.wanted = wanted
+        self.valid_inputs = valid_inputs or {}
+        self.valid_outputs = valid_outputs or {}
         self._levels: list[dict[Port, Cuts]] = []
+
+    @classmethod
+    def of(cls, problem: Problem, outputs: Outputs, wanted: Outputs) -> "AtomPair":
+        """The pair at a Problem, which says what of its ports is valid."""
+        pair = cls(outputs, wanted)
+        pair.valid_inputs = _valid(pair.inputs, problem.inputs)
+        pair.valid_outputs = _valid(outputs, problem.outputs)
+        return pair
 
     @property
     def order(self) -> list[Node]:
@@ -319,15 +345,38 @@ class AtomPair:
     def cut(self, cutter: Cutter) -> None:
         """Replace the graph by the one over the atoms that `cutter` finds: block_cuts or interval_cuts."""
         ties = [(x, self.wanted[p]) for p, x in self.outputs.items() if x is not self.wanted[p]]
-        order = self.order
-        cuts = cutter(order, ties)
+        order, inputs = self.order, self.inputs
+        cuts = cutter(order, ties, self._ends())
+        self.valid_inputs = {p: cuts[inputs[p]].index(n) for p, n in self.valid_inputs.items()}
+        self.valid_outputs = {p: cuts[self.outputs[p]].index(n) for p, n in self.valid_outputs.items()}
         new = lower_to_atoms(order, cuts)
         self._levels.append({p: cuts[x] for p, x in self.outputs.items()})
         self.outputs = {p: new[x] for p, x in self.outputs.items()}
         self.wanted = {p: new[x] for p, x in self.wanted.items()}
+
+    def _ends(self) -> Ends:
+        ends: dict[Node, Ints] = {}
+        for nodes, valid in ((self.inputs, self.valid_inputs), (self.outputs, self.valid_outputs)):
+            for port, counts in valid.items():
+                ends[nodes[port]] = np.union1d(ends.get(nodes[port], counts), counts)
+        return ends
+
+    def widened(self, lanes: int) -> "AtomPair":
+        """The pair with `lanes` elements in the place of each atom; not to be cut any more."""
+        return AtomPair(
+            widened(self.outputs, lanes),
+            widened(self.wanted, lanes),
+            {port: counts * lanes for port, counts in self.valid_inputs.items()},
+            {port: counts * lanes for port, counts in self.valid_outputs.items()},
+        )
 
     def element(self, port: Port, atom: int) -> int:
         """The first element of an atom of an output."""
         for level in reversed(self._levels):
             atom = level[port].start(atom)
         return int(atom)
+
+
+def _valid(nodes: Mapping[Port, Node], specs: Mapping[Port, PortSpec]) -> Valid:
+    counts = {port: specs[port].valid for port in nodes}
+    return {port: np.array(n) for port, n in counts.items() if n is not None}

@@ -19,7 +19,7 @@ from overlayccl_core.program.problem_json import problem_from_json, problem_to_j
 from overlayccl_core.program.program import BOUNDARY, Boundary, Event, Issue, Program, Read, Write
 from overlayccl_core.program.rowwise import RowAttr
 
-VERSION = 2
+VERSION = 3
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
 _MEND = "write it again with the version of the package that reads it"
 

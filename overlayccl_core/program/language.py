@@ -93,6 +93,17 @@ def pad(x: Value, dim: int, before: PerRank, total: int) -> Value:
     return _along(x, dim, total, maps.padded(tuple(first.tolist()), total, outer, extent, inner))
 
 
+def leading(x: Value, dim: int, count: PerRank) -> Value:
+    """The first `count` elements of an axis and zeros behind them; count: one int, or one per rank."""
+    outer, extent, inner = _split_at(x, dim)
+    kept = _per_rank(count, "leading count")
+    if kept.min() < 0 or kept.max() > extent:
+        raise Rejected(
+            f"leading {_extremes(kept)} elements of an axis of {extent}: counts must lie in 0..{extent}"
+        )
+    return _along(x, dim, extent, maps.along_axis(maps.leading(kept, extent), outer, extent, inner))
+
+
 def index_select(x: Value, table: Sequence[int] | Sequence[Sequence[int]], dim: int = 0) -> Value:
     """Elements of an axis by index; table: int[n], or int[N][n] for one row per rank; -1 gives zeros."""
     outer, extent, inner = _split_at(x, dim)

@@ -185,8 +185,14 @@ def window(starts: ArrayLike, length: int) -> Map:
 
 def on_ranks(mask: ArrayLike, size: int) -> Map:
     """The operand itself on the ranks where `mask` holds, zeros on the others."""
-    where = np.asarray(mask, bool)
-    return Map(len(where), size, np.arange(len(where)) * size, np.where(where, 0, ZERO))
+    return leading(np.where(np.asarray(mask, bool), size, 0), size)
+
+
+def leading(counts: ArrayLike, size: int) -> Map:
+    """The first counts[r] elements of the operand on each rank r, zeros behind them."""
+    kept = np.asarray(counts, np.int64)
+    row = np.flatnonzero(kept)
+    return from_pieces(len(kept), size, row * size, np.zeros_like(row), kept[row])
 
 
 def from_table(table: ArrayLike) -> Map:

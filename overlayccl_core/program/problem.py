@@ -25,16 +25,16 @@ class PortSpec:
     """One input or output as one rank sees it.
 
     `placement` says what the ranks' values mean together, `cotangent` the same of their gradients;
-    `valid_ranks`: where it means anything (None: on all ranks). `within`: the smallest and the largest value that
-    an element may have (None: any); ids need it. `saved`: an output that nobody but the backward reads, which has
-    an input of the same name.
+    `valid`: how many leading elements mean anything, on each rank (0: none); None, also where all are given: all.
+    `within`: the smallest and the largest value that an element may have (None: any); ids need it. `saved`: an
+    output that nobody but the backward reads, which has an input of the same name.
     """
 
     shape: tuple[int, ...]
     dtype: DType = DType.FLOAT32
     placement: Placement = Placement.VARYING
     cotangent: Placement = Placement.VARYING
-    valid_ranks: tuple[int, ...] | None = None
+    valid: tuple[int, ...] | None = None
     within: tuple[int, int] | None = None
     saved: bool = False
 
@@ -43,6 +43,14 @@ class PortSpec:
             raise ValueError(f"a port's shape needs at least one axis and no empty one (got {self.shape})")
         if self.dtype is DType.INT64 and self.within is None:
             raise ValueError("a port of ids needs `within`: (0, the number of things that they name - 1)")
+        if self.valid is None:
+            return
+        if not self.valid or min(self.valid) < 0 or max(self.valid) > self.size:
+            raise ValueError(
+                f"valid counts leading elements: between 0 and {self.size} on each rank (got {self.valid})"
+            )
+        if min(self.valid) == self.size:
+            object.__setattr__(self, "valid", None)
 
     @property
     def size(self) -> int:
@@ -106,6 +114,12 @@ class Problem:
     _nodes: dict[Port, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for port, spec in (*self.inputs.items(), *self.outputs.items()):
+            if spec.valid is not None and len(spec.valid) != self.ranks:
+                raise ValueError(
+                    f"{self.case.id}: valid of {port} needs a count for each of the {self.ranks} ranks"
+                    f" (got {len(spec.valid)})"
+                )
         names = [s.name for s in self.segments]
         if len(set(names)) != len(names):
             raise ValueError(f"{self.case.id}: segment names must differ")

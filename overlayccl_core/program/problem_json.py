@@ -57,20 +57,20 @@ def _spec_to_json(port: Port, spec: PortSpec) -> dict[str, Any]:
         "dtype": spec.dtype.value,
         "placement": spec.placement.value,
         "cotangent": spec.cotangent.value,
-        "valid_ranks": None if spec.valid_ranks is None else list(spec.valid_ranks),
+        "valid": None if spec.valid is None else list(spec.valid),
         **({} if spec.within is None else {"within": list(spec.within)}),
         **({"saved": True} if spec.saved else {}),
     }
 
 
 def _spec_from_json(data: dict[str, Any]) -> tuple[Port, PortSpec]:
-    valid = data["valid_ranks"]
+    valid = data["valid"]
     spec = PortSpec(
         shape=tuple(data["shape"]),
         dtype=DType(data["dtype"]),
         placement=Placement(data["placement"]),
         cotangent=Placement(data["cotangent"]),
-        valid_ranks=None if valid is None else tuple(valid),
+        valid=None if valid is None else tuple(valid),
         within=tuple(data["within"]) if "within" in data else None,
         saved=data.get("saved", False),
     )

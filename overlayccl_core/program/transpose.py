@@ -9,7 +9,7 @@ What A^T cannot know is what a replicated value means:
 
     output replicate, cotangent replicate: every rank holds the same cotangent -> scale by 1/N at the entry
     input replicate, cotangent replicate: the sum over ranks is wanted         -> all_reduce at the exit
-    output or input valid on some ranks only                                   -> zeros elsewhere
+    output or input valid in part                                              -> zeros elsewhere
 
 All else: nothing. Segments turn round: needs <-> gives. The result is the mechanical transpose; `simplify`
 takes out the collectives that only move equal copies.
@@ -18,8 +18,6 @@ takes out the collectives that only move equal copies.
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-
-import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.arithmetics import not_linear
@@ -112,19 +110,17 @@ def _entry(port: Port, spec: PortSpec, problem: Problem) -> Node:
     c = problem.input_node(cotangent_port(port))
     if spec.placement is spec.cotangent is Placement.REPLICATE:
         c = make_scale(c, Fraction(1, problem.ranks))
-    return _only_where_valid(c, spec, problem.ranks)
+    return _only_where_valid(c, spec)
 
 
 def _exit(c: Node, spec: PortSpec, ranks: int) -> Node:
     if spec.placement is spec.cotangent is Placement.REPLICATE:
         c = make_collective(Kind.ALL_REDUCE, c, world(ranks))
-    return _only_where_valid(c, spec, ranks)
+    return _only_where_valid(c, spec)
 
 
-def _only_where_valid(c: Node, spec: PortSpec, ranks: int) -> Node:
-    if spec.valid_ranks is None:
-        return c
-    return make_view([c], maps.on_ranks(np.isin(np.arange(ranks), spec.valid_ranks), c.size))
+def _only_where_valid(c: Node, spec: PortSpec) -> Node:
+    return c if spec.valid is None else make_view([c], maps.leading(spec.valid, c.size))
 
 
 def _total(parts: Sequence[Node], size: int, dtype: DType) -> Node:

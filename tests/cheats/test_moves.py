@@ -19,8 +19,8 @@ def handover(ranks: int = 4) -> Problem:
     half = ranks // 2
     return replace(
         problem,
-        inputs={p: replace(s, valid_ranks=tuple(range(half))) for p, s in problem.inputs.items()},
-        outputs={p: replace(s, valid_ranks=tuple(range(half, ranks))) for p, s in problem.outputs.items()},
+        inputs={p: replace(s, valid=(s.size,) * half + (0,) * half) for p, s in problem.inputs.items()},
+        outputs={p: replace(s, valid=(0,) * half + (s.size,) * half) for p, s in problem.outputs.items()},
         _giver={},
     )
 

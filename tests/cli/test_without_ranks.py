@@ -189,6 +189,8 @@ def test_problems_lists_each_with_strategies_roles_and_cases(call: Call) -> None
         assert part in done.words
     for part in ("gradient[0..", "uniform_a2a/n4-64KiB-f32", "microbatches, layers, layer_order"):
         assert part in done.words
+    for part in ("pp_send_recv/n4-m4-32KiB-1f1b-f32", "a[0..3] of (1, 64, 128) (valid in part), ga[0..3]"):
+        assert part in done.words  # its Cases are configured, though no run measures them
     alone = call("problems", "tp_mlp")
     assert "Megatron's g" in alone.words and "grad_ar" not in alone.words and not too_wide(alone.out)
     assert "did you mean 'tp_mlp'" in call("problems", "tp_mpl").err

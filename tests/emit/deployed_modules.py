@@ -17,7 +17,9 @@ from overlayccl_core.program.transpose import transpose
 from tests.small_problems import strategy
 
 HERE = Stamp(library="gloo", versions={"torch": torch.__version__})
-WORDS = "all_gather, all_reduce, concat, flatten, reduce_sum, reshape, scale, split, zeros"
+WORDS = (
+    "all_gather, all_reduce, collective_permute, concat, flatten, reduce_sum, reshape, scale, split, zeros"
+)
 
 
 def seed(case: Case, name: str) -> Program:

@@ -26,6 +26,9 @@ ENTRIES: list[tuple[str, Mapping[str, Any]]] = [
     ("tp_mlp", {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": "exit"}),
     ("tp_mlp", {"microbatches": 2, "layers": 2, "shape": [1, 2, 5], "site": "entry"}),
     ("uniform_a2a", {"chunk": 3, "width": 4}),
+    ("alltoallv", {"pattern": "random", "rows": 12, "width": 4}),
+    ("alltoallv", {"pattern": "zeros", "rows": 8, "width": 3}),
+    ("pp_send_recv", {"microbatches": 3, "shape": [1, 3, 6]}),
     ("grad_ar", {"sizes": [5, 16, 1, 7]}),
     ("grad_ar", {"sizes": [5, 16, 1, 7], "overlap": True}),
 ]

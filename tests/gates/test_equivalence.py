@@ -10,7 +10,7 @@ import pytest
 from overlayccl_core import catalog, loader
 from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, lossy_bound_of, own_error, prove
-from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program import meaning
 from overlayccl_core.program.kinds import FLOATS, DType, NotApplicable
 from overlayccl_core.program.library import read_library
@@ -23,8 +23,8 @@ from overlayccl_core.program.transpose import backward_problem, transpose
 from tests.small_problems import exchange, layers, strategy
 
 WORDS = (
-    "add, all_gather, all_reduce, all_to_all, boundary, broadcast, cast, concat, flatten, permute_dims,"
-    " reduce_scatter, reduce_sum, reshape, scale, slice_axis, split"
+    "add, all_gather, all_reduce, all_to_all, boundary, broadcast, cast, collective_permute, concat, flatten,"
+    " leading, permute_dims, reduce_scatter, reduce_sum, reshape, scale, slice_axis, split"
 )
 
 
@@ -73,7 +73,7 @@ io.write("w", io.read("c"))
 def test_alike_but_for_where_it_is_valid_is_not_alike() -> None:
     problem = exchange(4, {"a": (4,), "b": (4,)}, {"u": (4,), "v": (4,)})
     outputs = dict(problem.outputs)
-    outputs[("v",)] = replace(outputs[("v",)], valid_ranks=(0, 1))
+    outputs[("v",)] = replace(outputs[("v",)], valid=(4, 4, 0, 0))
     problem = replace(problem, outputs=outputs, _giver={})
     program = traced('io.write("u", io.read("a"))\nio.write("v", io.read("b"))', problem)
     assert prove(program, program)["components"] == 2
@@ -113,7 +113,7 @@ def test_outputs_are_compared_where_they_are_valid_only() -> None:
     problem = small()
     some = replace(
         problem,
-        outputs={p: replace(s, valid_ranks=(0, 1)) for p, s in problem.outputs.items()},
+        outputs={p: replace(s, valid=(32, 32, 0, 0)) for p, s in problem.outputs.items()},
         _giver={},
     )
     body = 'io.write("y", all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]]))'
@@ -125,6 +125,56 @@ def test_outputs_are_compared_where_they_are_valid_only() -> None:
     shifted = 'x = io.read("x")\ny = concat([x, x])\nio.write("y", slice_axis(y, 0, [0, 0, 1, 1], 32))'
     assert prove(traced(shifted, some), traced(first, some)).passed
     assert not prove(traced(shifted, problem), traced(first, problem)).passed
+
+
+def _valid(x: tuple[int, ...] | None, y: tuple[int, ...] | None) -> Problem:
+    problem = exchange(4, {"x": (1000,)}, {"y": (1000,)})
+    return replace(
+        problem,
+        inputs={p: replace(s, valid=x) for p, s in problem.inputs.items()},
+        outputs={p: replace(s, valid=y) for p, s in problem.outputs.items()},
+        _giver={},
+    )
+
+
+def _same(body: str, other: str, problem: Problem) -> Verdict:
+    return prove(traced(f'io.write("y", {body})', problem), traced(f'io.write("y", {other})', problem))
+
+
+IDENTITY, NEXT = 'io.read("x")', 'collective_permute(io.read("x"), [(0, 1), (1, 2), (2, 3), (3, 0)])'
+
+
+def test_leading_elements_are_compared_and_what_lies_behind_them_is_not() -> None:
+    kept = 'leading(io.read("x"), 0, [999, 3, 0, 500])'
+    assert not _same(IDENTITY, kept, _valid(None, None)).passed
+    assert _same(IDENTITY, kept, _valid(None, (999, 3, 0, 500))).passed
+    assert _same(IDENTITY, kept, _valid(None, (7, 2, 0, 500))).passed
+    verdict = _same(IDENTITY, kept, _valid(None, (999, 4, 0, 500)))
+    assert verdict.reason is Reason.WRONG_VALUE
+    assert verdict.message.startswith("y on rank 1, element 3: expected 0, got x[3] of rank 1")
+
+
+def test_what_lies_behind_the_valid_elements_of_an_input_is_arbitrary() -> None:
+    """Taken for zeros it would be right."""
+    valid = (999, 3, 0, 500)
+    kept = f'leading(io.read("x"), 0, {list(valid)})'
+    assert _same(kept, kept, _valid(valid, None)).passed
+    verdict = _same(IDENTITY, kept, _valid(valid, None))
+    assert verdict.reason is Reason.WRONG_VALUE and "rank 0, element 999" in verdict.message
+    moved = _same(NEXT, NEXT, _valid(valid, (500, 999, 3, 0)))
+    assert moved.passed and moved["numerics"] == NumericsClass.EXACT
+
+
+def test_nan_behind_the_valid_elements_comes_through_a_mask_by_multiplication() -> None:
+    valid = (999, 3, 0, 500)
+    kept = f"leading(x, 0, {list(valid)})"
+    by_zero = f'x = io.read("x")\nio.write("y", add({kept}, scale(x, 0)))'
+    reference = f'x = io.read("x")\nio.write("y", {kept})'
+    problem = _valid(valid, None)
+    verdict = prove(traced(by_zero, problem), traced(reference, problem))
+    assert verdict.reason is Reason.INACCURATE
+    where_valid = _valid(valid, valid)
+    assert prove(traced(by_zero, where_valid), traced(reference, where_valid)).passed
 
 
 def test_a_reference_of_another_case_is_no_reference() -> None:

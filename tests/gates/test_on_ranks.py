@@ -1,5 +1,6 @@
 """What ranks gave against what the Program means: others than right values are named, by the bound of the class."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ def traced(body: str) -> Program:
 
 
 SUM = traced('all_reduce(io.read("x"))')
-MOVE = traced('collective_permute(io.read("x"), ((0, 1), (1, 2), (2, 3), (3, 0)))')
+NEXT = 'collective_permute(io.read("x"), ((0, 1), (1, 2), (2, 3), (3, 0)))'
+MOVE = traced(NEXT)
 
 
 def judged(program: Program, change: Any, numerics: NumericsClass = NumericsClass.EXACT) -> str:
@@ -65,6 +67,43 @@ def test_what_is_replicated_has_the_same_bits_on_all_ranks() -> None:
     assert "output y is replicated, but its bits differ between ranks 0 and 2, as element 5" in judged(
         program, nudged
     )
+
+
+def test_inputs_are_nan_behind_what_is_valid_and_outputs_are_not_looked_at_there() -> None:
+    problem = exchange(4, {"x": (64,)}, {"y": (64,)})
+    valid = (64, 5, 0, 63)
+    passed_on = replace(
+        problem,
+        inputs={p: replace(s, valid=valid) for p, s in problem.inputs.items()},
+        outputs={p: replace(s, valid=(63, 64, 5, 0)) for p, s in problem.outputs.items()},
+        _giver={},
+    )
+    program = trace_source(strategy(f'io.write("y", {NEXT})', "collective_permute"), "tried", passed_on)
+    inputs = inputs_of(passed_on, 3)
+    assert (~np.isnan(inputs[("x",)])).sum(1).tolist() == list(valid)
+    outputs = meaning(program, inputs)
+    assert wrong_values(program, NumericsClass.EXACT, inputs, outputs) == ""
+    outputs[OUT][2, 5:] = outputs[OUT][3] = 7
+    assert wrong_values(program, NumericsClass.EXACT, inputs, outputs) == ""
+    outputs[OUT][2, 4] = 7
+    assert "on rank 2" in wrong_values(program, NumericsClass.EXACT, inputs, outputs)
+
+
+def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:
+    def nudged(rank: int, element: int) -> Any:
+        def change(outputs: dict[Any, Any]) -> dict[Any, Any]:
+            outputs[OUT][rank, element] = np.nextafter(np.float32(outputs[OUT][rank, element]), np.float32(9))
+            return outputs
+
+        return change
+
+    whole = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
+    outputs = {p: replace(s, valid=(3, 64, 0, 64)) for p, s in whole.outputs.items()}
+    replicated = replace(whole, outputs=outputs, _giver={})
+    program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
+    assert judged(program, nudged(0, 3)) == judged(program, nudged(2, 0)) == ""
+    assert "bits differ between ranks 1 and 0, as element 2" in judged(program, nudged(0, 2))
+    assert "bits differ between ranks 1 and 3, as element 63" in judged(program, nudged(3, 63))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 7.0])

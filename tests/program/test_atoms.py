@@ -56,6 +56,22 @@ def test_values_that_share_no_input_are_cut_alike_to_be_compared(cutter: Cutter)
     assert pair.outputs[("y",)].size == pair.wanted[("y",)].size > 1
 
 
+@pytest.mark.parametrize("cutter", [block_cuts, interval_cuts])
+def test_no_atom_is_valid_in_part(cutter: Cutter) -> None:
+    """Nothing but what is valid cuts here."""
+    x = x_of(60)
+    valid_inputs, valid_outputs = {("x",): np.array([0, 20, 60])}, {("y",): np.array([35, 0, 60])}
+    pair = AtomPair({("y",): x}, {("y",): x}, valid_inputs, valid_outputs)
+    pair.cut(cutter)
+    starts = [pair.element(("y",), atom) for atom in range(pair.largest)] + [60]
+    assert [starts[n] for n in pair.valid_inputs[("x",)]] == [0, 20, 60]
+    assert [starts[n] for n in pair.valid_outputs[("y",)]] == [35, 0, 60]
+    assert pair.largest == {block_cuts: 12, interval_cuts: 3}[cutter]
+    wide = pair.widened(4)
+    assert (wide.valid_outputs[("y",)] == 4 * pair.valid_outputs[("y",)]).all()
+    assert wide.inputs[("x",)].size == 4 * pair.largest
+
+
 def test_a_failing_atom_names_its_first_element() -> None:
     x = x_of(60)
     pair = pair_of(
@@ -74,7 +90,7 @@ def test_an_element_is_what_its_atom_is(seed: int, cutter: Cutter) -> None:
     program = random_program(seed)
     pair = AtomPair(program.outputs, program.outputs)
     order = pair.order
-    cuts = cutter(order, [])
+    cuts = cutter(order, [], {})
     pair.cut(cutter)
     random = np.random.default_rng(seed)
     small = drawn(program.problem, pair.outputs, draw=lambda shape: random.integers(0, PRIME, shape))

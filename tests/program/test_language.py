@@ -93,6 +93,20 @@ def test_select_keeps_the_value_on_the_masked_ranks_only() -> None:
     assert (got == [[0, 1, 2], [-1] * 3, [-1] * 3, [0, 1, 2]]).all()
 
 
+@given(st.data())
+def test_leading_elements_of_an_axis(data: st.DataObject) -> None:
+    shape = data.draw(shapes)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    counts = data.draw(st.lists(st.integers(0, shape[dim]), min_size=RANKS, max_size=RANKS))
+    got = layout(lambda x: ops.leading(x, dim, counts), shape)
+    for rank, count in enumerate(counts):
+        kept = np.moveaxis(indices(shape).copy(), dim, 0)
+        kept[count:] = -1
+        assert (got[rank] == np.moveaxis(kept, 0, dim)).all()
+    alike = layout(lambda x: ops.leading(x, dim, counts[0]), shape)
+    assert (alike[1] == got[0]).all()
+
+
 PERMUTE_TWICE = [(0, 1), (0, 2)]
 
 
@@ -104,6 +118,9 @@ PERMUTE_TWICE = [(0, 1), (0, 2)]
         (lambda x: ops.slice_axis(x, 0, [0, 0, 0], 2), "one entry per rank means 4"),
         (lambda x: ops.slice_axis(x, 2, 0, 1), "axis 2 of a value with 1 axes"),
         (lambda x: ops.pad(x, 0, 3, 9), "does not fit"),
+        (lambda x: ops.leading(x, 0, 9), r"counts must lie in 0\.\.8"),
+        (lambda x: ops.leading(x, 0, [0, 1, -1, 2]), r"leading -1\.\.2 elements of an axis of 8"),
+        (lambda x: ops.leading(x, 0, [1, 2, 3]), "one entry per rank means 4"),
         (lambda x: ops.index_select(x, [0, 8]), r"entries must lie in -1\.\.7"),
         (lambda x: ops.index_select(x, [-2]), "entries must lie"),
         (lambda x: ops.index_select(x, [[0], [1]]), "one entry per rank means 4"),

@@ -82,6 +82,8 @@ def test_builders() -> None:
     assert maps.copies(3, 2).table().tolist() == [[0, 1, 2, 0, 1, 2]]
     assert maps.window([1, 0], 2).table().tolist() == [[1, 2], [0, 1]]
     assert maps.on_ranks([1, 0], 2).table().tolist() == [[0, 1], [ZERO, ZERO]]
+    assert maps.leading([2, 0, 1], 2).table().tolist() == [[0, 1], [ZERO, ZERO], [0, ZERO]]
+    assert maps.leading([1, 1], 2).table().tolist() == [[0, ZERO]]
     assert maps.zeros(2).table().tolist() == [[ZERO, ZERO]]
     assert maps.identity(5).is_identity(5)
     assert not maps.identity(5).is_identity(6)

@@ -54,11 +54,11 @@ def made(body: str, words: str, problem: Problem) -> Program:
 def placed(
     problem: Problem, source: tuple[str, str], result: tuple[str, str], **valid: tuple[int, ...]
 ) -> Problem:
-    """The problem with (placement, cotangent) of its inputs and outputs, and their valid ranks."""
+    """The problem with (placement, cotangent) of its inputs and outputs, and what of them is valid."""
     ends = {"inputs": source, "outputs": result}
     changes = {
         name: {
-            p: replace(s, placement=Placement(ours), cotangent=Placement(theirs), valid_ranks=valid.get(name))
+            p: replace(s, placement=Placement(ours), cotangent=Placement(theirs), valid=valid.get(name))
             for p, s in getattr(problem, name).items()
         }
         for name, (ours, theirs) in ends.items()
@@ -100,15 +100,15 @@ def test_what_is_not_valid_sends_no_gradient() -> None:
         exchange(4, {"x": (2,)}, {"y": (2,)}),
         ("varying", "varying"),
         ("varying", "varying"),
-        inputs=(0, 1),
-        outputs=(2, 3),
+        inputs=(2, 1, 0, 0),
+        outputs=(0, 0, 2, 2),
     )
     body = 'io.write("y", all_reduce(io.read("x"), "sum", [[0, 2], [1, 3]]))'
     turned = backward(made(body, "all_reduce", problem))
-    assert turned.problem.inputs[("d_y",)].valid_ranks == (2, 3)
+    assert turned.problem.inputs[("d_y",)].valid == (0, 0, 2, 2)
     c = {("d_y",): np.arange(8).reshape(4, 2) + 1}
     dx, _ = evaluate(turned.outputs, c, Modular(), 4)
-    np.testing.assert_array_equal(dx[("d_x",)].on_all(), [[5, 6], [7, 8], [0, 0], [0, 0]])
+    np.testing.assert_array_equal(dx[("d_x",)].on_all(), [[5, 6], [7, 0], [0, 0], [0, 0]])
 
 
 def test_an_input_that_nobody_reads_has_a_gradient_of_zeros() -> None:

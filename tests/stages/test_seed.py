@@ -9,6 +9,7 @@ from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import Capabilities, Capability
 from overlayccl_core.program import json_form
 from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.stages.seed import Row, seed_rows
@@ -36,7 +37,8 @@ def test_every_direction_has_one_developer_and_all_that_is_applicable_is_proven(
     for direction in {row["direction"] for row in _rows(name)}:
         rows = [row for row in _rows(name) if row["direction"] == direction]
         assert [row["role"] for row in rows].count("developer") == 1
-        assert [row["role"] for row in rows].count("hand_bundled") == (name != "uniform_a2a")
+        bundled = read_library(catalog.library_source(name)).listed.hand_bundled
+        assert [row["role"] for row in rows].count("hand_bundled") == bool(bundled)
         for row in rows:
             if row["status"] == "program":
                 assert (row["legality"], row["equivalence"], row["reason"]) == ("pass", "pass", "ok")

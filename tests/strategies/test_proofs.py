@@ -14,6 +14,7 @@ from overlayccl_core.stages.seed import seeds_of
 from tests.seed_cases import SMALL, case, proof_of
 
 SMALL_SIZES = ((2, 2), (3, 3), (4, 4), (4, 2), (8, 8), (8, 2), (8, 4))
+EVEN = ("pp_send_recv",)  # they refuse an odd number of ranks
 
 
 def _problem(
@@ -45,6 +46,8 @@ def _check(problem: Problem, strategy: str) -> None:
 @pytest.mark.parametrize(("name", "direction", "strategy"), list(_cells()))
 def test_a_seed_is_proven_at_small_world_sizes(name: str, direction: Direction, strategy: str) -> None:
     for ranks, ranks_per_node in SMALL_SIZES:
+        if ranks % 2 and name in EVEN:
+            continue
         _check(_problem(name, direction, ranks, ranks_per_node), strategy)
 
 
@@ -55,9 +58,15 @@ def test_a_seed_is_proven_on_seven_nodes_of_32_ranks_at_training_shapes(
     _check(_problem(name, direction, 224, 32), strategy)
 
 
-@pytest.mark.parametrize("name", list(SMALL))
-def test_seeds_of_two_tiers_are_listed_with_the_reason_where_there_is_one(name: str) -> None:
+def _of_two_tiers() -> Iterator[tuple[str, str]]:
+    for name in SMALL:
+        for seed in seeds_of(catalog.build(case(name))):
+            if "hierarchical" in seed.name:
+                yield name, seed.name
+
+
+@pytest.mark.parametrize(("name", "strategy"), list(_of_two_tiers()))
+def test_seeds_of_two_tiers_are_listed_with_the_reason_where_there_is_one(name: str, strategy: str) -> None:
     problem = catalog.build(case(name))
-    strategy = next(s.name for s in seeds_of(problem) if "hierarchical" in s.name)
     with pytest.raises(NotApplicable, match="one tier"):
         proof_of(problem, strategy)

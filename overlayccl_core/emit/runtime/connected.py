@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from overlayccl_core.emit.runtime.agreement import Agreement
 from overlayccl_core.emit.runtime.calls import everybody_says, found, my_group, this_rank, world_size
-from overlayccl_core.emit.runtime.entry import Entry, port_text
+from overlayccl_core.emit.runtime.entry import Entry, Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, calls_of, in_order
 from overlayccl_core.emit.runtime.given import DIGEST, PROVEN
 from overlayccl_core.emit.runtime.groups import Group
@@ -103,7 +104,7 @@ class Connected:
         }
 
     def selftest(self, seed: int = 0) -> list[dict[str, Any]]:
-        """Run the chosen calls and the plain ones on random inputs and compare, on all ranks.
+        """Run the chosen calls and the plain ones on random inputs (NaN where not valid) and compare, on all ranks.
 
         Returns what was checked: direction, outputs, largest error (rms over rms) and tolerance.
         RuntimeError on all ranks, naming rank, port and error, where they differ by more.
@@ -122,10 +123,14 @@ class Connected:
             me = this_rank()
             mine = [(0.0, me, "")]
             for port, x in given.items():
-                if not torch.equal(x, kept[port]):
+                if not torch.equal(x.nan_to_num(), kept[port].nan_to_num()):
                     mine.append((float("inf"), me, f"{port_text(port)} is an input, was overwritten, and"))
-            for port in self._compared(direction):
-                mine.append((_error(got[port], wanted[port]), me, port_text(port)))
+            for port, spec in self.entry.outputs[direction].items():
+                count = (
+                    0 if spec.saved else self._valid(spec)
+                )  # what is saved may differ: its gradients do not
+                error = _error(got[port].reshape(-1)[:count], wanted[port].reshape(-1)[:count])
+                mine.append((error, me, port_text(port)))
             error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
             tolerance = self.entry.tolerance[direction]
             if not error <= tolerance:
@@ -149,19 +154,18 @@ class Connected:
                 drawn = torch.randn(shape, generator=random)
             row = drawn[0 if spec.equal else this_rank()]
             made[port] = row.reshape(-1).to(self.device, spec.dtype)
+            if spec.valid is not None:
+                made[port][self._valid(spec) :] = float("nan")
         return made
 
-    def _compared(self, direction: str) -> list[Port]:
-        outputs = self.entry.outputs[direction].items()
-        return [
-            port
-            for port, spec in outputs
-            if not spec.saved and (spec.valid_ranks is None or self._rank in spec.valid_ranks)
-        ]
+    def _valid(self, spec: Spec) -> int:
+        return math.prod(spec.shape) if spec.valid is None else spec.valid[self._rank]
 
 
 def _error(x: torch.Tensor, wanted: torch.Tensor) -> float:
-    """rms error over rms."""
+    """rms error over rms; 0 of nothing."""
+    if not x.numel():
+        return 0.0
     off, size = _rms(x.double() - wanted.double()), _rms(wanted.double())
     return off / size if size else off
 

@@ -12,15 +12,15 @@ from overlayccl_core.emit.runtime.events import Port, Section
 
 # NamedTuples: a dataclass whose annotations are text needs its module to be in sys.modules while it is made.
 class Spec(NamedTuple):
-    """What a port takes or gives on one rank; equal: the same on all ranks; valid_ranks: None, or where.
-
-    within: smallest and largest value, None: any. saved: an output for the backward alone.
+    """What a port takes or gives on one rank; equal: the same on all ranks; valid: how many leading elements mean
+    anything, on each rank (None: all). within: smallest and largest value, None: any. saved: an output for the
+    backward alone.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     equal: bool = False
-    valid_ranks: tuple[int, ...] | None = None
+    valid: tuple[int, ...] | None = None
     within: tuple[int, int] | None = None
     saved: bool = False
 

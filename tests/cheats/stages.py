@@ -1,0 +1,79 @@
+"""Cheats at handing over between two stages of a pipeline. Read as text, never executed."""
+
+from overlayccl_core.program.language import add, all_reduce, collective_permute, scale, select
+
+
+def reference(io, p):
+    for m in range(p.microbatches):
+        io.write("b", m, collective_permute(io.read("a", m), _onward(p)))
+        io.write("gb", m, collective_permute(io.read("ga", m), _back(p)))
+
+
+def sums_pairs_unmasked(io, p):
+    for m in range(p.microbatches):
+        io.write("b", m, all_reduce(io.read("a", m), "sum", _onward(p)))
+        io.write("gb", m, all_reduce(io.read("ga", m), "sum", _onward(p)))
+
+
+def masks_by_multiplication(io, p):
+    for m in range(p.microbatches):
+        a = io.read("a", m)
+        io.write("b", m, add(collective_permute(a, _onward(p)), scale(a, 0)))
+        io.write("gb", m, collective_permute(io.read("ga", m), _back(p)))
+
+
+def shares_a_buffer_unmasked(io, p):
+    """The gradient of a microbatch travels with the activation of the next one, in one exchange."""
+    both = _onward(p) + _back(p)
+    io.write("b", 0, collective_permute(io.read("a", 0), both))
+    for m in range(1, p.microbatches):
+        theirs = collective_permute(add(io.read("a", m), io.read("ga", m - 1)), both)
+        io.write("b", m, theirs)
+        io.write("gb", m - 1, theirs)
+    last = p.microbatches - 1
+    io.write("gb", last, collective_permute(io.read("ga", last), both))
+
+
+def shares_a_buffer(io, p):
+    """Honest: the same, each half of the ranks with what it has."""
+    both = _onward(p) + _back(p)
+    first = [r < p.world_size // 2 for r in range(p.world_size)]
+    io.write("b", 0, collective_permute(io.read("a", 0), both))
+    for m in range(1, p.microbatches):
+        mine = add(select(io.read("a", m), first), select(io.read("ga", m - 1), [not f for f in first]))
+        theirs = collective_permute(mine, both)
+        io.write("b", m, theirs)
+        io.write("gb", m - 1, theirs)
+    last = p.microbatches - 1
+    io.write("gb", last, collective_permute(io.read("ga", last), both))
+
+
+def answers_before_it_is_asked(io, p):
+    """The gradient of a microbatch travels with its own activation."""
+    both = _onward(p) + _back(p)
+    first = [r < p.world_size // 2 for r in range(p.world_size)]
+    for m in range(p.microbatches):
+        mine = add(select(io.read("a", m), first), select(io.read("ga", m), [not f for f in first]))
+        theirs = collective_permute(mine, both)
+        io.write("b", m, theirs)
+        io.write("gb", m, theirs)
+
+
+def hands_back_what_it_had_before(io, p):
+    """The gradient of a microbatch is that of the one before it, which is there already."""
+    before = None
+    for m in range(p.microbatches):
+        io.write("b", m, collective_permute(io.read("a", m), _onward(p)))
+        mine = collective_permute(io.read("ga", m), _back(p))
+        io.write("gb", m, mine if before is None else before)
+        before = mine
+
+
+def _onward(p):
+    half = p.world_size // 2
+    return [(r, r + half) for r in range(half)]
+
+
+def _back(p):
+    half = p.world_size // 2
+    return [(r + half, r) for r in range(half)]

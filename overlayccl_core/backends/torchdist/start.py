@@ -6,7 +6,6 @@ others. torchrun would import everything once for each rank, which takes longer 
 """
 
 import gc
-import importlib
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 
 import torch.distributed as dist
 
@@ -29,7 +29,7 @@ def main(folder: Path, ranks: int, worker: str, exit_codes: Path) -> int:
 
     exit_codes has those that did: {process id: code}, negative for a signal.
     """
-    work = importlib.import_module(worker).main
+    work = resolve_name(f"{worker}:main")
     with socket.create_server((HOST, 0)) as server:
         gc.freeze()  # what is here stays shared between the ranks
         running = {_start(work, folder, rank, ranks, server) for rank in range(ranks)}

@@ -1,4 +1,4 @@
-"""Small Cases of the three Problems, and proofs of their seeds."""
+"""Small Cases of the Problems, and proofs of their seeds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +17,9 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "tp_mlp": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
     "uniform_a2a": {"chunk": 3, "width": 5},
     "grad_ar": {"sizes": [7, 64, 1, 33]},
+    "layer_block_ar": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
+    "ring_kv": {"heads": 3, "sequence": 24, "head_dim": 5},
+    "fsdp_prefetch": {"microbatches": 2, "layers": 3, "shape": [24, 5]},
 }
 
 

@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
-    cases = cases_of(where.settings, where.deployment, name) if name in where.settings.problems else []
+    known = {*where.settings.problems, *where.settings.cases}
+    cases = cases_of(where.settings, where.deployment, name) if name in known else []
     if cases:
         problem = catalog.build(cases[0])
         backward = next((b for b in map(catalog.backward, cases) if b is not None), None)

@@ -50,9 +50,9 @@ def merged_under_256_mib(io, p):
     _merged(io, p, 256 * MIB)
 
 
-def merged_under_1_gib(io, p):
-    """One all_gather for as many layers as fit into 1 GiB; all microbatches pass them before the next."""
-    _merged(io, p, 1024 * MIB)
+def merged_under_512_mib(io, p):
+    """One all_gather for as many layers as fit into 512 MiB; all microbatches pass them before the next."""
+    _merged(io, p, 512 * MIB)
 
 
 def _read(io, p):
@@ -72,7 +72,7 @@ def _one_ahead(io, p, shards, microbatches):
 
 
 def _merged(io, p, limit):
-    """Groups of layers in one buffer each, of at most `limit` bytes when it is gathered; a larger layer is alone."""
+    """Groups of layers in one buffer each, of at most `limit` bytes when gathered; a larger layer is alone."""
     shards = _read(io, p)
     together = max(limit // (p.shape[0] * p.shape[1] * p.element_bytes), 1)
     for first in range(0, p.layers, together):
@@ -88,7 +88,9 @@ def _merged(io, p, limit):
 def _whole(p, by_rank, i):
     """The i-th parameter of a gathered group."""
     size = p.shard_shape[0] * p.shard_shape[1]
-    shards = reshape(slice_axis(by_rank, 1, i * size, size), (p.world_size, p.shard_shape[0], p.shard_shape[1]))
+    shards = reshape(
+        slice_axis(by_rank, 1, i * size, size), (p.world_size, p.shard_shape[0], p.shard_shape[1])
+    )
     if p.shard_axis == 1:
         shards = permute_dims(shards, (1, 0, 2))
     return reshape(shards, p.shape)
@@ -98,5 +100,5 @@ LIBRARY = Library(
     developer="prefetched",
     single_graph="in_lockstep",
     hand_bundled="gathered_once",
-    others=("one_by_one", "merged_under_256_mib", "merged_under_1_gib"),
+    others=("one_by_one", "merged_under_256_mib", "merged_under_512_mib"),
 )

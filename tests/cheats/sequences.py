@@ -57,7 +57,9 @@ def _turned(p, direction):
 
 
 def _placed(io, p, slot):
-    return pad(io.read("shard", slot), 1, [r * (p.sequence // p.world_size) for r in range(p.world_size)], p.sequence)
+    return pad(
+        io.read("shard", slot), 1, [r * (p.sequence // p.world_size) for r in range(p.world_size)], p.sequence
+    )
 
 
 def _along(p, mine, pairs):

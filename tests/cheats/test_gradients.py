@@ -19,18 +19,14 @@ def problem() -> Problem:
 
 
 def test_gradients_that_are_overwritten() -> None:
-    """Cheat: a microbatch's gradient takes the place of the one before it, as without accumulation: a smaller batch,
-    which still trains. Caught: by value; every microbatch counts. Honest: added from the last one on."""
-    assert_stopped(
-        SOURCE, "keeps_the_last_microbatch", problem(), Gate.EQUIVALENCE, Reason.WRONG_VALUE, *BY
-    )
+    """Cheat: a microbatch's gradient takes the place of the one before it: a smaller batch, which still
+    trains. Caught: by value; every microbatch counts. Honest: added from the last one on."""
+    assert_stopped(SOURCE, "keeps_the_last_microbatch", problem(), Gate.EQUIVALENCE, Reason.WRONG_VALUE, *BY)
     assert judge(SOURCE, "begins_with_the_last_microbatch", problem()).passed
 
 
 def test_a_mean_that_nobody_asked_for() -> None:
-    """Cheat: the mean over microbatches in the sum's place, which Adam, blind to scale, trains alike. Caught: by value;
-    a mean is a factor of the loss. Honest: one that is multiplied out again."""
-    assert_stopped(
-        SOURCE, "averages_over_microbatches", problem(), Gate.EQUIVALENCE, Reason.WRONG_VALUE, *BY
-    )
+    """Cheat: the mean over microbatches in the sum's place, to which Adam is blind. Caught: by value; a mean
+    is a factor of the loss. Honest: one that is multiplied out again."""
+    assert_stopped(SOURCE, "averages_over_microbatches", problem(), Gate.EQUIVALENCE, Reason.WRONG_VALUE, *BY)
     assert judge(SOURCE, "averages_and_multiplies", problem()).passed

@@ -20,9 +20,7 @@ def test_ones_own_piece_first() -> None:
     attention without a mask does not see it. Caught: by value on the other ranks, and as replicas that differ.
     Honest: turned there and back."""
     by = (Check.VALUES, Check.NUMERICS, Check.REPLICAS)
-    assert_stopped(
-        SOURCE, "begins_with_its_own_piece", problem(), Gate.EQUIVALENCE, Reason.WRONG_VALUE, *by
-    )
+    assert_stopped(SOURCE, "begins_with_its_own_piece", problem(), Gate.EQUIVALENCE, Reason.WRONG_VALUE, *by)
     assert judge(SOURCE, "turns_there_and_back", problem()).passed
 
 

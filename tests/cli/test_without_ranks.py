@@ -194,9 +194,15 @@ def test_problems_lists_each_with_strategies_roles_and_cases(call: Call) -> None
     assert "did you mean 'tp_mlp'" in call("problems", "tp_mpl").err
 
 
-def test_a_problem_with_cases_that_no_run_measures_is_listed_traced_and_proven(call: Call, root: Path) -> None:
+def test_a_problem_with_cases_that_no_run_measures_is_listed_traced_and_proven(
+    call: Call, root: Path
+) -> None:
     listed = call("problems", "fsdp_prefetch")
-    for part in ("fsdp_prefetch/n4-m2-l4-256KiB-f32", "shard[0..3] of (128, 128)", "reads d_full[0..1, 0..3]"):
+    for part in (
+        "fsdp_prefetch/n4-m2-l4-256KiB-f32",
+        "shard[0..3] of (128, 128)",
+        "reads d_full[0..1, 0..3]",
+    ):
         assert part in listed.words
     arguments = ("--problem", "fsdp_prefetch", "--case", "n4-m2-l4-256KiB-regather-f32")
     assert "8 all_gather of 256KiB over 4" in call("trace", "prefetched", *arguments).words

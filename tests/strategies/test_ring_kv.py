@@ -7,7 +7,7 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Gate, Reason
-from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.kinds import Kind, NotApplicable, Rejected
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.problem import Segment
@@ -31,7 +31,7 @@ def traced(name: str) -> Program:
         ("per_slot", Kind.ALL_GATHER, 2),
         ("per_head", Kind.ALL_GATHER, 6),
         ("joined", Kind.ALL_GATHER, 1),
-        ("permute_ring", Kind.COLLECTIVE_PERMUTE, 3),
+        ("permute_ring", Kind.COLLECTIVE_PERMUTE, 6),
     ],
 )
 def test_the_same_bytes_in_one_or_many_calls(name: str, kind: Kind, calls: int) -> None:
@@ -40,10 +40,8 @@ def test_the_same_bytes_in_one_or_many_calls(name: str, kind: Kind, calls: int) 
     assert sum(map(wire_bytes, program.collectives)) == 3 * 2 * 3 * 2 * 5 * 4  # 3 others' pieces
 
 
-@pytest.mark.parametrize(("name", "most"), [("per_slot", 1), ("per_head", 5), ("permute_ring", 0)])
-def test_gathers_are_in_flight_together_and_steps_round_the_ring_follow_each_other(
-    name: str, most: int
-) -> None:
+@pytest.mark.parametrize(("name", "most"), [("per_slot", 1), ("per_head", 5), ("permute_ring", 1)])
+def test_gathers_are_in_flight_together_and_keys_with_values_round_the_ring(name: str, most: int) -> None:
     assert max(s.in_flight for s in lower(traced(name)) if s.action is Action.START) == most
 
 
@@ -84,3 +82,9 @@ def test_a_step_that_gives_the_values_after_attention_has_read_the_keys_is_refus
     assert (refused.gate, refused.reason) == (Gate.LEGALITY, Reason.ORDER)
     assert "segment values needs output full[0], which is not written yet" in refused.message
     assert legality.check(trace_source(source, "joined", problem)).passed
+
+
+def test_a_ring_that_nobody_could_prove_in_time_says_so() -> None:
+    at = case("ring_kv", {"heads": 32, "sequence": 160, "head_dim": 1}, ranks=160)
+    with pytest.raises(NotApplicable, match="more pieces than one layout should have"):
+        trace_source(catalog.library_source("ring_kv"), "permute_ring", catalog.build(at))

@@ -1,4 +1,4 @@
-"""The ranks of a step as threads of one process: Programs by their NumPy meaning, the driver's rule on every rank."""
+"""The ranks of a step as threads of one process: Programs by their NumPy meaning, the driver on every rank."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

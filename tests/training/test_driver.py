@@ -116,7 +116,7 @@ def test_a_segment_without_needs_does_not_run_because_another_has() -> None:
 
 
 def test_what_no_segment_can_use_yet_is_not_written_while_another_module_can_go_on() -> None:
-    """Nothing that the first module reads has to be waited for, as with parameters that are there from the start."""
+    """What the first module reads is there from the start, as parameters are."""
     held = Watched()
     most: list[int] = []
 

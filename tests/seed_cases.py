@@ -19,6 +19,9 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "grad_ar": {"sizes": [7, 64, 1, 33]},
     "alltoallv": {"pattern": "random", "rows": 24, "width": 5},
     "pp_send_recv": {"microbatches": 3, "shape": [1, 5, 7]},
+    "layer_block_ar": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
+    "ring_kv": {"heads": 3, "sequence": 24, "head_dim": 5},
+    "fsdp_prefetch": {"microbatches": 2, "layers": 3, "shape": [24, 5]},
 }
 
 

@@ -1,9 +1,12 @@
 """The step driver: emitted modules and the model's segments in one training step, by one rule on every rank.
 
 A segment runs as soon as all that it needs is written; one that needs nothing runs when its product is first
-read. Of the modules that can go on, the first in the list is resumed: backward before forward, then the order
-of the workload's sites. So the modules' own order of reads and writes is the only schedule there is, and all
-ranks, which hold the same modules and segments, do the same in the same order.
+read. Of the modules that can go on, the first in the list does: backward before forward, then the order of the
+workload's sites. A module goes on with a read when the value is there or can be made, and with a write when that
+lets a segment run: what is there from the start (the shards of parameters) would otherwise let a module hold all
+that it will ever write. Writes that no segment can use yet wait until no other module can go on. So the modules'
+own order of reads and writes is the only schedule there is, and all ranks, which hold the same modules and
+segments, do the same in the same order.
 
 A value is dropped once the last segment that needs it has run, or the module that reads it has it.
 """
@@ -38,30 +41,37 @@ def run_step(modules: Sequence[SiteModule], segments: Iterable[StepSegment]) -> 
     """
     step = _Step(segments)
     waiting = [_Waiting(module) for module in modules]
-    for one in waiting:
-        step.resume(one)
-    while any(one.wants is not None for one in waiting):
-        able = next((one for one in waiting if one.wants is not None and step.provide(one.wants)), None)
+    while waiting := [one for one in waiting if one.event is not None]:
+        able = next((one for one in waiting if step.helps(one)), None)
+        able = able or next((one for one in waiting if not one.reads), None)
         if able is None:
             raise StuckStep(
                 "no module can go on: "
-                + "; ".join(
-                    f"{one.module.site} reads {port_text(one.wants[1])}" for one in waiting if one.wants
-                )
+                + "; ".join(f"{one.module.site} reads {port_text(one.event.port)}" for one in waiting)
                 + ": one of the orders asks for a value before it has written what that value needs"
             )
-        step.resume(able)
+        step.take(able)
     step.finish()
 
 
 class _Waiting:
-    """A module and the value that it waits for (None: it has ended)."""
+    """A module and the event that it waits with (None: it has ended)."""
 
-    __slots__ = ("module", "wants")
+    __slots__ = ("event", "module")
 
     def __init__(self, module: SiteModule) -> None:
         self.module = module
-        self.wants: Value | None = None
+        self.event: Any = next(module.generator, None)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it waits for a value, and not with one."""
+        return self.event.__class__ is self.module.read
+
+    @property
+    def value(self) -> Value:
+        """What it wants to read or to write."""
+        return self.module.site, self.event.port
 
 
 class _Step:
@@ -84,19 +94,27 @@ class _Step:
                 self.followers.setdefault(name, []).append(s)
         self.uses_left = {value: len(users) for value, users in self.users.items()}
 
-    def resume(self, waiting: _Waiting) -> None:
-        """Answer a module's Read and take its Writes until its next Read or its end."""
-        module = waiting.module
-        generator = module.generator
-        wanted, waiting.wants = waiting.wants, None
-        try:  # no name for the answer here: it would be held while segments run
-            event = generator.send(None if wanted is None else self.values.pop(wanted).reshape(-1))
-            while event.__class__ is not module.read:
-                self.write((module.site, event.port), event.value.reshape(module.shapes[event.port]))
-                event = next(generator)
-        except StopIteration:
-            return
-        waiting.wants = (module.site, event.port)
+    def helps(self, waiting: _Waiting) -> bool:
+        """Whether a module can go on, and that is of use now."""
+        return self.provide(waiting.value) if waiting.reads else self.is_of_use(waiting.value)
+
+    def take(self, waiting: _Waiting) -> None:
+        """Answer a module's Read or take its Write; it goes on to its next event."""
+        module, value = waiting.module, waiting.value
+        if waiting.reads:
+            try:  # no name for the answer: it would be held while the module goes on
+                waiting.event = module.generator.send(self.values.pop(value).reshape(-1))
+            except StopIteration:
+                waiting.event = None
+        else:
+            self.write(value, waiting.event.value.reshape(module.shapes[value[1]]))
+            waiting.event = None  # lets the value go
+            waiting.event = next(module.generator, None)
+
+    def is_of_use(self, value: Value) -> bool:
+        """Whether writing a value lets a segment run, or nobody ever needs it."""
+        users = self.users.get(value, ())
+        return not users or any(self.is_ready(segment, value) for segment in users)
 
     def write(self, value: Value, tensor: Tensor) -> None:
         """An output is there: run what it made possible, at once."""
@@ -120,9 +138,13 @@ class _Step:
             self.run(segment)
         return segment.name in self.done
 
+    def is_ready(self, segment: StepSegment, about_to_be: Value | None = None) -> bool:
+        """Whether nothing is missing that a segment waits for, but perhaps a value that is about to be written."""
+        written = all(v in self.written or v == about_to_be for v in segment.needs)
+        return written and all(name in self.done for name in segment.after)
+
     def run_if_ready(self, segment: StepSegment) -> None:
-        ready = all(v in self.written for v in segment.needs) and all(n in self.done for n in segment.after)
-        if ready and segment.name not in self.done:
+        if segment.name not in self.done and self.is_ready(segment):
             self.run(segment)
 
     def run(self, segment: StepSegment) -> None:

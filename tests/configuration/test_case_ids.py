@@ -79,6 +79,32 @@ OF_PROBLEM = {
     "uniform_a2a": st.fixed_dictionaries(
         {"chunk": st.sampled_from([1, 2, 4]), "width": st.sampled_from([4, 8, 16])}
     ),
+    "layer_block_ar": st.fixed_dictionaries(
+        {
+            "microbatches": st.integers(1, 2),
+            "layers": st.integers(1, 2),
+            "shape": st.sampled_from([[1, 4, 8], [1, 8, 4], [4, 8], [2, 2, 8]]),
+        },
+        optional={"site": st.sampled_from(["exit", "entry"])},
+    ),
+    "ring_kv": st.fixed_dictionaries(
+        {
+            "heads": st.integers(1, 2),
+            "sequence": st.sampled_from([8, 16]),
+            "head_dim": st.sampled_from([4, 8, 16]),
+        }
+    ),
+    "fsdp_prefetch": st.fixed_dictionaries(
+        {
+            "microbatches": st.integers(1, 2),
+            "layers": st.integers(1, 2),
+            "shape": st.sampled_from([[8, 16], [16, 8], [8, 32], [16, 16]]),
+        },
+        optional={
+            "shards": st.sampled_from(["rows", "columns"]),
+            "site": st.sampled_from(["gather", "regather"]),
+        },
+    ),
 }
 PLACED = st.fixed_dictionaries(
     {},

@@ -31,6 +31,12 @@ ENTRIES: list[tuple[str, Mapping[str, Any]]] = [
     ("pp_send_recv", {"microbatches": 3, "shape": [1, 3, 6]}),
     ("grad_ar", {"sizes": [5, 16, 1, 7]}),
     ("grad_ar", {"sizes": [5, 16, 1, 7], "overlap": True}),
+    ("layer_block_ar", {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": "exit"}),
+    ("layer_block_ar", {"microbatches": 2, "layers": 2, "shape": [1, 2, 5], "site": "entry"}),
+    ("ring_kv", {"heads": 2, "sequence": 8, "head_dim": 3}),
+    ("fsdp_prefetch", {"microbatches": 2, "layers": 2, "shape": [8, 3]}),
+    ("fsdp_prefetch", {"microbatches": 2, "layers": 2, "shape": [3, 8], "shards": "columns"}),
+    ("fsdp_prefetch", {"microbatches": 2, "layers": 3, "shape": [4, 3], "site": "regather"}),
 ]
 
 

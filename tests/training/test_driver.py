@@ -63,6 +63,21 @@ def port(site: str, name: str, i: int) -> Value:
     return site, (name, i)
 
 
+class Watched:
+    """Tensors of which is known whether anybody holds them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+
+    def new(self, name: str) -> torch.Tensor:
+        array = np.ones(1, np.float32)
+        self.arrays[name] = weakref.ref(array)
+        return torch.from_numpy(array)  # its storage holds the array
+
+    def alive(self) -> set[str]:
+        return {name for name, array in self.arrays.items() if array() is not None}
+
+
 def test_backward_goes_on_before_forward() -> None:
     model = Model()
     segments = [
@@ -100,6 +115,40 @@ def test_a_segment_without_needs_does_not_run_because_another_has() -> None:
     assert model.ran == [("g0",), ("e0",), ("g1",), ("last",)]
 
 
+def test_what_no_segment_can_use_yet_is_not_written_while_another_module_can_go_on() -> None:
+    """What the first module reads is there from the start, as parameters are."""
+    held = Watched()
+    most: list[int] = []
+
+    def gives(*values: Value) -> Any:
+        def work(_values: Any) -> dict[Value, torch.Tensor]:
+            most.append(len(held.alive()))
+            return dict.fromkeys(values, torch.ones(1))
+
+        return work
+
+    def generator(site: str) -> Generator[Any, Any, None]:
+        yield Read("in", 0)
+        for i in range(3):
+            yield Write("out", i, held.new(f"{site} {i}"))
+
+    shapes = {("out", i): (1,) for i in range(3)}
+    modules = [
+        SiteModule(site=site, generator=generator(site), read=Read, shapes=shapes)
+        for site in ("backward", "forward")
+    ]
+    segments = [
+        StepSegment(name=(f"{site} start",), gives=(port(site, "in", 0),), work=gives(port(site, "in", 0)))
+        for site in ("backward", "forward")
+    ]
+    for i in range(3):
+        forward, backward = port("forward", "out", i), port("backward", "out", i)
+        segments.append(StepSegment(name=("f", i), needs=(forward,), work=gives()))
+        segments.append(StepSegment(name=("b", i), needs=(backward,), after=(("f", i),), work=gives()))
+    run_step(modules, segments)
+    assert max(most) == 2  # what runs, and one write at the door
+
+
 def test_orders_that_wait_for_each_other_are_named() -> None:
     model = Model()
     segments = [
@@ -114,21 +163,6 @@ def test_a_segment_that_needs_what_nobody_writes_is_named() -> None:
     segments = [Model().segment("late", needs=(port("s", "out", 7),))]
     with pytest.raises(StuckStep, match=r"late could run: s out\[7\]"):
         run_step([module("s")], segments)
-
-
-class Watched:
-    """Tensors of which is known whether anybody holds them."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[str, Any] = {}
-
-    def new(self, name: str) -> torch.Tensor:
-        array = np.ones(1, np.float32)
-        self.arrays[name] = weakref.ref(array)
-        return torch.from_numpy(array)  # its storage holds the array
-
-    def alive(self) -> set[str]:
-        return {name for name, array in self.arrays.items() if array() is not None}
 
 
 def test_a_value_is_dropped_once_its_last_segment_has_run_or_its_module_has_it() -> None:

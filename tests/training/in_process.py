@@ -1,0 +1,86 @@
+"""The ranks of a step as threads of one process: Programs by their NumPy meaning, the driver on every rank."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier, BrokenBarrierError
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from overlayccl_core.program.arithmetics import Double
+from overlayccl_core.program.meaning import evaluate
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.program import Program, Read, Write
+from overlayccl_core.training.driver import SiteModule, run_step
+from overlayccl_core.training.segments import StepSegment, Tensor
+
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value becomes an output on one rank."""
+
+    port: Port
+    value: Tensor
+
+
+def run_on_all(
+    programs: Mapping[str, Program],
+    ranks: int,
+    segments_of: Callable[[int], Iterable[StepSegment]],
+    made: Callable[[int, NDArray[np.float64]], None],
+) -> None:
+    """One step on all ranks.
+
+    programs: site -> Program, backward first; segments_of: rank -> its segments; made: told (rank, value) of what a
+    Program is about to write.
+    """
+    barrier = Barrier(ranks, timeout=PATIENCE_S)
+    given: dict[str, dict[Port, dict[int, Any]]] = {site: {} for site in programs}
+
+    def generator(site: str, rank: int) -> Generator[Any, Any, None]:
+        for event in programs[site].events:
+            match event:
+                case Read(port):
+                    answer = yield event
+                    given[site].setdefault(port, {})[rank] = answer.numpy()
+                case Write(port, node):
+                    barrier.wait()  # all ranks have read what this one is made of
+                    inputs = {
+                        p: np.stack([x[r] for r in range(ranks)])
+                        for p, x in list(given[site].items())
+                        if len(x) == ranks
+                    }
+                    held, _ = evaluate({port: node}, inputs, Double(), ranks)
+                    yield Written(port, _noted(rank, held.pop(port).on(rank).copy(), made))
+
+    def run(rank: int) -> None:
+        modules = [
+            SiteModule(
+                site=site,
+                generator=generator(site, rank),
+                read=Read,
+                shapes={port: spec.shape for port, spec in program.problem.outputs.items()},
+            )
+            for site, program in programs.items()
+        ]
+        try:
+            run_step(modules, segments_of(rank))
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(ranks) as pool:
+        ends = [pool.submit(run, rank) for rank in range(ranks)]
+    failures = [end.exception() for end in ends if end.exception() is not None]
+    for failure in sorted(failures, key=lambda error: isinstance(error, BrokenBarrierError)):
+        raise failure
+
+
+def _noted(rank: int, value: NDArray[np.float64], made: Callable[[int, NDArray[np.float64]], None]) -> Tensor:
+    made(rank, value)
+    return torch.from_numpy(value)

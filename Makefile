@@ -13,7 +13,7 @@ run: env ## the whole pipeline: results/local, what is deployed, and how long th
 	$(BIN)/python -m workflow_scripts.phases --results results/local --since $$start; \
 	echo "make run: $$(( $$(date +%s) - start )) s"; exit $$code
 
-evidence: env ## what else is claimed: 4 microbatches, a wider model, 2 ranks; one page with the default run
+evidence: env ## what else is claimed: 2 and 8 microbatches, a wider model, 2 ranks; one page with the default run
 	@start=$$(date +%s); \
 	$(BIN)/snakemake --profile local all --config preset=evidence && \
 	$(BIN)/snakemake --profile local all --config deployment=local-2 problems=tp_mlp models=nano && \

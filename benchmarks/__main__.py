@@ -4,11 +4,7 @@ import argparse
 import importlib
 
 SECTIONS = ("candidate", "proof", "emitted", "groups")
-ON_REQUEST = (
-    "on_ranks",
-    "from_developer",
-    "deployed_step",
-)  # on real ranks for minutes, or of a finished run
+ON_REQUEST = ("on_ranks", "from_developer", "deployed_step")  # minutes on real ranks, or of a finished run
 
 
 def main() -> None:

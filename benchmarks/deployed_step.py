@@ -22,11 +22,11 @@ from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import read
 from overlayccl_core.training.arms import Arms
-from overlayccl_core.training.launches import Training, train
+from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
-LAUNCHES = 6
-SECONDS = 12.0
+LAUNCHES = 5
+SECONDS = 9.0
 STEPS = 30
 EMITTED = ArmName.FINALIST_1  # as which the emitted modules of what is deployed are trained
 
@@ -57,21 +57,10 @@ def _compared(
     model: Model, microbatches: int, deployment: Deployment, decided: dict[str, Decided]
 ) -> tuple[float, float, Ratio]:
     """Medians over launches of the median step, ms, and the ratio."""
-    backend = backend_of(deployment)
-    arms = Arms(model, deployment, backend, _rows(decided))
+    arms = Arms(model, deployment, backend_of(deployment), _rows(decided))
     arms.add(microbatches, (EMITTED,), lambda _arm: (Purpose.TIMED,))
     arms.add_deployed(microbatches, {name: one.module for name, one in decided.items()})
-    training = Training(
-        model=model,
-        arms=tuple(arms.arms),
-        sources=arms.sources,
-        deployment=deployment,
-        fingerprint=backend.fingerprint(deployment),
-        settings=StepSettings(
-            seconds=SECONDS, minimum_steps=2, maximum_steps=STEPS, loss_steps=0, loss_seeds=()
-        ),
-        launches=LAUNCHES,
-    )
+    training = arms.training(StepSettings(seconds=SECONDS, minimum_steps=2, maximum_steps=STEPS), LAUNCHES)
     with tempfile.TemporaryDirectory() as folder:
         rows = train(training, Path(folder), "benchmark", "", lambda _line: None)
     steps = {

@@ -21,7 +21,7 @@ RESAMPLES = 400
 CONFIDENCE = 0.95
 FEWEST_ROUNDS = 6  # of fewer, all may lie on one side of the median by chance (2 in 2^5)
 FEWEST_LAUNCHES = 3  # from which on launches are what an interval is over
-BETWEEN_LAUNCHES = 0.2  # by which a ratio of fewer may be off: launches of one machine differ by 2 to 8%
+BETWEEN_LAUNCHES = 0.2  # by which a ratio of fewer may be off (docs/measuring.md, where it comes from)
 FASTER, NOT_SLOWER, SLOWER = 1.02, 0.95, 0.98  # bounds of a ratio old over new
 
 

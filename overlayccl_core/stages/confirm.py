@@ -27,7 +27,7 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.arms import Arms
-from overlayccl_core.training.launches import Training, train
+from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
 Row = dict[str, Any]
@@ -202,21 +202,12 @@ class _Launches:
             arms.add(microbatches, names, lambda _arm: (Purpose.TIMED,))
             arms.add_deployed(microbatches, files)
             arms.add_framework(microbatches)
-        training = Training(
-            model=model,
-            arms=tuple(arms.arms),
-            sources=arms.sources,
-            deployment=self.deployment,
-            fingerprint=self.backend.fingerprint(self.deployment),
-            settings=StepSettings(
-                seconds=self.settings.step_seconds,
-                minimum_steps=self.settings.minimum_steps,
-                maximum_steps=self.settings.maximum_steps,
-                loss_steps=0,
-                loss_seeds=(),
-            ),
-            launches=self.settings.launches,
+        steps = StepSettings(
+            seconds=self.settings.step_seconds,
+            minimum_steps=self.settings.minimum_steps,
+            maximum_steps=self.settings.maximum_steps,
         )
+        training = arms.training(steps, self.settings.launches)
         trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, self.progress)
         for row in trained:
             _check_deployed(row)

@@ -15,7 +15,7 @@ from overlayccl_core.measuring.arms import FINALISTS, OF_A_CASE, ArmName
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.arms import Arms
-from overlayccl_core.training.launches import Training, train
+from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
 COMPARED_BY_LOSS = (ArmName.DEVELOPER, ArmName.BEST_SEED, *FINALISTS)
@@ -41,21 +41,14 @@ def run(
         losses = microbatches == model.loss_microbatches
         arms.add(microbatches, OF_A_CASE, partial(_purposes, losses=losses))
         arms.add_framework(microbatches)
-    training = Training(
-        model=model,
-        arms=tuple(arms.arms),
-        sources=arms.sources,
-        deployment=deployment,
-        fingerprint=backend.fingerprint(deployment),
-        settings=StepSettings(
-            seconds=settings.train.seconds,
-            minimum_steps=settings.train.minimum_steps,
-            maximum_steps=settings.train.maximum_steps,
-            loss_steps=settings.train.loss_steps,
-            loss_seeds=tuple(range(settings.train.loss_seeds)),
-        ),
-        launches=settings.train.launches,
+    steps = StepSettings(
+        seconds=settings.train.seconds,
+        minimum_steps=settings.train.minimum_steps,
+        maximum_steps=settings.train.maximum_steps,
+        loss_steps=settings.train.loss_steps,
+        loss_seeds=tuple(range(settings.train.loss_seeds)),
     )
+    training = arms.training(steps, settings.train.launches)
     trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
     stamps = arms.stamps(trained)
     return {"steps": trained, "stamps": stamps}

@@ -16,8 +16,8 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.training.launches import arm_site, module_name
-from overlayccl_core.training.plan import Arm, ArmSite
+from overlayccl_core.training.launches import Training, arm_site, module_name
+from overlayccl_core.training.plan import Arm, ArmSite, StepSettings
 
 Row = dict[str, Any]
 
@@ -77,6 +77,18 @@ class Arms:
         """The framework's own data parallelism, in each size that the model asks for."""
         for mib in self.model.framework_buckets_mib:
             self.arms.append(Arm(name=framework_arm(mib), microbatches=microbatches, ddp_bucket_mib=mib))
+
+    def training(self, settings: StepSettings, launches: int) -> Training:
+        """What trains these arms."""
+        return Training(
+            model=self.model,
+            arms=tuple(self.arms),
+            sources=self.sources,
+            deployment=self.deployment,
+            fingerprint=self.backend.fingerprint(self.deployment),
+            settings=settings,
+            launches=launches,
+        )
 
     def stamps(self, trained: Sequence[Row]) -> list[Row]:
         """The rows of `stamps` of the arms that ran, taken out of the rows of their launches."""

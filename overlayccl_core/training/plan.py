@@ -80,8 +80,8 @@ class StepSettings:
     seconds: float
     minimum_steps: int
     maximum_steps: int
-    loss_steps: int
-    loss_seeds: tuple[int, ...]
+    loss_steps: int = 0
+    loss_seeds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

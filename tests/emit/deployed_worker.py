@@ -54,7 +54,7 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
 def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Seen:
     """A step of the project's own training through forward() of both sites and the step driver."""
     module = load_module(path, path.stem)
-    model = MODEL.changed(layers=layers // 2)  # a block is two sublayers
+    model = MODEL.model_copy(update={"layers": layers // 2})  # a block is two sublayers
     [data] = tokens(microbatches, 1)
     step = TensorParallelStep(
         llama.Pieces(model, llama.Pieces.full_parameters(model, seed=1), rank.index, rank.ranks), data

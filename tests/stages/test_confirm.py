@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,22 @@ def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
     ]  # best_seed is hand_bundled's Program
     digests = {arm: set(frame.filter(arm=arm)["program"]) for arm in ("deployed", "hand_bundled")}
     assert digests["deployed"] == digests["hand_bundled"]
+
+
+def test_values_of_the_deployed_file_are_looked_at_where_a_model_trains_the_case_too(tmp_path: Path) -> None:
+    """There it is not timed alone, and beside it only what says what is right."""
+    untrained = decided(tmp_path)
+    trained = replace(untrained, choice=untrained.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
+    seen = {}
+    for name, of in (("untrained", untrained), ("trained", trained)):
+        launches = confirm._Launches(DEPLOYMENT, QUICK, {"grad_ar": of}, tmp_path, lambda _line: None, "")
+        seen[name] = {
+            one.head["arm"]: (one.alone, one.proven.needed, one.proven.reference)
+            for one in launches._listed().values()
+        }
+    deployed, developer = {"deployed": (True, True, False)}, {"developer": (True, False, True)}
+    assert seen["untrained"] == {**deployed, **developer, "hand_bundled": (True, False, False)}
+    assert seen["trained"] == {"deployed": (False, True, False), "developer": (False, False, True)}
 
 
 def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[str, pl.DataFrame]) -> None:

@@ -104,7 +104,7 @@ class Arms:
 
 @pytest.fixture(scope="module")
 def tensor_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
-    arms = Arms(models.load("nano").changed(layers=LAYERS, batch=M, microbatches=(M,)))
+    arms = Arms(models.load("nano").changed(layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M))
     everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
     for name in ("developer", "merged_over_microbatches"):
         arms.add(name, everything, entry=name, exit=name)

@@ -39,7 +39,9 @@ def max_then_stacked(io, p):
     largest = all_reduce(reduce_max(logits, 1), "max")
     shifted = sub(logits, _column(p, largest))
     target = pick(shifted, io.read("targets"), p.first_word)
-    both = all_reduce(concat([target, reduce_sum(exp(shifted), 1)]))  # in this order exp may overwrite `shifted`
+    both = all_reduce(
+        concat([target, reduce_sum(exp(shifted), 1)])
+    )  # in this order exp may overwrite `shifted`
     target, total = split(both, 2)
     _write(io, p, largest, log(total), target)
 

@@ -162,7 +162,9 @@ class Group:
             else "keep to what the Case declares, or deploy one without"
         )
         what = "ids" if ids else "values"
-        return f"{what} from {low:g} to {high:g}, and {spec.within[0]} to {spec.within[1]} are allowed: {mend}"
+        return (
+            f"{what} from {low:g} to {high:g}, and {spec.within[0]} to {spec.within[1]} are allowed: {mend}"
+        )
 
 
 class _Way:

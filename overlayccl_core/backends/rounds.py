@@ -5,7 +5,7 @@ from math import ceil
 
 import numpy as np
 
-LONG = 10  # times the lead-in
+LONG = 3  # times the lead-in
 VISIT_OVERHEAD_S = 0.004  # agreeing on an instant (2 ms ahead) and the sleep until then
 
 

@@ -3,11 +3,15 @@
 Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
 outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
 the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes (those beyond
-what caches hold once more), graphs, and bytes through a network card. Optional columns refine `together` by
-how many are outstanding; the fit takes them only if they help.
+what caches hold once more), collectives that come `after_work`, with the bytes of it, graphs, and bytes through a
+network card. Optional columns refine `together` by how many are outstanding; the fit takes them only if they help.
+
+Local work costs more between collectives than by itself: ranks come to the next call one after another, all the
+more where they share cores, and every one waits for the last. Calls are timed back to back, as steps of training
+follow each other: what a Program does after its last collective comes before its first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -66,6 +70,7 @@ def features(program: Program) -> Features:
     counts = _Counts()
     started = False  # a collective, since the Program last waited
     after_boundary = False
+    work_before = [0]  # bytes of local work before each collective, and after the last
     counts.add("graph.first", Term.LAUNCH)
     for step in lower(program):
         if step.action is Action.BOUNDARY:
@@ -76,14 +81,24 @@ def features(program: Program) -> Features:
             after_boundary = False
         if step.action is Action.START:
             started = True
+            work_before.append(0)
             _collective(counts, step, per_node)
         elif step.action is Action.WAIT:
             if started:
                 counts.add("wait", Term.COLLECTIVES)
             started = False
         elif step.node is not None:
-            _local(counts, step, step.node)
+            work_before[-1] += _local(counts, step, step.node)
+    _after_work(counts, work_before)
     return counts.sums
+
+
+def _after_work(counts: "_Counts", work_before: Sequence[int]) -> None:
+    first, *others, last = work_before if len(work_before) > 1 else (0, 0)
+    for work in (first + last, *others):
+        if work:
+            counts.add("after_work", Term.COLLECTIVES)
+            counts.add_bytes("after_work", Term.COLLECTIVES, work)
 
 
 class _Counts:
@@ -142,42 +157,41 @@ def _groups_reach(groups: Groups, ranks_per_node: int) -> str:
     return f"{'network' if groups_cross_nodes(groups, ranks_per_node) else 'node'}{groups.size}"
 
 
-def _local(counts: _Counts, step: Step, node: Node) -> None:
-    """A copy, sum, scale, cast or rowwise operation; an alias costs nothing."""
+def _local(counts: _Counts, step: Step, node: Node) -> int:
+    """A copy, sum, scale, cast or rowwise operation: the bytes that it handles. An alias costs nothing."""
     match step.action:
         case Action.SUM:
-            _work(counts, "sum", node.operands[0].bytes)
+            return _work(counts, "sum", node.operands[0].bytes)
         case Action.SCALE:
-            _work(counts, "scale", node.bytes)
+            return _work(counts, "scale", node.bytes)
         case Action.ROWWISE:
-            _rowwise(counts, node)
+            return _rowwise(counts, node)
         case Action.CAST:
-            _work(counts, "cast", node.operands[0].bytes + node.bytes)
+            return _work(counts, "cast", node.operands[0].bytes + node.bytes)
         case Action.COPY if step.plan is not None and not step.plan.is_alias:
-            if step.plan.joins:
-                _work(counts, "copy", sum(x.bytes for x in node.operands))
+            joined = _work(counts, "copy", sum(x.bytes for x in node.operands)) if step.plan.joins else 0
             if step.plan.layout is Layout.RADIX:
-                _work(counts, "strided", node.bytes)
                 counts.add_runs("strided", Term.COPIES, node.map.runs / node.map.rows)
-            elif step.plan.layout is Layout.ROWS:
-                _work(counts, "gather", node.bytes)
+                return joined + _work(counts, "strided", node.bytes)
+            if step.plan.layout is Layout.ROWS:
                 counts.add_runs("gather", Term.COPIES, node.size // step.plan.width)
-            else:
-                _work(counts, "copy", node.bytes)
+                return joined + _work(counts, "gather", node.bytes)
+            return joined + _work(counts, "copy", node.bytes)
         case _:
-            pass
+            return 0
 
 
-def _rowwise(counts: _Counts, node: Node) -> None:
+def _rowwise(counts: _Counts, node: Node) -> int:
     """As a local operation that handles as many bytes: no column of its own, so no probes of its own."""
     name = node.row.operation.counted_as
-    _work(counts, name, node.operands[0].bytes if name == "sum" else node.bytes)
     if name == "gather":
         counts.add_runs(name, Term.COPIES, node.size)
+    return _work(counts, name, node.operands[0].bytes if name == "sum" else node.bytes)
 
 
-def _work(counts: _Counts, name: str, size: int) -> None:
+def _work(counts: _Counts, name: str, size: int) -> int:
     counts.add(name, Term.COPIES)
     counts.add_bytes(name, Term.COPIES, size)
     if size > CACHED_BYTES:
         counts.add_bytes("uncached", Term.COPIES, size - CACHED_BYTES)
+    return size

@@ -1,8 +1,8 @@
 """Structured probes: each learns one thing.
 
 Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
-pipeline of two; reductions in 16 bits; copies in sequence, strided and gathered; sums, scales, casts; graph
-boundaries; nothing.
+pipeline of two; reductions in 16 bits; collectives with local work between them; copies in sequence, strided and
+gathered; sums, scales, casts; graph boundaries; nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +36,7 @@ WORLD_GRID = Grid(
     pipeline=((2**11, 6),),
 )
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
+AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
 
 Layout = Callable[[int], Map]
@@ -48,7 +49,7 @@ def structured_probes(deployment: Deployment) -> list[Probe]:
     probes = list(_collectives(new, "world", world(deployment.ranks), WORLD_GRID))
     for name, groups in subgroups(deployment).items():
         probes += _collectives(new, name, groups, SUBGROUP_GRID)
-    return [*probes, *_narrow(new), *_copies(new), *_arithmetic(new), *_graphs(new)]
+    return [*probes, *_narrow(new), *_after_work(new), *_copies(new), *_arithmetic(new), *_graphs(new)]
 
 
 def subgroups(deployment: Deployment) -> dict[str, Groups]:
@@ -82,6 +83,19 @@ def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             for x in [probe.read(size, DType.BFLOAT16) for _ in range(times)]:
                 probe.write(probe.issue(kind, x))
             name = f"{kind.value}-bfloat16-{times}x{bytes_text(size * DType.BFLOAT16.bytes)}"
+            yield probe.finish(name, Role.STRUCTURED)
+
+
+def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    """Collectives one after another, each of a copy of what was read."""
+    for kind in (Kind.ALL_REDUCE, Kind.ALL_TO_ALL):
+        for payload, times in AFTER_WORK_GRID:
+            probe = new()
+            size = operand_size(kind, payload, probe.ranks)
+            for x in [probe.read(size) for _ in range(times)]:
+                moved = nodes.make_view([x], Map(1, size, [0, size // 4], [size - size // 4, 0]))
+                probe.write(probe.issue(kind, moved))
+            name = f"{kind.value}-after-work-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
             yield probe.finish(name, Role.STRUCTURED)
 
 

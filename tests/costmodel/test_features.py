@@ -124,6 +124,27 @@ def test_a_boundary_waits_for_what_is_outstanding() -> None:
     assert amounts["wait.count"] == 2
 
 
+def test_collectives_that_come_after_local_work_are_counted_with_its_bytes() -> None:
+    """Two of three: what is done after the last comes before the first of the next call."""
+    probe = ProbeBuilder(4, 4)
+    x, y, z = (probe.read(size) for size in (1024, 512, 256))
+    probe.write(probe.issue(Kind.ALL_REDUCE, x))
+    probe.write(probe.issue(Kind.ALL_REDUCE, nodes.make_view([y], maps.copies(512, 2))))
+    probe.write(nodes.make_sum(probe.issue(Kind.ALL_GATHER, z), 4))
+    amounts = counted(done(probe))
+    assert amounts["after_work.count"] == 2
+    assert amounts["after_work.bytes"] == 4 * (2 * 512 + 4 * 256)
+
+
+def test_what_comes_before_the_first_and_after_the_last_collective_is_one_gap() -> None:
+    probe = ProbeBuilder(4, 4)
+    copied = nodes.make_view([probe.read(64)], maps.copies(64, 2))
+    probe.write(nodes.make_cast(probe.issue(Kind.ALL_REDUCE, copied), DType.BFLOAT16))
+    amounts = counted(done(probe))
+    assert amounts["after_work.count"] == 1
+    assert amounts["after_work.bytes"] == 4 * 128 + (4 + 2) * 128
+
+
 def test_local_work_is_counted_by_operation() -> None:
     probe = ProbeBuilder(4, 4)
     x, y, z = (probe.read(1024) for _ in range(3))

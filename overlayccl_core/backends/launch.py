@@ -10,12 +10,12 @@ A deployment that asks for more hosts is refused (`one_host`).
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,16 +92,31 @@ class Launch:
     step_timeout_s: float = 60.0
 
 
+class Starting(Protocol):
+    """The process that starts the ranks of a launch; they are below it, and end with it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """How it ended, negative for a signal; None: it runs."""
+
+    def wait(self) -> int:
+        """How it ended, once it has."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     """How a library starts its ranks on this host.
 
-    command: of the one process that starts all others. environment: of all of them. exit_codes: process id -> how
-    that rank's process ended, negative for a signal, as far as the starting process has told.
+    start: begins a launch; what its processes print goes to LOG_FILE. mark: stands in the command line of each
+    rank, as numbers of processes are used again. exit_codes: process id -> how that rank's process ended, negative
+    for a signal, as far as the starting process has told.
     """
 
-    command: Callable[[Launch], list[str]]
-    environment: Callable[[], Mapping[str, str]]
+    start: Callable[[Launch], Starting]
+    mark: str
     exit_codes: Callable[[Launch], Mapping[int, int]]
 
 
@@ -133,29 +148,22 @@ def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> float:
     included, all processes of the launch have ended.
     """
     status = Status.create(plan.folder / STATUS_FILE, plan.ranks)
-    with (plan.folder / LOG_FILE).open("wb") as log:
-        process = subprocess.Popen(
-            starter.command(plan), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=starter.environment(),
-            start_new_session=True, preexec_fn=processes.die_with_parent,
-        )  # fmt: skip
-        watcher = _Watcher(plan, starter, status, process)
-        try:
-            while process.poll() is None and not watcher.all_done():
-                watch(status.snapshot())
-                watcher.look()
-                time.sleep(POLL_S)
-            watcher.check_end()
-        finally:
-            watcher.end()
+    watcher = _Watcher(plan, starter, status, starter.start(plan))
+    try:
+        while watcher.process.poll() is None and not watcher.all_done():
+            watch(status.snapshot())
+            watcher.look()
+            time.sleep(POLL_S)
+        watcher.check_end()
+    finally:
+        watcher.end()
     return watcher.foreign_cpu_share
 
 
 class _Watcher:
     """Looks at the ranks between polls and says what is wrong with them."""
 
-    def __init__(
-        self, plan: Launch, starter: Starter, status: Status, process: "subprocess.Popen[bytes]"
-    ) -> None:
+    def __init__(self, plan: Launch, starter: Starter, status: Status, process: Starting) -> None:
         self.plan = plan
         self.starter = starter
         self.status = status
@@ -196,8 +204,7 @@ class _Watcher:
 
     def end(self) -> None:
         """End every process of the launch."""
-        folder = str(self.plan.folder)
-        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, folder)}
+        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, self.starter.mark)}
         processes.kill_all(set(processes.tree(self.process.pid)) | ranks)
         self.process.wait()
 

@@ -1,7 +1,6 @@
 """How ranks are started, and that how they ended is told as fields: nothing is read out of the launch's log."""
 
 import os
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ def started(folder: Path, *todo: str) -> tuple[int, dict[int, int], list[int]]:
     """Its exit code, rank -> how it ended, and the ranks that are still there."""
     (folder / "todo").write_text("\n".join(todo))
     plan = Launch(worker=WORKER, folder=folder, ranks=len(todo))
-    code = subprocess.run(launch._command(plan), env=launch.environment(), timeout=60).returncode
+    code = launch.start(plan).wait()
     pids = {int((folder / f"pid-{rank}").read_text()): rank for rank in range(len(todo))}
     codes = {pids[pid]: code for pid, code in exit_codes(folder).items()}
     time.sleep(0.5)

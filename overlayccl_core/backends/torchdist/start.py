@@ -1,8 +1,10 @@
-"""What starts the ranks of a launch: one process that imports all they need once, and forks them.
+"""What starts the ranks of launches: one process that imports all they need once, and forks them.
 
-Run as `python -m`: folder, ranks, the worker module, the file that is to hold exit codes. As under torchrun, the
-store in which ranks meet is this process's, on a port that nobody else has, and the first rank that fails ends all
-others. torchrun would import everything once for each rank, which takes longer than many a launch.
+Run as `python -m`, it reads launches from standard input, a JSON object a line (the arguments of `main`, and the
+file for all that is printed), and tells the number of the process of each and, when it has ended, how. As under
+torchrun, the store in which ranks meet is that process's, on a port that nobody else has, and the first rank that
+fails ends all others. torchrun would import everything once for each rank of each launch, which takes longer than
+many a launch.
 """
 
 import gc
@@ -14,14 +16,45 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import NoReturn
 
 import torch.distributed as dist
+
+from overlayccl_core.backends import processes
 
 HOST = "127.0.0.1"
 OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
 PATIENCE_S = 2.0  # with one that is told to end
+
+
+def serve() -> None:
+    """Begin each launch that standard input asks for, one after another, until it ends."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        with suppress(Exception):  # who needs it will say so
+            resolve_name(asked["worker"])
+        pid = os.fork() or _launch(**asked)
+        print(pid, flush=True)
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _launch(folder: str, ranks: int, worker: str, exit_codes: str, log: str) -> NoReturn:
+    """The process of one launch."""
+    code = 1
+    try:
+        processes.die_with_parent()
+        with open(log, "ab") as printed, open(os.devnull, "rb") as nothing:
+            for file, number in ((nothing, 0), (printed, 1), (printed, 2)):
+                os.dup2(file.fileno(), number)
+        code = main(Path(folder), ranks, worker, Path(exit_codes))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def main(folder: Path, ranks: int, worker: str, exit_codes: Path) -> int:
@@ -105,4 +138,4 @@ def _ended(running: set[int]) -> dict[int, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])))
+    serve()

@@ -59,7 +59,7 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
         (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
         (("{payload: 64KiB}", "{payloud: 64KiB}"), "payloud: there is no such field: did you mean 'payload'"),
-        (("problems: [tp_mlp,", "problems: [tp_nlp, tp_mlp,"), "problems: there is no 'tp_nlp'"),
+        (("[tp_mlp, layer", "[tp_nlp, tp_mlp, layer"), "problems: there is no 'tp_nlp'"),
         (("deployment: local", "deployment: nowhere"), "config/deployments/nowhere.yaml does not exist"),
         (
             ("backend: torchdist", "backend: torchdust"),

@@ -74,7 +74,8 @@ class Pipeline:
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
         fields = load_model(model)
-        return tuple(sorted({site.problem for site in sites_of(fields, fields.microbatches[0])}))
+        sites = sites_of(fields, fields.microbatches[0], self.deployment.ranks)
+        return tuple(sorted({site.problem for site in sites}))
 
     def models_of(self, problem: str) -> tuple[str, ...]:
         """The configured models that have the Problem at a site."""
@@ -87,7 +88,7 @@ class Pipeline:
             model = load_model(name)
             for microbatches in model.microbatches:
                 cases = cases_of_model(model, self.deployment, microbatches, problem)
-                for site in sites_of(model, microbatches):
+                for site in sites_of(model, microbatches, self.deployment.ranks):
                     if site.problem == problem:
                         labels = labels_of.setdefault(cases[site.name].id, {}).setdefault(site.direction, [])
                         labels.append(label(name, microbatches))
@@ -165,14 +166,14 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     """
     overrides = tuple(overrides)
     settings = load_settings(config, overrides=overrides)
-    unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems))}
+    deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
+    unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems, deployment))}
     for model, needs in unsolved.items() if "models" in overrides else ():
         raise ValueError(
             f"--config models: {model} has {needs} at its sites, which is not among `problems` "
             f"({', '.join(settings.problems)}): add it there, or leave {model} out"
         )
     settings = settings.changed(models=tuple(m for m in settings.models if m not in unsolved))
-    deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         load_search(name)
@@ -204,10 +205,11 @@ def refuse_unrecorded(results: Path) -> None:
         )
 
 
-def _unsolved(name: str, problems: Iterable[str]) -> str:
+def _unsolved(name: str, problems: Iterable[str], deployment: Deployment) -> str:
     """The Problems at a model's sites that are not configured, as a text; empty if all are."""
     model = load_model(name)
-    return ", ".join(sorted({s.problem for s in sites_of(model, model.microbatches[0])} - set(problems)))
+    sites = sites_of(model, model.microbatches[0], deployment.ranks)
+    return ", ".join(sorted({site.problem for site in sites} - set(problems)))
 
 
 def prefer_this_python() -> None:

@@ -108,7 +108,7 @@ class Arms:
         """
         cases = cases_of_model(self.model, self.deployment, microbatches)
         found = []
-        for site in sites_of(self.model, microbatches):
+        for site in sites_of(self.model, microbatches, self.deployment.ranks):
             here = self._programs.get((cases[site.name].id, site.direction), {})
             if ArmName.DEVELOPER not in here:
                 raise ValueError(

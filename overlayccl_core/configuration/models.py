@@ -137,6 +137,11 @@ def of_labels(texts: str | None) -> list[tuple[str, int]]:
     return [of_label(text) for text in texts.split(", ")] if texts else []
 
 
+def problems_of(model: Model, ranks: int) -> tuple[str, ...]:
+    """The Problems at the sites of a model's step, in the order of their names."""
+    return tuple(sorted({site.problem for site in sites_of(model, model.microbatches[0], ranks)}))
+
+
 def sites_of(model: Model, microbatches: int, ranks: int) -> tuple[Site, ...]:
     """The sites of a step in the driver's order of preference. ValueError where two share a name."""
     sites = model.sites(microbatches, ranks)

@@ -20,7 +20,7 @@ _STEPS = (
     Column(
         name="arm",
         dtype=pl.String(),
-        doc=f"{', '.join(ArmName)} or ddp_<MiB>",
+        doc=f"{', '.join(ArmName)}, only_<problem> or ddp_<MiB>",
     ),
     Column(
         name="purpose",

@@ -116,7 +116,7 @@ class Arms:
                     f"{cases[site.name].id} {site.direction}: run the rule `finalists` again with this model "
                     "configured"
                 )
-            if (row := at_case(here, arm)) is None:
+            if (row := at_case(here, arm, site.problem)) is None:
                 return None
             found.append((site, cases[site.name], row))
         return found

@@ -66,11 +66,17 @@ def least_plain(arms: Iterable[str]) -> str:
     )
 
 
+def stands_as(arm: str, problem: str) -> str:
+    """As which arm of a Case an arm of a step stands there: as developer where it changes another Problem alone."""
+    if (alone := only_problem(arm)) is None:
+        return arm
+    return ArmName.FINALIST_1 if problem == alone else ArmName.DEVELOPER
+
+
 def at_case(arms: Mapping[str, Found], arm: str, problem: str) -> Found | None:
     """What an arm has at a Case of a Problem, of all that stand there.
 
     A finalist that a Case lacks is its first one. None where the arm has nothing there.
     """
-    if (alone := only_problem(arm)) is not None:
-        return arms.get(ArmName.FINALIST_1 if problem == alone else ArmName.DEVELOPER)
+    arm = stands_as(arm, problem)
     return arms.get(arm, arms.get(ArmName.FINALIST_1)) if arm in FINALISTS else arms.get(arm)

@@ -55,7 +55,7 @@ checkpoint finalists:
         mem_mb=1000,
     params:
         code=code("finalists"),
-        trained=trained,
+        trained=lambda wildcards: PIPELINE.trained_json(wildcards.problem),
     message:
         "Comparing predicted with measured times of {wildcards.problem}, and naming finalists"
     shell:
@@ -68,9 +68,9 @@ checkpoint choose:
     input:
         "results/{deployment}/problems/{problem}/seeds.parquet",
         of_searches("candidates"),
-        "results/{deployment}/problems/{problem}/shortlist.parquet",
-        "results/{deployment}/problems/{problem}/bench.parquet",
-        "results/{deployment}/problems/{problem}/finalists.parquet",
+        chosen_with("shortlist"),
+        chosen_with("bench"),
+        chosen_with("finalists"),
         "results/{deployment}/probes.parquet",
         of_models("steps"),
         of_models("stamps"),
@@ -93,9 +93,12 @@ checkpoint choose:
         code=code("choose"),
         deployment=PIPELINE.ranks_json,
         file=PIPELINE.deployment_file,
-        trained=trained,
+        problems=lambda wildcards: ",".join(PIPELINE.chosen_with(wildcards.problem)),
+        trained=lambda wildcards: PIPELINE.trained_json(
+            *PIPELINE.chosen_with(wildcards.problem)
+        ),
     message:
         "Choosing what is deployed of {wildcards.problem}"
     shell:
         "python -m workflow_scripts.choose --deployment {params.file} --problem {wildcards.problem}"
-        " --trained {params.trained:q} --inputs {input} --outputs {output} --log {log}"
+        " --problems {params.problems} --trained {params.trained:q} --inputs {input} --outputs {output} --log {log}"

@@ -65,14 +65,17 @@ def of_all_models(table):
     ]
 
 
-def of_models(table):
-    """A table of every configured model that has a Problem at a site."""
+def chosen_with(table):
+    """A table of a Problem and of all that are chosen together with it."""
     return lambda wildcards: [
-        f"results/{wildcards.deployment}/train/{model}/{table}.parquet"
-        for model in PIPELINE.models_of(wildcards.problem)
+        f"results/{wildcards.deployment}/problems/{problem}/{table}.parquet"
+        for problem in PIPELINE.chosen_with(wildcards.problem)
     ]
 
 
-def trained(wildcards):
-    """The Cases of a Problem that models train."""
-    return PIPELINE.trained_json(wildcards.problem)
+def of_models(table):
+    """A table of every configured model that has one of these Problems at a site."""
+    return lambda wildcards: [
+        f"results/{wildcards.deployment}/train/{model}/{table}.parquet"
+        for model in PIPELINE.models_of(*PIPELINE.chosen_with(wildcards.problem))
+    ]

@@ -2,6 +2,8 @@
 
 import json
 
+import polars as pl
+
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.deployment_files import printer_of
 from overlayccl_core.stages import choose
@@ -18,13 +20,13 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Tables verdicts and choice of one Problem; deploy/<problem>.py."""
-    problem = command.option("problem")
+    problem, together = command.option("problem"), command.option("problems").split(",")
     tables = choose.Tables(
         seeds=command.read(SEEDS, problem),
         candidates=command.read_all(CANDIDATES, problem),
-        shortlist=command.read(SHORTLIST, problem),
-        bench=command.read(BENCH, problem),
-        finalists=command.read(FINALISTS, problem),
+        shortlist=pl.concat([command.read(SHORTLIST, one) for one in together]),
+        bench=pl.concat([command.read(BENCH, one) for one in together]),
+        finalists=pl.concat([command.read(FINALISTS, one) for one in together]),
         probes=command.read(PROBES),
         steps=command.read_all(STEPS),
         stamps=command.read_all(STAMPS),
@@ -44,4 +46,4 @@ def main(command: Command) -> None:
 
 
 if __name__ == "__main__":
-    run("choose", main, "deployment", "problem", "trained")
+    run("choose", main, "deployment", "problem", "problems", "trained")

@@ -17,7 +17,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.cases import cases_of, cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
-from overlayccl_core.configuration.models import label, sites_of
+from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import Settings
@@ -73,22 +73,33 @@ class Pipeline:
 
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
-        fields = load_model(model)
-        return tuple(sorted({site.problem for site in sites_of(fields, fields.microbatches[0])}))
+        return problems_of(load_model(model), self.deployment.ranks)
 
-    def models_of(self, problem: str) -> tuple[str, ...]:
-        """The configured models that have the Problem at a site."""
-        return tuple(name for name in self.settings.models if problem in self.problems_of_model(name))
+    def chosen_with(self, problem: str) -> tuple[str, ...]:
+        """The Problem and those that are chosen together with it: some step has both, or both with a third."""
+        together = [problem]
+        for one in together:  # grows
+            for model in self.models_of(one):
+                together += [other for other in self.problems_of_model(model) if other not in together]
+        return tuple(together)
 
-    def trained_json(self, problem: str) -> str:
-        """Case -> direction -> models (`nano m8`) that train it, of a Problem."""
+    def models_of(self, *problems: str) -> tuple[str, ...]:
+        """The configured models that have one of the Problems at a site."""
+        return tuple(
+            name
+            for name in self.settings.models
+            if not set(problems).isdisjoint(self.problems_of_model(name))
+        )
+
+    def trained_json(self, *problems: str) -> str:
+        """Case -> direction -> models (`nano m8`) that train it, of some Problems."""
         labels_of: dict[str, dict[str, list[str]]] = {}
-        for name in self.models_of(problem):
+        for name in self.models_of(*problems):
             model = load_model(name)
             for microbatches in model.microbatches:
-                cases = cases_of_model(model, self.deployment, microbatches, problem)
-                for site in sites_of(model, microbatches):
-                    if site.problem == problem:
+                cases = cases_of_model(model, self.deployment, microbatches)
+                for site in sites_of(model, microbatches, self.deployment.ranks):
+                    if site.problem in problems:
                         labels = labels_of.setdefault(cases[site.name].id, {}).setdefault(site.direction, [])
                         labels.append(label(name, microbatches))
         return json.dumps(
@@ -165,14 +176,14 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     """
     overrides = tuple(overrides)
     settings = load_settings(config, overrides=overrides)
-    unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems))}
+    deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
+    unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems, deployment))}
     for model, needs in unsolved.items() if "models" in overrides else ():
         raise ValueError(
             f"--config models: {model} has {needs} at its sites, which is not among `problems` "
             f"({', '.join(settings.problems)}): add it there, or leave {model} out"
         )
     settings = settings.changed(models=tuple(m for m in settings.models if m not in unsolved))
-    deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         load_search(name)
@@ -204,10 +215,10 @@ def refuse_unrecorded(results: Path) -> None:
         )
 
 
-def _unsolved(name: str, problems: Iterable[str]) -> str:
+def _unsolved(name: str, problems: Iterable[str], deployment: Deployment) -> str:
     """The Problems at a model's sites that are not configured, as a text; empty if all are."""
-    model = load_model(name)
-    return ", ".join(sorted({s.problem for s in sites_of(model, model.microbatches[0])} - set(problems)))
+    needed = problems_of(load_model(name), deployment.ranks)
+    return ", ".join(one for one in needed if one not in problems)
 
 
 def prefer_this_python() -> None:

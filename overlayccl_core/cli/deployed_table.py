@@ -10,7 +10,7 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
 from overlayccl_core.configuration.sizes import MIB
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio
@@ -95,11 +95,11 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
     for header in ("x developer", "x best other"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows.iter_rows(named=True):
-        case, by_hand = str(row["case"]).partition("/")[2], row["arm"] in NEEDS_NO_SEARCH
+        case, arm = str(row["case"]).partition("/")[2], stands_as(row["arm"], row["problem"])
         other = "" if row["best_other"] is None else f"\n{arm_label(row['best_other'])}"
         table.add_row(
             f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}",
-            row["candidate"] + (f"\n= {arm_label(row['arm'])}" if by_hand else ""),
+            row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""),
             _worded(columns_ratio(row, "speedup")),
             _worded(columns_ratio(row, "gain")) + other,
         )

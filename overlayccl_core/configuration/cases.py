@@ -90,7 +90,7 @@ def cases_of_model(
     except ValueError as error:
         raise ValueError(f"model {model.name}: {error}") from None
     by_site = {}
-    for site in models.sites_of(model, microbatches):
+    for site in models.sites_of(model, microbatches, deployment.ranks):
         if problem not in (None, site.problem):
             continue
         try:

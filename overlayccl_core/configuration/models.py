@@ -77,8 +77,9 @@ class Model(Sizes):
         """ValueError where the model cannot be spread over so many ranks."""
 
     @abstractmethod
-    def sites(self, microbatches: int) -> tuple[Site, ...]:
-        """Where Problems occur in a step, in the order in which the step driver prefers them: backward first."""
+    def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
+        """Where Problems occur in a step of so many ranks, in the order in which the step driver prefers them:
+        backward first."""
 
     @abstractmethod
     def replicas(self, ranks: int) -> tuple[int, ...]:
@@ -136,9 +137,14 @@ def of_labels(texts: str | None) -> list[tuple[str, int]]:
     return [of_label(text) for text in texts.split(", ")] if texts else []
 
 
-def sites_of(model: Model, microbatches: int) -> tuple[Site, ...]:
+def problems_of(model: Model, ranks: int) -> tuple[str, ...]:
+    """The Problems at the sites of a model's step, in the order of their names."""
+    return tuple(sorted({site.problem for site in sites_of(model, model.microbatches[0], ranks)}))
+
+
+def sites_of(model: Model, microbatches: int, ranks: int) -> tuple[Site, ...]:
     """The sites of a step in the driver's order of preference. ValueError where two share a name."""
-    sites = model.sites(microbatches)
+    sites = model.sites(microbatches, ranks)
     names = [site.name for site in sites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(

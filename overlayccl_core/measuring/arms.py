@@ -1,6 +1,6 @@
 """The arms of a training step by name: the ways to communicate that are compared, from the plainest on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ Found = TypeVar("Found")
 
 
 class ArmName(StrEnum):
-    """All arms but the framework's own, whose names hold a size (`framework_arm`)."""
+    """All arms but those whose names hold something else: a Problem (`only_arm`), a size (`framework_arm`)."""
 
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
@@ -25,7 +25,23 @@ BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
 NEEDS_NO_SEARCH = (*BASELINES, ArmName.BEST_SEED)
 FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
 OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
-_FRAMEWORK = "ddp_"
+_ONLY, _FRAMEWORK = "only_", "ddp_"
+
+
+def only_arm(problem: str) -> str:
+    """`only_grad_ar`: the first finalist at the sites of one Problem, the developer's calls at all others."""
+    return _ONLY + problem
+
+
+def only_problem(arm: str) -> str | None:
+    """`grad_ar` of `only_grad_ar`; None for an arm that changes all sites."""
+    return arm.removeprefix(_ONLY) if arm.startswith(_ONLY) else None
+
+
+def arms_of(problems: Collection[str]) -> tuple[str, ...]:
+    """The arms of a step with sites of these Problems, plainest first; of several, each also changes alone."""
+    alone = map(only_arm, sorted(problems)) if len(problems) > 1 else ()
+    return (*NEEDS_NO_SEARCH, *alone, *FINALISTS)
 
 
 def framework_arm(bucket_mib: float) -> str:
@@ -45,9 +61,22 @@ def is_framework(arm: str) -> bool:
 
 def least_plain(arms: Iterable[str]) -> str:
     """As what a split counts whose Cases were chosen as several arms."""
-    return max(arms, key=OF_A_CASE.index)
+    return max(
+        arms, key=lambda arm: len(NEEDS_NO_SEARCH) - 0.5 if only_problem(arm) else OF_A_CASE.index(arm)
+    )
 
 
-def at_case(arms: Mapping[str, Found], arm: str) -> Found | None:
-    """What an arm has at a Case, of all that stand there: a finalist that a Case lacks is its first one."""
+def stands_as(arm: str, problem: str) -> str:
+    """As which arm of a Case an arm of a step stands there: as developer where it changes another Problem alone."""
+    if (alone := only_problem(arm)) is None:
+        return arm
+    return ArmName.FINALIST_1 if problem == alone else ArmName.DEVELOPER
+
+
+def at_case(arms: Mapping[str, Found], arm: str, problem: str) -> Found | None:
+    """What an arm has at a Case of a Problem, of all that stand there.
+
+    A finalist that a Case lacks is its first one. None where the arm has nothing there.
+    """
+    arm = stands_as(arm, problem)
     return arms.get(arm, arms.get(ArmName.FINALIST_1)) if arm in FINALISTS else arms.get(arm)

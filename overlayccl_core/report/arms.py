@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from overlayccl_core.measuring.arms import ArmName, framework_bucket, is_framework
+from overlayccl_core.measuring.arms import ArmName, framework_bucket, is_framework, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, paired_ratio
 
@@ -81,6 +81,8 @@ def arm_label(name: str) -> str:
         return f"torch DDP, {bucket} MiB"
     if name == ArmName.DEPLOYED:
         return "the deployed file"
+    if (problem := only_problem(name)) is not None:
+        return f"only {problem}"
     return name.replace("_", " ")
 
 
@@ -98,6 +100,8 @@ def arm_meaning(name: str) -> str:
     }
     if is_framework(name):
         return "torch's own data parallelism with this bucket size"
+    if (problem := only_problem(name)) is not None:
+        return f"finalist 1 where {problem} occurs, developer's calls elsewhere"
     return known.get(name, "")
 
 

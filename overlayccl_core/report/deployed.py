@@ -8,7 +8,7 @@ import polars as pl
 
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
 from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.arms import arm_label
@@ -132,10 +132,11 @@ def _choices(tree: Tree) -> list[Block]:
 
 def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str, ...]:
     other = "" if row["best_other"] is None else f" ({arm_label(row['best_other'])})"
+    arm = stands_as(row["arm"], row["problem"])
     made = f"{_recipe(recipe)}; {row['numerics']}" if recipe else row["numerics"]
     return (
         place_of(row) + (f"; counts in the step of {row['trained_in']}" if row["trained_in"] else ""),
-        row["candidate"] + (f" (= {arm_label(row['arm'])})" if row["arm"] in NEEDS_NO_SEARCH else ""),
+        row["candidate"] + (f" (= {arm_label(arm)})" if arm in NEEDS_NO_SEARCH else ""),
         made,
         ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
         worded(columns_ratio(row, "speedup")),
@@ -144,7 +145,7 @@ def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str,
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
-    by_hand = sum(row["arm"] in NEEDS_NO_SEARCH for row in rows)
+    by_hand = sum(stands_as(row["arm"], row["problem"]) in NEEDS_NO_SEARCH for row in rows)
     said = f"{count(len(rows), 'Case and direction', 'Cases and directions')}. "
     if by_hand:
         said += f"In {by_hand} of them the search added nothing: what people write is deployed. "

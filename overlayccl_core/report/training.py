@@ -1,6 +1,6 @@
 """Training, by which was chosen: step times launch by launch, losses, their paired differences to developer's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,11 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from overlayccl_core.configuration.models import label
+from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates import training as gate
-from overlayccl_core.gates.training import EARLY_STEP
-from overlayccl_core.measuring.arms import ArmName, is_framework
+from overlayccl_core.gates.training import EARLY_STEP, ArmEvidence
+from overlayccl_core.measuring.arms import ArmName, is_framework, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import (
@@ -24,10 +26,11 @@ from overlayccl_core.report.blocks import (
     missing,
     ms,
     spread,
+    worded,
 )
 from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.tables.steps import STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 
 INKS: dict[str, Ink] = {
     ArmName.DEVELOPER: Ink.ORANGE,
@@ -78,8 +81,9 @@ def blocks(tree: Tree) -> list[Block]:
     if not tree.runs:
         return [missing("No model was trained in this run: no steps and no losses.", "")]
     parts: list[Block] = [Text(text=READING)]
+    seen = _seen(tree)
     for run in tree.runs:
-        parts += [_steps_figure(run), _steps_table(run)]
+        parts += [_steps_figure(run), _steps_table(run), *_whose(run, seen)]
     losses = losses_of(tree)
     if not losses:
         parts.append(missing("No arm was trained for its losses in this run.", ""))
@@ -197,6 +201,34 @@ def _steps_table(run: Run) -> Table:
         ),
         numeric=frozenset(range(1, 5)),
         folded=True,
+    )
+
+
+def _seen(tree: Tree) -> Mapping[str, Mapping[str, ArmEvidence]]:
+    """`nano m8` -> arm -> what was seen of it, of those too that were trained as another."""
+    steps, stamps = tree.of_models(STEPS), tree.of_models(STAMPS)
+    return arms_by_model(steps, stamps) if steps is not None and stamps is not None else {}
+
+
+def _whose(run: Run, seen: Mapping[str, Mapping[str, ArmEvidence]]) -> Iterator[Table]:
+    """How much of the gain each Problem has; of a step with several."""
+    arms = seen.get(label(run.model, run.microbatches), {})
+    developer = arms.get(ArmName.DEVELOPER)
+    alone = [arm for arm in arms if only_problem(arm) is not None]
+    if developer is None or not alone:
+        return
+    together = [ArmName.FINALIST_1] if ArmName.FINALIST_1 in arms else []
+    yield Table(
+        title=f"{run.name}: whose the gain is, by the launches by which was chosen",
+        headers=("the first finalist in place of developer's calls", "times as fast as developer"),
+        rows=tuple(
+            (
+                f"where {only_problem(arm)} occurs" if arm in alone else "everywhere",
+                worded(arms[arm].speedup_over(developer)),
+            )
+            for arm in (*sorted(alone), *together)
+        ),
+        numeric=frozenset({1}),
     )
 
 

@@ -1,12 +1,14 @@
 """choose: what is deployed at each Case and direction. Needs no ranks.
 
 All arms of a Case contend, from the plainest on (`gates.choice`). An arm was trained with its candidates at all
-sites of a model together, so it passes or fails as a whole. Where no model has a Case, the bench decides, and the
-verdict says that training is not applicable.
+sites of a model together, so it passes or fails as a whole, and is chosen at all of them: what no step had trained
+is never deployed. The rule runs for each Problem alone, so it reads what decides about the others, too. Models that
+share a Case are decided together, by the same ladder, whichever Problem is asked for. Where no model has a Case,
+the bench decides, and the verdict says that training is not applicable.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, ju
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
-from overlayccl_core.measuring.arms import OF_A_CASE, ArmName, at_case
+from overlayccl_core.measuring.arms import ArmName, arms_of, at_case, only_problem
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
@@ -33,7 +36,8 @@ TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What a choice is made from. candidates: of all searches; steps, stamps: of all models with the Problem."""
+    """What a choice is made from: seeds and candidates (of all searches) of the Problem; shortlist, bench and
+    finalists also of those that are chosen together with it; steps and stamps of all models with any of them."""
 
     seeds: pl.DataFrame
     candidates: pl.DataFrame
@@ -63,7 +67,7 @@ def run(
     printer: Printer,
     progress: Callable[[str], None],
 ) -> Chosen:
-    """trained: models as `nano m8`. library: of the deployment, as its ranks call it.
+    """trained: models as `nano m8`, of all Cases in `tables`. library: of the deployment, as its ranks call it.
 
     printer: of the backend that was measured.
     """
@@ -75,10 +79,12 @@ def run(
     fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench train")
     trial = _Trial(tables, trained)
     verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
-    for place, shortlisted in benched(tables.shortlist, tables.bench, floor_of(tables.probes)).items():
+    for place, shortlisted in trial.benched.items():
+        if problem_of(place[0]) != problem:
+            continue
         verdicts += [row(place, one.candidate, one.verdict) for one in shortlisted]
         by_name = {one.candidate: one for one in shortlisted}
-        contenders, trained_verdicts = trial.contenders(place, by_name)
+        contenders, trained_verdicts = trial.contenders(place)
         decided = choose(contenders, partial(trial.speed, place, by_name))
         verdicts += trained_verdicts
         verdicts += [
@@ -92,11 +98,12 @@ def run(
 
 
 class _Trial:
-    """Finalists of all Cases and what training says of their arms, each arm of a model judged once."""
+    """Finalists of all Cases, what the bench and training say of their arms, each arm of a model judged once."""
 
     def __init__(self, tables: Tables, trained: TrainedIn) -> None:
         self.trained = trained
         self.shortlist = tables.shortlist
+        self.benched = benched(tables.shortlist, tables.bench, floor_of(tables.probes))
         self.stamps = tables.stamps
         self.arms = arms_by_model(tables.steps, tables.stamps)
         self.finalists: dict[Place, dict[str, Row]] = {}
@@ -107,38 +114,58 @@ class _Trial:
         self.judged: dict[tuple[str, str], tuple[Verdict, ...]] = {}
         self.programs: dict[str, Program] = {}
 
-    def contenders(
-        self, place: Place, shortlisted: Mapping[str, Benched]
-    ) -> tuple[list[Contender], list[Row]]:
+    def contenders(self, place: Place) -> tuple[list[Contender], list[Row]]:
         """(contenders from the plainest on, rows of their training verdicts)."""
         contenders, rows = [], []
-        here = self.finalists.get(place, {})
-        for arm in OF_A_CASE:
-            finalist = here.get(arm)
-            if finalist is None:
+        together = self.together(place)
+        deciding = self.deciding(place)
+        for arm in arms_of({problem_of(case) for case, _ in together}):
+            finalist = self.finalist(place, arm)
+            if finalist is None or not self.is_of(arm, together):
                 continue
             candidate = finalist["candidate"]
-            training = tuple((m, self.verdicts(m, arm)) for m in self.models(place))
+            training = tuple((m, self.verdicts(m, arm)) for m in deciding)
             if arm != ArmName.DEVELOPER:
                 rows += [row(place, candidate, v, arm=arm, model=m) for m, vs in training for v in vs]
                 rows += [] if training else [row(place, candidate, _no_model(place), arm=arm)]
-            ran_as = (self.ran_as.get((m, arm), arm) for m in self.models(place))
             contenders.append(
                 Contender(
                     arm=arm,
                     candidate=candidate,
-                    timed_as=(candidate, *ran_as),
-                    bench=shortlisted[candidate].verdict,
+                    timed_as=(candidate, *(self.ran_as.get((m, arm), arm) for m in deciding)),
+                    bench=self.bench(arm, together),
                     training=training,
                 )
             )
         return contenders, rows
 
+    def finalist(self, place: Place, arm: str) -> Row | None:
+        """The row of what an arm has at a place."""
+        return at_case(self.finalists.get(place, {}), arm, problem_of(place[0]))
+
+    def is_of(self, arm: str, together: Sequence[Place]) -> bool:
+        """Whether it is an arm of its own: a second finalist that no place has is the first."""
+        own = any(arm in self.finalists.get(place, {}) for place in together)
+        return own or only_problem(arm) is not None
+
+    def bench(self, arm: str, together: Sequence[Place]) -> Verdict:
+        """What the bench says of an arm: of its candidate at the first place, or of one that does not pass."""
+        said = [
+            (place, one.verdict)
+            for place in together
+            for one in self.benched[place]
+            if (finalist := self.finalist(place, arm)) is not None and one.candidate == finalist["candidate"]
+        ]
+        place, verdict = next((one for one in said if not one[1].passed), said[0])
+        if place == together[0]:
+            return verdict
+        return replace(verdict, message=f"{' '.join(place)}: {verdict.message}")
+
     def speed(
         self, place: Place, shortlisted: Mapping[str, Benched], one: Contender, other: Contender
     ) -> dict[str, Ratio | None]:
-        """How many times as fast one is, in every model that has the Case; where none has it, in the bench."""
-        models = self.models(place)
+        """How many times as fast one is, in every model that decides; where no model has the Case, in the bench."""
+        models = self.deciding(place)
         if not models:
             mine, theirs = shortlisted[one.candidate].timed, shortlisted[other.candidate].timed
             return {"the bench": mine.speedup_over(theirs) if mine and theirs else None}
@@ -153,6 +180,18 @@ class _Trial:
         """The models that train a Case in a direction."""
         return self.trained.get(place[0], {}).get(place[1], ())
 
+    def deciding(self, place: Place) -> Sequence[str]:
+        """The models that train it, and those whose Cases they share: all are deployed as one arm."""
+        return sorted({model for where in self.together(place) for model in self.models(where)})
+
+    def together(self, place: Place) -> Sequence[Place]:
+        """The Cases and directions that some step has with it, or with one of these."""
+        found = [place]
+        for one in found:  # grows
+            mine = set(self.models(one))
+            found += [p for p in self.finalists if p not in found and not mine.isdisjoint(self.models(p))]
+        return found
+
     def verdicts(self, model: str, arm: str) -> tuple[Verdict, ...]:
         """What training says of an arm in a model, judged once."""
         if (model, arm) not in self.judged:
@@ -164,7 +203,7 @@ class _Trial:
     def ran(self, arm: str) -> Iterable[Ran]:
         """The Programs of an arm at all Cases and directions."""
         for (case, direction), here in self.finalists.items():
-            if (finalist := at_case(here, arm)) is not None:
+            if (finalist := at_case(here, arm, problem_of(case))) is not None:
                 program, numerics = self.program(finalist), NumericsClass(finalist["numerics"])
                 yield Ran(case=case, direction=direction, program=program, numerics=numerics)
 

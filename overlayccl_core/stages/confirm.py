@@ -17,12 +17,13 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import Model, label
+from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.training import wrong_gradients
-from overlayccl_core.measuring.arms import FINALISTS, NEEDS_NO_SEARCH, ArmName
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of, at_case
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -78,7 +79,9 @@ def rows_of(decided: Decided) -> list[Row]:
     listed = list(decided.finalists.iter_rows(named=True))
     deployed = []
     for choice in decided.choice.iter_rows(named=True):
-        mine = next(r for r in listed if all(r[k] == choice[k] for k in ("case", "direction", "arm")))
+        here = {r["arm"]: r for r in listed if all(r[k] == choice[k] for k in ("case", "direction"))}
+        mine = at_case(here, choice["arm"], problem_of(choice["case"]))
+        assert mine is not None  # it was chosen among these
         deployed.append({**mine, "arm": ArmName.DEPLOYED})
     return [*listed, *deployed]
 
@@ -196,7 +199,8 @@ class _Launches:
             model, self.deployment, self.backend, [row for rows in self.rows.values() for row in rows]
         )
         chosen = {arm for decided in self.problems.values() for arm in decided.choice["arm"]}
-        names = [*NEEDS_NO_SEARCH, *(arm for arm in FINALISTS if arm in chosen)]
+        of_model = arms_of(problems_of(model, self.deployment.ranks))
+        names = [arm for arm in of_model if arm in NEEDS_NO_SEARCH or arm in chosen]
         files = {name: decided.module for name, decided in self.problems.items()}
         for microbatches in model.microbatches:
             arms.add(microbatches, names, lambda _arm: (Purpose.TIMED,))

@@ -9,16 +9,16 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.measuring.arms import FINALISTS, OF_A_CASE, ArmName
+from overlayccl_core.measuring.arms import BASELINES, ArmName, arms_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
-COMPARED_BY_LOSS = (ArmName.DEVELOPER, ArmName.BEST_SEED, *FINALISTS)
+NOT_COMPARED_BY_LOSS = frozenset(BASELINES) - {ArmName.DEVELOPER}
 Row = dict[str, Any]
 
 
@@ -37,9 +37,10 @@ def run(
     rows = [row for frame in finalists.values() for row in frame.iter_rows(named=True)]
     backend = backend_of(deployment)
     arms = Arms(model, deployment, backend, rows)
+    names = arms_of(problems_of(model, deployment.ranks))
     for microbatches in model.microbatches:
         losses = microbatches == model.loss_microbatches
-        arms.add(microbatches, OF_A_CASE, partial(_purposes, losses=losses))
+        arms.add(microbatches, names, partial(_purposes, losses=losses))
         arms.add_framework(microbatches)
     steps = StepSettings(
         seconds=settings.train.seconds,
@@ -55,7 +56,7 @@ def run(
 
 
 def _purposes(arm: str, *, losses: bool) -> tuple[Purpose, ...]:
-    if losses and arm in COMPARED_BY_LOSS:
+    if losses and arm not in NOT_COMPARED_BY_LOSS:
         return (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
     return (Purpose.TIMED, Purpose.QUIET)
 

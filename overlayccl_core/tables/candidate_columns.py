@@ -13,6 +13,9 @@ CANDIDATE_KEY = (
         name="candidate", dtype=pl.String(), doc="a seed's name, or found-<first 8 digits of value_digest>"
     ),
 )
+CHOSEN_AS = Column(
+    name="arm", dtype=pl.String(), doc="as which it was chosen: one of `finalists`, or only_<problem>"
+)
 NUMERICS = Column(name="numerics", dtype=pl.String(), values=("exact", "reordered", "lossy"))
 VERDICT_COLUMNS = (
     Column(name="outcome", dtype=pl.String(), values=OUTCOMES),

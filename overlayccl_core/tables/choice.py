@@ -6,8 +6,7 @@
 
 import polars as pl
 
-from overlayccl_core.measuring.arms import OF_A_CASE
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, VERDICT_COLUMNS
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, CHOSEN_AS, NUMERICS, VERDICT_COLUMNS
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
@@ -16,7 +15,7 @@ CHOICE = Table(
     version=2,
     columns=(
         *CANDIDATE_KEY,
-        Column(name="arm", dtype=pl.String(), values=OF_A_CASE, doc="as which it was chosen"),
+        CHOSEN_AS,
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         NUMERICS,
         Column(name="program", dtype=pl.String(), doc="digest"),

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import polars as pl
 
-from overlayccl_core.measuring.arms import OF_A_CASE, ArmName
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, ratio, us
+from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, CHOSEN_AS, NUMERICS, ratio, us
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
@@ -34,7 +34,7 @@ DEPLOYED = Table(
     columns=(
         Column(name="problem", dtype=pl.String()),
         *CANDIDATE_KEY,
-        Column(name="arm", dtype=pl.String(), values=OF_A_CASE, doc="as which it was chosen"),
+        CHOSEN_AS,
         NUMERICS,
         Column(
             name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has it"
@@ -79,7 +79,7 @@ SPLITS = Table(
         Column(
             name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"
         ),
-        Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)} or ddp_<MiB>"),
+        Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)}, only_<problem> or ddp_<MiB>"),
         Column(
             name="ran_as",
             dtype=pl.String(),

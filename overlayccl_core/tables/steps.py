@@ -20,7 +20,7 @@ _STEPS = (
     Column(
         name="arm",
         dtype=pl.String(),
-        doc=f"{', '.join(ArmName)} or ddp_<MiB>",
+        doc=f"{', '.join(ArmName)}, only_<problem> or ddp_<MiB>",
     ),
     Column(
         name="purpose",
@@ -35,7 +35,7 @@ _STEPS = (
     Column(
         name="losses",
         dtype=pl.List(pl.List(pl.Float64())),
-        doc="of every step, the cold ones included, on each rank",
+        doc="of every step, the cold ones included, on each rank that computes one",
     ),
     Column(
         name="validation_loss",
@@ -53,21 +53,26 @@ _STEPS = (
         name="matmuls",
         dtype=pl.Int64(),
         nullable=True,
-        doc="matrix products of a step on one rank; null: the arm was inspected in another launch",
+        doc="matrix products of a step on the rank with most; null: the arm was inspected in another launch",
     ),
-    Column(name="matmul_digest", dtype=pl.String(), nullable=True, doc="of the shapes of these products"),
+    Column(
+        name="matmul_digest",
+        dtype=pl.String(),
+        nullable=True,
+        doc="of the shapes of the products of every rank",
+    ),
     Column(
         name="collectives",
         dtype=pl.Int64(),
         nullable=True,
-        doc="library calls of a step on one rank, as counted",
+        doc="library calls of a step on the rank with most, as counted",
     ),
     Column(
         name="peak_activation_bytes",
         dtype=pl.Int64(),
         unit="bytes",
         nullable=True,
-        doc="most bytes that autograd held for the backward pass on one rank",
+        doc="most bytes that autograd held for the backward pass on the rank that held most",
     ),
     *OF_A_LAUNCH,
     Column(

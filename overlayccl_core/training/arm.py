@@ -65,17 +65,17 @@ class ArmState:
         self.framework = None if bucket_mib is None else rank.framework_step(_Whole(self.pieces), bucket_mib)
         self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE, fused=True)
 
-    def gradients(self, batch: Batch) -> float:
-        """Forward and backward of one step; returns the mean loss of this rank's batch."""
+    def gradients(self, batch: Batch) -> float | None:
+        """Forward and backward of one step; the mean loss of this rank's batch, None where others compute it."""
         self.optimizer.zero_grad(set_to_none=True)
         microbatches = self.pieces.split(batch, self.arm.microbatches)
         if self.framework is not None:
             return self.framework(microbatches)
         step = self.pieces.step(microbatches, early=self.modules.overlap)
         run_step(self.modules.fresh(), step.segments())
-        return float(sum(step.losses.values()) / len(microbatches))
+        return float(sum(step.losses.values()) / len(microbatches)) if step.losses else None
 
-    def step(self, batch: Batch) -> float:
+    def step(self, batch: Batch) -> float | None:
         """One step with its optimizer."""
         loss = self.gradients(batch)
         self.optimizer.step()

@@ -108,7 +108,7 @@ class Arms:
         """
         cases = cases_of_model(self.model, self.deployment, microbatches)
         found = []
-        for site in sites_of(self.model, microbatches):
+        for site in sites_of(self.model, microbatches, self.deployment.ranks):
             here = self._programs.get((cases[site.name].id, site.direction), {})
             if ArmName.DEVELOPER not in here:
                 raise ValueError(
@@ -116,7 +116,7 @@ class Arms:
                     f"{cases[site.name].id} {site.direction}: run the rule `finalists` again with this model "
                     "configured"
                 )
-            if (row := at_case(here, arm)) is None:
+            if (row := at_case(here, arm, site.problem)) is None:
                 return None
             found.append((site, cases[site.name], row))
         return found

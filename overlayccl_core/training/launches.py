@@ -5,6 +5,7 @@ so that an interrupted run goes on where it stopped. A finalist that crashes, ha
 out of further launches. This file imports no torch: ranks do.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -219,9 +220,7 @@ class _Batch:
             "steps_us": [],
             "losses": [],
             "validation_loss": None,
-            "gradient_rel_error": None,
-            **dict.fromkeys(COUNTS),
-            "stamps": {},
+            **_inspected(()),
             "oversubscribed": self.training.oversubscribed,
             "foreign_cpu_share": None,
             "disturbed": False,
@@ -257,7 +256,8 @@ def rows_of(
         starts = np.array([one.starts_ns for one in entries])
         ends = np.array([one.ends_ns for one in entries])
         us = ((ends.max(0) - starts.max(0)) / 1e3).tolist()
-        arm, seen = plan.arms[first.arm], first.inspection
+        arm = plan.arms[first.arm]
+        inspections = [one.inspection for one in entries if one.inspection is not None]
         validation = [one.validation_loss for one in entries if one.validation_loss is not None]
         rows.append(
             {
@@ -269,14 +269,9 @@ def rows_of(
                 "launch": plan.launch,
                 "cold_us": us[: first.cold],
                 "steps_us": us[first.cold :],
-                "losses": np.array([one.losses for one in entries]).T.tolist(),
+                "losses": np.array([one.losses for one in entries if one.losses]).T.tolist(),
                 "validation_loss": float(np.mean(validation)) if validation else None,
-                "gradient_rel_error": seen.gradient_rel_error if seen else None,
-                "matmuls": seen.matmuls if seen else None,
-                "matmul_digest": seen.matmul_digest if seen else None,
-                "collectives": seen.collectives if seen else None,
-                "stamps": _stamps(seen) if seen else {},
-                "peak_activation_bytes": seen.peak_activation_bytes if seen else None,
+                **_inspected(inspections),
                 "oversubscribed": oversubscribed,
                 "foreign_cpu_share": foreign_cpu_share,
                 "disturbed": foreign_cpu_share > FOREIGN_CPU_LIMIT,
@@ -286,6 +281,22 @@ def rows_of(
             }
         )
     return rows
+
+
+def _inspected(ranks: Sequence[Inspection]) -> Row:
+    """What was seen of a step: of each figure the largest of all ranks, which may compute different things. The
+    digest is of what every rank multiplies."""
+    if not ranks:
+        return {"gradient_rel_error": None, **dict.fromkeys(COUNTS), "stamps": {}}
+    digests = [one.matmul_digest for one in ranks]
+    return {
+        "gradient_rel_error": max(one.gradient_rel_error for one in ranks),
+        "matmuls": max(one.matmuls for one in ranks),
+        "matmul_digest": hashlib.blake2b(repr(digests).encode(), digest_size=8).hexdigest(),
+        "collectives": max(one.collectives for one in ranks),
+        "stamps": _stamps(ranks[0]),
+        "peak_activation_bytes": max(one.peak_activation_bytes for one in ranks),
+    }
 
 
 def _stamps(seen: Inspection) -> dict[str, Row]:

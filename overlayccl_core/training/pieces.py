@@ -22,7 +22,7 @@ Batch = Any  # a batch or a microbatch: a tensor or whatever a model's pieces ma
 class Step(Protocol):
     """One training step of a rank; once it has run, gradients are in the parameters."""
 
-    losses: dict[int, float]  # microbatch -> its mean loss on this rank
+    losses: dict[int, float]  # microbatch -> its mean loss on this rank; empty where others compute the loss
 
     def segments(self) -> Iterator[StepSegment]:
         """What the step driver runs."""
@@ -31,7 +31,7 @@ class Step(Protocol):
 class Pieces(ABC, Generic[M]):
     """One rank's share of a model: rank 0 of 1 has all of it.
 
-    parameters: name -> leaf tensor with gradient, in the order of `full_parameters`.
+    parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; those that it has a part of.
     """
 
     def __init__(self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
@@ -39,8 +39,9 @@ class Pieces(ABC, Generic[M]):
         self.rank = rank
         self.ranks = ranks
         self.parameters: dict[str, Tensor] = {
-            name: self.shard(model, name, value, rank, ranks).clone().requires_grad_()
+            name: mine.clone().requires_grad_()
             for name, value in full.items()
+            if (mine := self.shard(model, name, value, rank, ranks)) is not None
         }
 
     @staticmethod
@@ -49,8 +50,11 @@ class Pieces(ABC, Generic[M]):
         """name -> initial value of the whole model's parameter, the same on every rank."""
 
     @staticmethod
-    def shard(model: M, name: str, full: Tensor, rank: int, ranks: int) -> Tensor:
-        """What a rank has of a parameter, or of its gradient: all of it, unless a model says otherwise."""
+    def shard(model: M, name: str, full: Tensor, rank: int, ranks: int) -> Tensor | None:
+        """What a rank has of a parameter, or of its gradient: all of it, unless a model says otherwise.
+
+        None: nothing, as other ranks have it.
+        """
         return full
 
     @staticmethod

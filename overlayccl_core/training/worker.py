@@ -124,7 +124,6 @@ class _Trainer:
             want = self.pieces.shard(self.plan.model, name, expected[name], self.rank.index, self.rank.ranks)
             got = torch.zeros_like(want) if parameter.grad is None else parameter.grad
             errors.append(relative_error(got, want))
-        [worst] = self.rank.largest(max(errors))
         return Inspection(
             matmuls=counts.matmuls,
             matmul_digest=counts.matmul_digest,
@@ -134,8 +133,8 @@ class _Trainer:
                 (one.site, modules.modules[one.site].DIGEST[one.direction]) for one in modules.sites
             ),
             library_version=self.rank.library_version,
-            peak_activation_bytes=int(self.rank.largest(counts.peak_activation_bytes)[0]),
-            gradient_rel_error=worst,
+            peak_activation_bytes=counts.peak_activation_bytes,
+            gradient_rel_error=max(errors),
         )
 
     # ------------------------------------------------------------------------------------------------- steps
@@ -189,7 +188,7 @@ class _Trainer:
             end = time.monotonic_ns()
             course.starts_ns.append(start)
             course.ends_ns.append(end)
-            course.losses.append(loss)
+            course.losses += [] if loss is None else [loss]
 
     def compare_losses(self) -> None:
         """Many steps of the arms whose losses are compared, from every seed."""

@@ -1,8 +1,10 @@
 """A Llama-like transformer: its fields, the shapes of its parameters, what its ranks do together in a step."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from math import prod
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
@@ -10,6 +12,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
 
+STAGES = 2  # of a pipeline
 BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
 
 
@@ -18,6 +21,15 @@ class Parallelism(StrEnum):
 
     TENSOR = "tensor"  # each block over all ranks (Megatron-LM); replicated embedding, norms and head
     DATA = "data"  # a whole model on every rank
+    PIPELINE = "pipeline"  # half of the blocks on a rank of the first half, the rest on one of the second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Averaged:
+    """A tensor that each stage of a pipeline averages over its ranks. names: stage -> its parameter, if any."""
+
+    names: tuple[str | None, ...]
+    elements: int
 
 
 class Sizes(models.Sizes):
@@ -58,7 +70,13 @@ class Sizes(models.Sizes):
 class Model(Sizes, models.Model):
     """A training step on text."""
 
-    parallelism: Parallelism = Field(description="tensor (each block over all ranks) or data (whole models)")
+    parallelism: Parallelism = Field(
+        description="tensor (each block over all ranks), data (whole models) or pipeline (two stages)"
+    )
+    schedule: Literal["gpipe", "1f1b"] | None = Field(
+        default=None,
+        description="of a pipeline: gpipe (all microbatches may be under way) or 1f1b (two of them)",
+    )
     heads: Count = Field(description="attention heads")
     sequence: Count = Field(description="tokens of a text")
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
@@ -79,10 +97,25 @@ class Model(Sizes, models.Model):
             )
         if self.ddp_buckets_mib and self.parallelism is not Parallelism.DATA:
             raise ValueError("ddp_buckets_mib is of data parallelism: leave it out")
+        if (self.schedule is not None) is not (self.parallelism is Parallelism.PIPELINE):
+            raise ValueError(
+                f"schedule is of pipeline parallelism and of no other (got {self.schedule} and "
+                f"{self.parallelism}): say gpipe or 1f1b for a pipeline, and leave it out elsewhere"
+            )
+        if self.parallelism is Parallelism.PIPELINE and self.layers % STAGES:
+            raise ValueError(
+                f"layers of a pipeline must be even, as each of two stages has half of them (got {self.layers}): "
+                f"choose {self.layers + 1}"
+            )
         return self
 
     def check(self, ranks: int) -> None:
-        """Tensor parallel: ranks divide heads and hidden."""
+        """Tensor parallel: ranks divide heads and hidden. Pipeline: ranks are even."""
+        if self.parallelism is Parallelism.PIPELINE and ranks % STAGES:
+            raise ValueError(
+                f"ranks of a pipeline must be even, as rank r and rank r + ranks / 2 are one (got {ranks}): leave "
+                "the model out, or choose a deployment with an even number"
+            )
         if self.parallelism is not Parallelism.TENSOR:
             return
         for what, count in (("heads", self.heads), ("hidden", self.hidden)):
@@ -92,8 +125,11 @@ class Model(Sizes, models.Model):
                     "model out, or give it a file with other sizes"
                 )
 
-    def sites(self, microbatches: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter."""
+    def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
+        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter.
+        Pipeline: what the stages hand over; where there are several pipelines, the means of their gradients."""
+        if self.parallelism is Parallelism.PIPELINE:
+            return self._pipeline_sites(microbatches, ranks)
         if self.parallelism is Parallelism.TENSOR:
             sums = {
                 "microbatches": microbatches,
@@ -107,8 +143,30 @@ class Model(Sizes, models.Model):
         entry = {"sizes": [prod(shape) for _, shape in self.parameter_sizes()], "overlap": True}
         return (Site(name="gradients", problem="grad_ar", entry=entry),)
 
+    def _pipeline_sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
+        handed_over = {
+            "microbatches": microbatches,
+            "shape": [self.batch // microbatches, self.sequence, self.width],
+            "schedule": self.schedule,
+        }
+        of_a_stage = {"sizes": [one.elements for one in self.averaged()], "ranks": ranks // STAGES}
+        gradients = Site(name="gradients", problem="grad_ar", entry=of_a_stage)
+        between = Site(name="stages", problem="pp_send_recv", entry=handed_over)
+        return (gradients, between) if ranks > STAGES else (between,)
+
+    def averaged(self) -> tuple[Averaged, ...]:
+        """Pipeline: the parameters of both stages. Embedding and head are as large, and so are the blocks."""
+        embedding, *blocks, norm, head = sizes = {name: prod(shape) for name, shape in self.parameter_sizes()}
+        half = len(blocks) // STAGES
+        pairs = zip_longest((embedding, *blocks[:half]), (head, *blocks[half:], norm))
+        return tuple(
+            Averaged(names=names, elements=max(sizes[name] for name in names if name)) for names in pairs
+        )
+
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Tensor parallel: one. Data parallel: one a rank."""
+        """Tensor parallel: one. Data parallel: one a rank. Pipeline: one of rank r and rank r + ranks / 2."""
+        if self.parallelism is Parallelism.PIPELINE:
+            return tuple(rank % (ranks // STAGES) for rank in range(ranks))
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
 
     @property

@@ -34,7 +34,7 @@ def test_labels_tell_the_model_and_its_microbatches() -> None:
         ({"width": "128"}, "width: must be a valid integer (got '128'): channels of the residual stream"),
         ({"width": None}, "width: must be a valid integer (got None): channels of the residual stream"),
         ({"layers": 0}, "layers: must be greater than or equal to 1 (got 0)"),
-        ({"parallelism": "tensr"}, "parallelism: must be 'tensor' or 'data' (got 'tensr')"),
+        ({"parallelism": "tensr"}, "parallelism: must be 'tensor', 'data' or 'pipeline' (got 'tensr')"),
         ({"microbatches": [2, 2]}, "items must differ (got [2, 2])"),
         ({"loss_microbatches": 3}, "loss_microbatches must be one of microbatches (got 3 and [1, 4])"),
         (
@@ -51,6 +51,16 @@ def test_labels_tell_the_model_and_its_microbatches() -> None:
             "of the text (got 255): make it at least 256",
         ),  # else ranks fail, after the bench
         ({"ddp_buckets_mib": [1]}, "ddp_buckets_mib is of data parallelism: leave it out"),
+        ({"schedule": "gpipe"}, "schedule is of pipeline parallelism and of no other (got gpipe and tensor)"),
+        ({"parallelism": "pipeline"}, "say gpipe or 1f1b for a pipeline, and leave it out elsewhere"),
+        (
+            {"parallelism": "pipeline", "schedule": "1f2b"},
+            "schedule: must be 'gpipe' or '1f1b' (got '1f2b'): of a pipeline",
+        ),
+        (
+            {"parallelism": "pipeline", "schedule": "1f1b", "layers": 3},
+            "layers of a pipeline must be even, as each of two stages has half of them (got 3): choose 4",
+        ),
         (
             {"workload": "lama"},
             "workload: there is no 'lama' in overlayccl_core/workloads: did you mean 'llama'?",

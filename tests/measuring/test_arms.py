@@ -5,11 +5,13 @@ from overlayccl_core.measuring.arms import (
     FINALISTS,
     OF_A_CASE,
     ArmName,
+    arms_of,
     at_case,
     framework_arm,
     framework_bucket,
     is_framework,
     least_plain,
+    only_problem,
 )
 from overlayccl_core.program.library import Role
 
@@ -35,6 +37,23 @@ def test_of_several_arms_the_least_plain_one_counts() -> None:
 
 def test_a_finalist_that_a_case_lacks_is_its_first_one() -> None:
     one = {"developer": 0, "finalist_1": 1}
-    assert [at_case(one, arm) for arm in ("developer", *FINALISTS)] == [0, 1, 1, 1]
-    assert at_case({**one, "finalist_2": 2}, "finalist_2") == 2
-    assert at_case(one, "hand_bundled") is at_case({"developer": 0}, "finalist_2") is None
+    assert [at_case(one, arm, "tp_mlp") for arm in ("developer", *FINALISTS)] == [0, 1, 1, 1]
+    assert at_case({**one, "finalist_2": 2}, "finalist_2", "tp_mlp") == 2
+    assert at_case(one, "hand_bundled", "tp_mlp") is at_case({"developer": 0}, "finalist_2", "tp_mlp") is None
+
+
+def test_of_several_problems_each_also_changes_alone_before_all_do() -> None:
+    assert arms_of({"tp_mlp"}) == OF_A_CASE
+    several = arms_of({"tp_mlp", "grad_ar"})
+    assert several[4:7] == ("only_grad_ar", "only_tp_mlp", "finalist_1")
+    assert set(several) - set(OF_A_CASE) == {"only_grad_ar", "only_tp_mlp"}
+    assert [least_plain(several[: k + 1]) for k in range(4, 8)] == [
+        "only_grad_ar",
+        "only_grad_ar",
+        "finalist_1",
+        "finalist_2",
+    ]
+    one = {"developer": 0, "finalist_1": 1}
+    assert [at_case(one, "only_grad_ar", name) for name in ("grad_ar", "tp_mlp")] == [1, 0]
+    assert at_case({"developer": 0}, "only_grad_ar", "grad_ar") is None
+    assert [only_problem(arm) for arm in ("only_grad_ar", "finalist_1")] == ["grad_ar", None]

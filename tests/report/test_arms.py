@@ -43,3 +43,4 @@ def test_quiet_steps_are_kept_apart_and_the_first_launch_counts() -> None:
 def test_every_arm_has_a_name_and_a_meaning_for_people() -> None:
     for name in (*ArmName, "ddp_25"):
         assert "_" not in arm_label(name) and arm_meaning(name)
+    assert arm_label("only_grad_ar") == "only grad_ar" and "grad_ar" in arm_meaning("only_grad_ar")

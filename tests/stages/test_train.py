@@ -39,6 +39,7 @@ def stays(io, p):
 
 LIBRARY = Library(developer="stays", hand_bundled="stays", others=())
 '''
+ALONE = ("only_grad_ar", "only_uniform_a2a")  # beside finalist_1, which changes both
 SETTINGS = {
     "launches": 1,
     "seconds": 0.5,
@@ -60,7 +61,8 @@ def programs(problem: Problem) -> dict[str, Program]:
     """Arm -> its Program: that of hand_bundled is wrong in the backward exchange."""
     developer = catalog.developer_program(problem)
     if problem.name == "grad_ar":
-        return dict.fromkeys(("developer", "hand_bundled", "finalist_1"), developer)
+        other = replay(Recipe(base="reduce_scatter_all_gather"), problem)
+        return {**dict.fromkeys(("developer", "hand_bundled"), developer), "finalist_1": other}
     quick = Recipe(base="gather_slice")
     if problem.direction is Direction.FORWARD:
         return {"developer": developer} | dict.fromkeys(
@@ -121,11 +123,22 @@ def trained(
 @pytest.mark.ranks
 def test_each_site_ran_the_program_of_its_direction(trained: dict[str, pl.DataFrame]) -> None:
     keys = ["case", "direction", "arm", "program"]
-    ran = trained["stamps"].filter(~pl.col("arm").is_in(["finalist_2", "finalist_overlap"]))
+    ran = trained["stamps"].filter(~pl.col("arm").is_in(["finalist_2", "finalist_overlap", *ALONE]))
     assert set(ran.select(keys).rows()) == set(trained["finalists"].select(keys).rows())
     assert ran.filter(arm="finalist_1", direction="backward").height == 4
     assert ran.filter(arm="finalist_1", direction="backward", calls=1).height == 4
     assert ran.filter(arm="hand_bundled", direction="backward", calls=0).height == 4
+
+
+@pytest.mark.ranks
+def test_of_two_problems_each_also_changes_alone(trained: dict[str, pl.DataFrame]) -> None:
+    ran = {
+        arm: dict(trained["stamps"].filter(arm=arm).select("site", "program").iter_rows())
+        for arm in ("developer", "finalist_1", *ALONE)
+    }
+    for site, program in ran["finalist_1"].items():
+        mine, other = ALONE if site == "gradients" else ALONE[::-1]
+        assert ran[mine][site] == program != ran["developer"][site] == ran[other][site]
 
 
 @pytest.mark.ranks
@@ -135,7 +148,7 @@ def test_arms_with_the_same_modules_are_trained_once_as_the_plainest(
     same = trained["stamps"].filter(pl.col("arm").is_in(["finalist_2", "finalist_overlap"]))
     assert set(same["ran_as"]) == {"finalist_1"}
     assert same.height == 2 * trained["stamps"].filter(arm="finalist_1").height
-    assert set(trained["steps"]["arm"]) == {"developer", "hand_bundled", "finalist_1"}
+    assert set(trained["steps"]["arm"]) == {"developer", "hand_bundled", "finalist_1", *ALONE}
     arms = arms_by_model(trained["steps"], trained["stamps"])["tiny-experts m2"]
     assert arms["finalist_2"].steps_us == arms["finalist_1"].steps_us
     assert (arms["finalist_1"].peak_activation_bytes or 0) > 0
@@ -146,7 +159,7 @@ def test_a_wrong_backward_is_seen_in_its_gradients_and_all_others_train_as_the_u
     trained: dict[str, pl.DataFrame],
 ) -> None:
     timed = {row["arm"]: row for row in trained["steps"].filter(purpose="timed").iter_rows(named=True)}
-    assert set(timed) == {"developer", "hand_bundled", "finalist_1"}
+    assert set(timed) == {"developer", "hand_bundled", "finalist_1", *ALONE}
     assert {arm for arm, row in timed.items() if row["gradient_rel_error"] > 1e-2} == {"hand_bundled"}
     assert {arm for arm, row in timed.items() if row["gradient_rel_error"] < 1e-5} == set(timed) - {
         "hand_bundled"
@@ -156,7 +169,7 @@ def test_a_wrong_backward_is_seen_in_its_gradients_and_all_others_train_as_the_u
         1 + 2 + 1 + 4
     )  # entrance, two of an expert; no gradient of tokens
     losses = trained["steps"].filter(purpose="loss")
-    assert set(losses["arm"]) == {"developer", "finalist_1"} and losses["seed"].n_unique() == 2
+    assert set(losses["arm"]) == {"developer", "finalist_1", *ALONE} and losses["seed"].n_unique() == 2
     assert {len(of_ranks) for run in losses["losses"] for of_ranks in run} == {2}
 
 

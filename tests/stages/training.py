@@ -1,10 +1,12 @@
 """Tables of training made by hand: every arm of `finalists` in one model, at the speed that is asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
+from overlayccl_core.measuring.arms import at_case, only_problem
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
@@ -48,7 +50,8 @@ def train_tables(
             losses = {"losses": [list(x) for x in curve(seed, change=0.0 if arm == "developer" else 1e-6)]}
             timed.append(_row(model, microbatches, arm, "loss", 0, us[0]) | losses | {"seed": seed})
         timed.append(_row(model, microbatches, arm, "quiet", 0, us[0]))
-    for row in finalists.iter_rows(named=True):
+    alone = [arm for arm in listed if only_problem(arm)]
+    for row in [*finalists.iter_rows(named=True), *_alone(finalists, alone)]:
         stamps.append(
             {
                 "model": model,
@@ -67,6 +70,16 @@ def train_tables(
             }
         )
     return write(STEPS, timed, folder / "steps.parquet"), write(STAMPS, stamps, folder / "stamps.parquet")
+
+
+def _alone(finalists: pl.DataFrame, arms: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What arms that change one Problem run at each Case and direction."""
+    for (case, _direction), rows in finalists.group_by("case", "direction", maintain_order=True):
+        here = {row["arm"]: row for row in rows.iter_rows(named=True)}
+        for arm in arms:
+            mine = at_case(here, arm, problem_of(str(case)))
+            assert mine is not None
+            yield mine | {"arm": arm}
 
 
 def _row(

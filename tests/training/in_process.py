@@ -32,31 +32,34 @@ def run_on_all(
     programs: Mapping[str, Program],
     ranks: int,
     segments_of: Callable[[int], Iterable[StepSegment]],
-    made: Callable[[int, NDArray[np.float64]], None],
+    made: Callable[[int, NDArray[np.float64]], None] = lambda _rank, _value: None,
 ) -> None:
     """One step on all ranks.
 
     programs: site -> Program, backward first; segments_of: rank -> its segments; made: told (rank, value) of what a
-    Program is about to write.
+    Program is about to write, in float64. It is handed over in the dtype of what was read last.
     """
     barrier = Barrier(ranks, timeout=PATIENCE_S)
     given: dict[str, dict[Port, dict[int, Any]]] = {site: {} for site in programs}
 
     def generator(site: str, rank: int) -> Generator[Any, Any, None]:
+        [mine] = [m for m in programs[site].problem.case.members() if rank in m]
         for event in programs[site].events:
             match event:
                 case Read(port):
                     answer = yield event
                     given[site].setdefault(port, {})[rank] = answer.numpy()
+                    dtype = answer.dtype
                 case Write(port, node):
                     barrier.wait()  # all ranks have read what this one is made of
                     inputs = {
-                        p: np.stack([x[r] for r in range(ranks)])
+                        p: np.stack([x[r] for r in mine])
                         for p, x in list(given[site].items())
                         if len(x) == ranks
                     }
-                    held, _ = evaluate({port: node}, inputs, Double(), ranks)
-                    yield Written(port, _noted(rank, held.pop(port).on(rank).copy(), made))
+                    held, _ = evaluate({port: node}, inputs, Double(), len(mine))
+                    value = held.pop(port).on(mine.index(rank)).copy()
+                    yield Written(port, _noted(rank, value, made).to(dtype))
 
     def run(rank: int) -> None:
         modules = [

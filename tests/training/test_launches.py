@@ -59,11 +59,12 @@ LIBRARY = Library(developer="drops_a_microbatch", hand_bundled="skips_a_layer", 
 
 
 class Arms:
-    """Arms of a model made from strategies, and the sources of their modules."""
+    """Arms of a model made from strategies, of the library or of `cheats`, and the sources of their modules."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, deployment: str = "local-2", cheats: str = CHEATS) -> None:
         self.model = model
-        self.deployment = load("config/deployments/local-2.yaml")
+        self.deployment = load(f"config/deployments/{deployment}.yaml")
+        self.cheats = cheats
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
 
@@ -75,7 +76,7 @@ class Arms:
         rewrite: Step | None = None,
         **strategies: str,
     ) -> None:
-        """strategies: site -> a seed's name, or one of CHEATS; rewrite: applied to all of them."""
+        """strategies: site -> a seed's name, or one of the cheats; rewrite: applied to all of them."""
         sites = []
         for site, case in cases_of_model(self.model, self.deployment, M).items():
             program = self._program(case.problem, strategies[site], catalog.build(case))
@@ -85,7 +86,7 @@ class Arms:
         self.arms.append(Arm(name=name, microbatches=M, sites=tuple(sites), purposes=purposes))
 
     def _program(self, problem: str, strategy: str, at: Any) -> Program:
-        source = CHEATS if f"def {strategy}(" in CHEATS else catalog.library_source(problem)
+        source = self.cheats if f"def {strategy}(" in self.cheats else catalog.library_source(problem)
         return trace_source(source, strategy, at)
 
     def training(self, launches: int, **settings: Any) -> Training:

@@ -61,7 +61,7 @@ def test_its_fields_are_its_own_and_travel_as_json() -> None:
 def test_its_sites_become_cases_in_both_directions() -> None:
     deployment = load("config/deployments/local-2.yaml")
     cases = cases_of_model(experts(), deployment, 2)
-    directions = {site.name: site.direction for site in sites_of(experts(), 2)}
+    directions = {site.name: site.direction for site in sites_of(experts(), 2, RANKS)}
     assert {case.id for case in cases.values()} == {"uniform_a2a/n2-96B-f32", "grad_ar/n2-t1-64B-f32"}
     assert directions["combine_1_backward"] is Direction.BACKWARD
     assert directions["combine_1_forward"] is Direction.FORWARD
@@ -75,13 +75,13 @@ def test_a_site_of_a_backward_that_is_not_there_or_with_the_name_of_another_is_r
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = experts()
-    *_, gradients = sites_of(model, 2)
+    *_, gradients = sites_of(model, 2, RANKS)
     monkeypatch.setattr(type(model), "sites", lambda *_: (replace(gradients, direction=Direction.BACKWARD),))
     with pytest.raises(ValueError, match=r"site gradients: grad_ar/.* has no backward"):
         cases_of_model(model, load("config/deployments/local-2.yaml"), 2)
     monkeypatch.setattr(type(model), "sites", lambda *_: (gradients, gradients))
     with pytest.raises(ValueError, match="two sites are called 'gradients'"):
-        sites_of(model, 2)
+        sites_of(model, 2, RANKS)
 
 
 def test_both_files_count_in_the_code_of_the_rule_train() -> None:
@@ -102,7 +102,7 @@ class Exchange:
         self.lazy = lazy  # sites whose names end so pass on what they read
 
     def modules(self, rank: int, model: Model, microbatches: int) -> Iterator[SiteModule]:
-        for site in sites_of(model, microbatches):
+        for site in sites_of(model, microbatches, RANKS):
             if site.problem == "grad_ar":
                 ports, shape = (("gradient", 0), ("mean", 0)), (model.parameter_sizes()[0][1][0] ** 2,)
             else:

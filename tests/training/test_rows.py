@@ -1,6 +1,7 @@
 """From what ranks found to rows of the table steps; which of two launches is kept. Needs no ranks."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,31 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
     assert row["stamps"] == {"exit": {"program": "p", "library_version": "torch 2", "calls": 3}}
     assert not row["disturbed"]
     assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True)[0]["disturbed"]
+
+
+def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -> None:
+    """Stages of a pipeline compute different things: rank 0 tells nothing of what the others leave out."""
+
+    def row(*seen: Inspection, losses: tuple[list[float], ...] = ([2.0], [4.0])) -> dict[str, Any]:
+        pairs = zip(seen, losses, strict=True)
+        ranks = [[record(0, [0], [5_000], mine, inspection=one)] for one, mine in pairs]
+        [made] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False)
+        return made
+
+    other = replace(
+        SEEN,
+        matmuls=9,
+        matmul_digest="e",
+        collectives=4,
+        peak_activation_bytes=30,
+        gradient_rel_error=math.inf,
+    )
+    told = row(SEEN, other, losses=([], [4.0]))
+    assert (told["matmuls"], told["collectives"], told["peak_activation_bytes"]) == (9, 4, 30)
+    assert told["gradient_rel_error"] == math.inf
+    assert told["losses"] == [[4.0]]  # the first computes none
+    assert row(SEEN, SEEN)["matmul_digest"] != told["matmul_digest"]
+    assert row(SEEN, replace(other, matmuls=1))["matmul_digest"] == told["matmul_digest"]
 
 
 def test_what_ranks_write_is_what_is_read(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Bad input is one message that names file, field and mend; nothing is half-written, nothing lost."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -109,6 +110,22 @@ def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_wher
         ValueError, match="models: nano-dp has grad_ar at its sites, which is not among `problems`"
     ):
         prepare(named, ("problems", "models"))
+
+
+def test_problems_that_a_step_has_together_are_chosen_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load(Path("config/config.yaml").read_text())
+    one_each = prepare(config, ())
+    assert [one_each.chosen_with(p) for p in ("tp_mlp", "grad_ar")] == [("tp_mlp",), ("grad_ar",)]
+    named = config | {"problems": "tp_mlp,grad_ar,pp_send_recv", "models": "nano,nano-dp,nano-pp"}
+    pipeline = prepare(named, ("problems", "models"))
+    assert pipeline.chosen_with("tp_mlp") == ("tp_mlp",)
+    assert set(pipeline.chosen_with("grad_ar")) == {"grad_ar", "pp_send_recv"}
+    assert pipeline.models_of(*pipeline.chosen_with("pp_send_recv")) == ("nano-dp", "nano-pp")
+    trained = json.loads(pipeline.trained_json(*pipeline.chosen_with("pp_send_recv")))
+    assert {case.partition("/")[0] for case in trained} == {"grad_ar", "pp_send_recv"}
+    [gradients] = [case for case in trained if case.startswith("grad_ar/n2x2")]
+    assert trained[gradients] == {"forward": ["nano-pp m1", "nano-pp m4"]}  # both counts are decided as one
 
 
 @pytest.mark.parametrize(("problems", "times"), [("tp_mlp", 1), ("tp_mlp,uniform_a2a,grad_ar", 0)])

@@ -26,14 +26,39 @@ def test_sizes_must_be_positive() -> None:
 
 def test_a_tensor_parallel_block_has_two_sums_in_each_direction() -> None:
     model = models.load("nano")
-    entry, exit_ = models.sites_of(model, microbatches=8)
+    entry, exit_ = models.sites_of(model, microbatches=8, ranks=4)
     assert (entry.name, exit_.name) == ("entry", "exit")  # backward goes on before forward
     assert exit_.entry == {"microbatches": 8, "layers": 8, "shape": [1, 64, 128], "site": "exit"}
 
 
 def test_data_parallel_ranks_average_every_parameter_as_its_gradient_comes() -> None:
     model = models.load("nano-dp")
-    [site] = models.sites_of(model, microbatches=2)
+    [site] = models.sites_of(model, microbatches=2, ranks=4)
     assert site.problem == "grad_ar"
     assert site.entry["overlap"] is True
     assert len(site.entry["sizes"]) == 3 + 6 * model.layers
+
+
+def test_stages_hand_over_and_several_pipelines_average_their_gradients() -> None:
+    model = models.load("nano-pp")
+    gradients, stages = models.sites_of(model, microbatches=4, ranks=8)
+    assert (gradients.problem, stages.problem) == (
+        "grad_ar",
+        "pp_send_recv",
+    )  # backward goes on before forward
+    assert stages.entry == {"microbatches": 4, "shape": [2, 64, 128], "schedule": "gpipe"}
+    assert gradients.entry["ranks"] == 4
+    blocks = sum(prod(shape) for name, shape in model.parameter_sizes() if name.startswith("blocks."))
+    assert sum(gradients.entry["sizes"]) == 256 * 128 + blocks // 2 + 128  # embedding or head, blocks, norm
+    assert model.replicas(8) == (0, 1, 2, 3, 0, 1, 2, 3)
+
+
+def test_one_pipeline_alone_has_nothing_to_average() -> None:
+    [site] = models.sites_of(models.load("nano-pp"), microbatches=1, ranks=2)
+    assert site.problem == "pp_send_recv"
+
+
+def test_an_odd_number_of_ranks_makes_no_pipelines() -> None:
+    with pytest.raises(ValueError, match=r"ranks of a pipeline must be even.*\(got 3\): leave the model out"):
+        models.load("nano-pp").check(3)
+    models.load("nano-pp").check(6)

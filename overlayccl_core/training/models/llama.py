@@ -6,7 +6,7 @@ makes of the stream's RMSNorm. `Pieces` holds one rank's share: with tensor para
 are replicated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 
 import torch
@@ -15,9 +15,10 @@ from torch.nn import functional
 from overlayccl_core.training import pieces, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
 from overlayccl_core.training.pieces import Step
+from overlayccl_core.training.pipeline_parallel import PipelineStep
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
-from overlayccl_core.workloads.llama import Model, Parallelism
+from overlayccl_core.workloads.llama import STAGES, Model, Parallelism
 
 ROTARY_BASE = 10_000.0  # Su et al. 2021
 ROWS = {"query_key_value": 3, "gate_up": 2}  # matrices in one; each is sharded by rows (outputs)
@@ -35,6 +36,7 @@ class Pieces(pieces.Pieces[Model]):
         super().__init__(model, full, rank, ranks)
         self.sublayers = HALVES * model.layers
         self.heads = model.heads // _parts(model, ranks)
+        self.is_first = not _stage(rank, ranks)
 
     @staticmethod
     def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
@@ -51,8 +53,14 @@ class Pieces(pieces.Pieces[Model]):
         return parameters
 
     @staticmethod
-    def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor:
-        """What one rank of a tensor-parallel group holds of a parameter (or of its gradient)."""
+    def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor | None:
+        """What one rank of a tensor-parallel group holds of a parameter (or of its gradient).
+
+        All of it with data parallelism; all or nothing on a stage of a pipeline.
+        """
+        if model.parallelism is Parallelism.PIPELINE and ranks > 1:
+            stage = _stage(rank, ranks)
+            return full if name in (one.names[stage] for one in model.averaged()) else None
         parts, kind = _parts(model, ranks), name.rpartition(".")[2]
         if parts > 1 and kind in ROWS:
             each = full.view(ROWS[kind], -1, full.shape[1])
@@ -71,8 +79,8 @@ class Pieces(pieces.Pieces[Model]):
         )
 
     def held_out(self) -> Sequence[Tensor]:
-        """Text that is not trained on; a tensor-parallel rank has a part of the model only."""
-        if self.model.parallelism is Parallelism.TENSOR:
+        """Text that is not trained on; other than data parallel, a rank has a part of the model only."""
+        if self.model.parallelism is not Parallelism.DATA:
             return ()
         held_out, shape = text.standard_library().validation, (self.model.batch, self.model.sequence)
         return [
@@ -80,10 +88,31 @@ class Pieces(pieces.Pieces[Model]):
         ]
 
     def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:
-        """Cut at sums over ranks where blocks are sharded, else at gradients."""
+        """Cut at sums over ranks where blocks are sharded, between the stages of a pipeline, else at gradients."""
+        if self.model.parallelism is Parallelism.PIPELINE:
+            return self._pipeline_step(batches)
         if self.model.parallelism is Parallelism.TENSOR:
             return TensorParallelStep(self, batches)
         return DataParallelStep(self, batches, in_stages=early)
+
+    def _pipeline_step(self, batches: Sequence[Tensor]) -> PipelineStep:
+        stage = _stage(self.rank, self.ranks)
+        averaged = [(one.names[stage], one.elements) for one in self.model.averaged()]
+        return PipelineStep(
+            self,
+            batches,
+            shape=(len(batches[0]), self.model.sequence, self.model.width),
+            held=STAGES if self.model.schedule == "1f1b" else len(batches),
+            averaged=averaged if self.ranks > STAGES else (),
+        )
+
+    def first(self, batch: Tensor) -> Tensor:
+        """The first stage of a pipeline: int64[B, S + 1] -> float32[B, S, D] behind half of the blocks."""
+        return self._blocks(range(0, self.sublayers // STAGES, HALVES), self.enter(batch))
+
+    def second(self, x: Tensor, batch: Tensor) -> Tensor:
+        """The second stage of a pipeline: the loss of what the first made of a batch."""
+        return self.loss(self._blocks(range(self.sublayers // STAGES, self.sublayers, HALVES), x), batch)
 
     def stages(self) -> Sequence[Stage]:
         """The embedding, the blocks, and norm and head with the loss."""
@@ -128,12 +157,14 @@ class Pieces(pieces.Pieces[Model]):
 
     def whole(self, batch: Tensor) -> Tensor:
         """The loss of int64[B, S + 1] without any collective: the whole model on one rank."""
-        x = self.enter(batch)
-        for first in range(0, self.sublayers, HALVES):
-            x = self._block(first, x, batch)
-        return self.loss(x, batch)
+        return self.loss(self._blocks(range(0, self.sublayers, HALVES), self.enter(batch)), batch)
 
-    def _block(self, first: int, x: Tensor, _batch: Tensor) -> Tensor:
+    def _blocks(self, firsts: Iterable[int], x: Tensor) -> Tensor:
+        for first in firsts:
+            x = self._block(first, x, None)
+        return x
+
+    def _block(self, first: int, x: Tensor, _batch: Tensor | None) -> Tensor:
         for sublayer in range(first, first + HALVES):
             x = x + self.partial(sublayer, self.normed(sublayer, x))
         return x
@@ -155,6 +186,11 @@ class Pieces(pieces.Pieces[Model]):
 def _parts(model: Model, ranks: int) -> int:
     """Over how many ranks a block is spread."""
     return ranks if model.parallelism is Parallelism.TENSOR else 1
+
+
+def _stage(rank: int, ranks: int) -> int:
+    """Of a pipeline: 0 or 1."""
+    return rank * STAGES // ranks
 
 
 @cache

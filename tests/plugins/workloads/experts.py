@@ -34,7 +34,7 @@ class Model(Sizes, models.Model):
         if self.experts != ranks:
             raise ValueError(f"experts must be as many as ranks (got {self.experts} and {ranks})")
 
-    def sites(self, microbatches: int) -> tuple[Site, ...]:
+    def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
         """Of each microbatch two exchanges, forward and backward; then the mean of the projection's gradient."""
         exchange = {"chunk": self.batch // microbatches, "width": self.width}
         both = [

@@ -1,0 +1,140 @@
+"""One training step of a pipeline of two stages, cut where a stage hands something to the other.
+
+Site `stages`, ports of pp_send_recv: activations a -> b and their gradients ga -> gb [m]. All ranks run the same
+segments. What a stage does not do is empty on its ranks: they hand in zeros where the port is not valid there.
+
+    first_forward(m)   the first stage, forward
+    second(m)          the second stage, forward and backward
+    first_backward(m)  the first stage, backward
+
+Site `gradients`, ports gradient, mean [i], where there are several pipelines: after the last backward each stage's
+gradients are averaged over its ranks. Tensor i is a parameter of one stage on its ranks and one of the other's on
+the others; zeros fill what a stage has less of.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch.nn.functional import pad
+
+from overlayccl_core.training.pieces import Batch
+from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value
+
+Values = Mapping[Value, Tensor]
+Averaged = Sequence[tuple[str | None, int]]
+"""(parameter, or None where this rank's stage has none; elements) of each tensor that is averaged."""
+
+
+class Stages(Protocol):
+    """A model cut in two; a rank has one of the stages."""
+
+    is_first: bool
+    parameters: dict[str, Tensor]
+
+    def first(self, batch: Batch) -> Tensor:
+        """The first stage: what it hands over."""
+
+    def second(self, x: Tensor, batch: Batch) -> Tensor:
+        """The second stage: the mean loss of what the first made of a batch."""
+
+
+class PipelineStep:
+    """Segments of one step over microbatches; gradients end up in the parameters.
+
+    shape: of what is handed over; held: microbatches that may be under way; averaged: empty where there is one
+    pipeline only.
+    """
+
+    def __init__(
+        self,
+        pieces: Stages,
+        batches: Sequence[Batch],
+        *,
+        shape: tuple[int, ...],
+        held: int,
+        averaged: Averaged = (),
+    ) -> None:
+        self.pieces = pieces
+        self.batches = batches
+        self.losses: dict[int, float] = {}
+        self._nothing = torch.zeros(shape)
+        self._held = held
+        self._averaged = averaged
+        self._recorded: dict[int, Recorded] = {}
+
+    def segments(self) -> Iterator[StepSegment]:
+        """Both stages of every microbatch; then the gradients and their means."""
+        backward: list[Name] = []
+        for m in range(len(self.batches)):
+            yield StepSegment(
+                name=("first_forward", m),
+                gives=(_stages("a", m),),
+                after=(("first_backward", m - self._held),) if m >= self._held else (),
+                work=partial(self._first_forward, m),
+            )
+            yield StepSegment(
+                name=("second", m),
+                needs=(_stages("b", m),),
+                gives=(_stages("ga", m),),
+                work=partial(self._second, m),
+            )
+            yield StepSegment(
+                name=("first_backward", m),
+                needs=(_stages("gb", m),),
+                work=partial(self._first_backward, m),
+            )
+            backward += [("second", m), ("first_backward", m)]
+        if self._averaged:
+            given = tuple(_gradients("gradient", i) for i in range(len(self._averaged)))
+            means = tuple(_gradients("mean", i) for i in range(len(self._averaged)))
+            yield StepSegment(name=("gradients",), gives=given, after=tuple(backward), work=self._gradients)
+            yield StepSegment(name=("means",), needs=means, work=self._take)
+
+    def _first_forward(self, m: int, _v: Values) -> dict[Value, Tensor]:
+        if not self.pieces.is_first:
+            return {_stages("a", m): self._nothing}
+        self._recorded[m] = Recorded(lambda: self.pieces.first(self.batches[m]))
+        [activation] = self._recorded[m].values
+        return {_stages("a", m): activation}
+
+    def _second(self, m: int, v: Values) -> dict[Value, Tensor]:
+        if self.pieces.is_first:
+            return {_stages("ga", m): self._nothing}
+        loss = Recorded(lambda x: self.pieces.second(x, self.batches[m]), v[_stages("b", m)])
+        self.losses[m] = float(loss.values[0])
+        [gradient] = loss.backward(torch.tensor(1 / len(self.batches)))
+        return {_stages("ga", m): gradient}
+
+    def _first_backward(self, m: int, v: Values) -> dict[Value, Tensor]:
+        if self.pieces.is_first:
+            self._recorded.pop(m).backward(v[_stages("gb", m)])
+        return {}
+
+    def _gradients(self, _v: Values) -> dict[Value, Tensor]:
+        return {
+            _gradients("gradient", i): self._padded(name, size)
+            for i, (name, size) in enumerate(self._averaged)
+        }
+
+    def _padded(self, name: str | None, size: int) -> Tensor:
+        if name is None:
+            return torch.zeros(size)
+        gradient = self.pieces.parameters[name].grad.flatten()
+        return pad(gradient, (0, size - gradient.numel())) if gradient.numel() < size else gradient
+
+    def _take(self, v: Values) -> dict[Value, Tensor]:
+        for i, (name, _) in enumerate(self._averaged):
+            if name is not None:
+                parameter = self.pieces.parameters[name]
+                parameter.grad = v[_gradients("mean", i)][: parameter.numel()].view_as(parameter)
+        return {}
+
+
+def _stages(name: str, m: int) -> Value:
+    return "stages", (name, m)
+
+
+def _gradients(name: str, i: int) -> Value:
+    return "gradients", (name, i)

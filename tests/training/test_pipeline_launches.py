@@ -1,0 +1,73 @@
+"""A pipeline on real ranks: two pipelines of two stages train as one whole model, and what is wrong is seen."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from overlayccl_core.configuration import models
+from overlayccl_core.evidence.trained import arms_by_model
+from overlayccl_core.gates import training as gate
+from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.tables.steps import STAMPS
+from overlayccl_core.training.launches import train
+from tests.backends.batches import silent
+from tests.training.test_launches import Arms, M, rows
+from tests.training.test_pipeline_parallel import CHEATS
+
+pytestmark = pytest.mark.ranks
+LAYERS = 2
+HONEST = {
+    "developer": {"stages": "send_receive", "gradients": "developer"},
+    "merged": {"stages": "merged_all_reduce", "gradients": "flat"},
+}
+WRONG = {
+    "another_microbatchs": {"stages": "swaps_two_gradients", "gradients": "developer"},
+    "nothing_back": {"stages": "hands_nothing_back", "gradients": "developer"},
+    "sums": {"stages": "send_receive", "gradients": "sums"},
+    "no_mean": {"stages": "send_receive", "gradients": "keeps_its_own"},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
+    model = models.load("nano-pp").changed(layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M)
+    arms = Arms(model, "local", CHEATS)
+    for name, sites in HONEST.items():
+        arms.add(name, (Purpose.TIMED, Purpose.LOSS), **sites)
+    for name, sites in WRONG.items():
+        arms.add(name, **sites)
+    return train(arms.training(launches=1), tmp_path_factory.mktemp("pp"), "train-test", "", silent)
+
+
+def test_gradients_are_those_of_the_unsharded_model_and_the_gate_rejects_what_is_wrong(
+    trained: list[dict[str, Any]],
+) -> None:
+    frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in trained])
+    [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
+    for name, arm in arms.items():
+        trial = gate.Trained(arm=arm, developer=arms["developer"], numerics=NumericsClass.REORDERED)
+        failed = {v.reason for v in gate.judge(trial) if v.outcome is Outcome.FAIL}
+        error = arm.gradient_rel_error
+        assert error is not None
+        if name in HONEST:
+            assert not failed and error < 1e-5, name
+        else:
+            assert Reason.WRONG_GRADIENT in failed and error > 1e-2, name
+
+
+def test_both_stages_are_counted_and_only_the_second_has_losses(trained: list[dict[str, Any]]) -> None:
+    timed = {arm: launches[0] for arm, launches in rows(trained, "timed").items()}
+    assert len({row["matmul_digest"] for row in timed.values()}) == 1
+    # the second stage: a block of four matrices and attention, and the head; twice as many in the backward pass
+    blocks = LAYERS // 2
+    assert timed["developer"]["matmuls"] == M * (3 * (4 * blocks + 1) + 2 * blocks)
+    assert timed["developer"]["stamps"]["stages"]["calls"] == 2 * M
+    assert timed["merged"]["stamps"]["stages"]["calls"] == 2
+    assert timed["merged"]["peak_activation_bytes"] > 0
+    losses = {arm: np.array([row["losses"] for row in each]) for arm, each in rows(trained, "loss").items()}
+    assert losses["developer"].shape == (2, 3, 2)  # seeds, steps, ranks of the second stage
+    np.testing.assert_allclose(losses["merged"], losses["developer"], rtol=1e-4)

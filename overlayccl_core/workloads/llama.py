@@ -1,7 +1,8 @@
 """A Llama-like transformer: its fields, the shapes of its parameters, what its ranks do together in a step."""
 
+from dataclasses import replace
 from enum import StrEnum
-from math import prod
+from math import ceil, prod
 from typing import Self
 
 from pydantic import Field, PositiveFloat, model_validator
@@ -9,8 +10,10 @@ from pydantic import Field, PositiveFloat, model_validator
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
+from overlayccl_core.program.problem import Direction
 
 BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
+ROWS = 48  # the rows of a block's flat parameter are padded to a multiple, so most counts of ranks divide them
 
 
 class Parallelism(StrEnum):
@@ -18,6 +21,7 @@ class Parallelism(StrEnum):
 
     TENSOR = "tensor"  # each block over all ranks (Megatron-LM); replicated embedding, norms and head
     DATA = "data"  # a whole model on every rank
+    SHARDED = "sharded"  # the parameters of each block over all ranks, gathered where it runs (FSDP)
 
 
 class Sizes(models.Sizes):
@@ -58,7 +62,9 @@ class Sizes(models.Sizes):
 class Model(Sizes, models.Model):
     """A training step on text."""
 
-    parallelism: Parallelism = Field(description="tensor (each block over all ranks) or data (whole models)")
+    parallelism: Parallelism = Field(
+        description="tensor (each block over all ranks), data (whole models) or sharded (whole models, gathered)"
+    )
     heads: Count = Field(description="attention heads")
     sequence: Count = Field(description="tokens of a text")
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
@@ -81,8 +87,19 @@ class Model(Sizes, models.Model):
             raise ValueError("ddp_buckets_mib is of data parallelism: leave it out")
         return self
 
+    def flat_rows(self) -> int:
+        """Sharded: rows of `width` elements that the parameters of a block take as one, padded (FSDP's FlatParameter,
+        Zhao et al. 2023)."""
+        elements = sum(prod(shape) for name, shape in self.parameter_sizes() if name.startswith("blocks.0."))
+        return ceil(elements / self.width / ROWS) * ROWS
+
     def check(self, ranks: int) -> None:
-        """Tensor parallel: ranks divide heads and hidden."""
+        """Tensor parallel: ranks divide heads and hidden. Sharded: the rows of a block's parameters."""
+        if self.parallelism is Parallelism.SHARDED and self.flat_rows() % ranks:
+            raise ValueError(
+                f"ranks must divide the rows of a block's parameters, which are padded to a multiple of {ROWS} (got "
+                f"{ranks} and {self.flat_rows()}): leave the model out, or take as many ranks as divide {ROWS}"
+            )
         if self.parallelism is not Parallelism.TENSOR:
             return
         for what, count in (("heads", self.heads), ("hidden", self.hidden)):
@@ -93,7 +110,11 @@ class Model(Sizes, models.Model):
                 )
 
     def sites(self, microbatches: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter."""
+        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter.
+
+        Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed and
+        handed out; embedding, norm and head as in data parallel.
+        """
         if self.parallelism is Parallelism.TENSOR:
             sums = {
                 "microbatches": microbatches,
@@ -104,11 +125,20 @@ class Model(Sizes, models.Model):
                 Site(name=place, problem="tp_mlp", entry={**sums, "site": place})
                 for place in ("entry", "exit")
             )
-        entry = {"sizes": [prod(shape) for _, shape in self.parameter_sizes()], "overlap": True}
-        return (Site(name="gradients", problem="grad_ar", entry=entry),)
+        sizes = self.parameter_sizes()
+        if self.parallelism is Parallelism.DATA:
+            entry = {"sizes": [prod(shape) for _, shape in sizes], "overlap": True}
+            return (Site(name="gradients", problem="grad_ar", entry=entry),)
+        replicated = [prod(shape) for name, shape in sizes if not name.startswith("blocks.")]
+        gradients = Site(name="gradients", problem="grad_ar", entry={"sizes": replicated})
+        weights = {"microbatches": microbatches, "layers": self.layers, "shape": [self.flat_rows(), self.width]}
+        gather = Site(name="gather", problem="fsdp_prefetch", entry=weights)
+        regather = Site(name="regather", problem="fsdp_prefetch", entry={**weights, "site": "regather"})
+        scatter = replace(gather, name="scatter", direction=Direction.BACKWARD)
+        return (scatter, gradients, regather, gather)
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Tensor parallel: one. Data parallel: one a rank."""
+        """Tensor parallel: one. Else one a rank."""
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
 
     @property

@@ -200,7 +200,7 @@ def test_a_lockstep_arm_holds_the_activations_of_all_microbatches(
 
 
 @pytest.mark.ranks
-def test_launches_pair_steps_and_without_communication_steps_are_quicker(
+def test_launches_pair_steps_and_in_quiet_ones_nothing_is_exchanged(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
     timed, quiet = rows(tensor_parallel, "timed"), rows(tensor_parallel, "quiet")
@@ -211,7 +211,8 @@ def test_launches_pair_steps_and_without_communication_steps_are_quicker(
         assert len(timed["developer"][launch]["cold_us"]) == 2
     assert len(quiet["developer"]) == 1
     for arm in ("developer", "merged_over_microbatches"):
-        assert np.median(quiet[arm][0]["steps_us"]) < np.median(timed[arm][0]["steps_us"])
+        apart = np.ptp(quiet[arm][0]["losses"], axis=1)  # step by step, over ranks
+        assert apart.min() > 1e-3 > np.ptp(timed[arm][0]["losses"], axis=1).max()
     assert not quiet["drops"]
 
 

@@ -3,11 +3,12 @@
 It trains on bytes of text. A block has two sublayers, attention and MLP; each adds to the residual stream what it
 makes of the stream's RMSNorm. `Pieces` holds one rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al.
 2019) its heads and its hidden channels, so that what a sublayer gives is a partial sum; norms, embedding and head
-are replicated.
+are replicated. Where parameters lie in shards (FSDP), those of a block are one flat parameter `blocks.<k>`.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from math import prod
 
 import torch
 from torch.nn import functional
@@ -16,6 +17,7 @@ from overlayccl_core.training import pieces, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
 from overlayccl_core.training.pieces import Step
 from overlayccl_core.training.segments import Tensor
+from overlayccl_core.training.sharded import ShardedStep
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.workloads.llama import Model, Parallelism
 
@@ -34,6 +36,7 @@ class Pieces(pieces.Pieces[Model]):
     def __init__(self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
         super().__init__(model, full, rank, ranks)
         self.sublayers = HALVES * model.layers
+        self.units = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
 
     @staticmethod
@@ -48,11 +51,13 @@ class Pieces(pieces.Pieces[Model]):
                 parameters[name] = torch.randn(shape, generator=random)
             else:
                 parameters[name] = torch.randn(shape, generator=random) / shape[1] ** 0.5
-        return parameters
+        return _flattened(model, parameters) if model.parallelism is Parallelism.SHARDED else parameters
 
     @staticmethod
     def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor:
-        """What one rank of a tensor-parallel group holds of a parameter (or of its gradient)."""
+        """What one rank of a tensor-parallel group holds of a parameter (or of its gradient); its rows of a flat one."""
+        if _is_flat(model, name):
+            return full.chunk(ranks)[rank]
         parts, kind = _parts(model, ranks), name.rpartition(".")[2]
         if parts > 1 and kind in ROWS:
             each = full.view(ROWS[kind], -1, full.shape[1])
@@ -71,8 +76,8 @@ class Pieces(pieces.Pieces[Model]):
         )
 
     def held_out(self) -> Sequence[Tensor]:
-        """Text that is not trained on; a tensor-parallel rank has a part of the model only."""
-        if self.model.parallelism is Parallelism.TENSOR:
+        """Text that is not trained on; none where a rank has a part of the model only."""
+        if self.model.parallelism is not Parallelism.DATA:
             return ()
         held_out, shape = text.standard_library().validation, (self.model.batch, self.model.sequence)
         return [
@@ -80,9 +85,11 @@ class Pieces(pieces.Pieces[Model]):
         ]
 
     def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:
-        """Cut at sums over ranks where blocks are sharded, else at gradients."""
+        """Cut at sums over ranks, where blocks are gathered, or at gradients."""
         if self.model.parallelism is Parallelism.TENSOR:
             return TensorParallelStep(self, batches)
+        if self.model.parallelism is Parallelism.SHARDED:
+            return ShardedStep(self, batches)
         return DataParallelStep(self, batches, in_stages=early)
 
     def stages(self) -> Sequence[Stage]:
@@ -100,6 +107,16 @@ class Pieces(pieces.Pieces[Model]):
             Stage(parameters=("norm", "head"), run=self.loss),
         ]
 
+    def weights_of(self, block: int) -> Mapping[str, Tensor]:
+        """kind -> parameter of a block."""
+        if self.model.parallelism is Parallelism.SHARDED:
+            return _apart(self.model, self.parameters[f"blocks.{block}"])
+        return {kind: self.parameters[f"blocks.{block}.{kind}"] for kind in (*ATTENTION, *MLP)}
+
+    def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
+        """Block k with its whole flat parameter: [B, S, D] -> [B, S, D]."""
+        return self._added(_apart(self.model, weight), x)
+
     def names_of(self, sublayer: int) -> tuple[str, ...]:
         """The parameters that a sublayer uses, in the order of `parameters`."""
         block, second = divmod(sublayer, 2)
@@ -112,13 +129,12 @@ class Pieces(pieces.Pieces[Model]):
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
         """The RMSNorm in front of a sublayer."""
         block, second = divmod(sublayer, 2)
-        name = f"blocks.{block}.{'mlp_norm' if second else 'attention_norm'}"
-        return functional.rms_norm(x, (self.model.width,), self.parameters[name])
+        return self._normed(self.weights_of(block), second, x)
 
     def partial(self, sublayer: int, h: Tensor) -> Tensor:
         """[B, S, D] -> [B, S, D]: this rank's part of what a sublayer adds."""
         block, second = divmod(sublayer, 2)
-        return self._mlp(block, h) if second else self._attention(block, h)
+        return self._partial(self.weights_of(block), second, h)
 
     def loss(self, x: Tensor, batch: Tensor) -> Tensor:
         """Mean cross-entropy of the next byte, in nats a byte."""
@@ -134,27 +150,69 @@ class Pieces(pieces.Pieces[Model]):
         return self.loss(x, batch)
 
     def _block(self, first: int, x: Tensor, _batch: Tensor) -> Tensor:
-        for sublayer in range(first, first + HALVES):
-            x = x + self.partial(sublayer, self.normed(sublayer, x))
+        return self._added(self.weights_of(first // HALVES), x)
+
+    def _added(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """What comes out of a block."""
+        for second in range(HALVES):
+            x = x + self._partial(weights, second, self._normed(weights, second, x))
         return x
 
-    def _attention(self, block: int, h: Tensor) -> Tensor:
+    def _normed(self, weights: Mapping[str, Tensor], second: int, x: Tensor) -> Tensor:
+        return functional.rms_norm(
+            x, (self.model.width,), weights["mlp_norm" if second else "attention_norm"]
+        )
+
+    def _partial(self, weights: Mapping[str, Tensor], second: int, h: Tensor) -> Tensor:
+        return self._mlp(weights, h) if second else self._attention(weights, h)
+
+    def _attention(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
         batch, sequence, _ = h.shape
-        joined = functional.linear(h, self.parameters[f"blocks.{block}.query_key_value"])
+        joined = functional.linear(h, weights["query_key_value"])
         apart = joined.view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q, k = _rotated(apart[:2])
         mixed = functional.scaled_dot_product_attention(q, k, apart[2], is_causal=True)
         merged = mixed.transpose(1, 2).reshape(batch, sequence, -1)
-        return functional.linear(merged, self.parameters[f"blocks.{block}.output"])
+        return functional.linear(merged, weights["output"])
 
-    def _mlp(self, block: int, h: Tensor) -> Tensor:
-        gate, up = functional.linear(h, self.parameters[f"blocks.{block}.gate_up"]).chunk(2, -1)
-        return functional.linear(functional.silu(gate) * up, self.parameters[f"blocks.{block}.down"])
+    def _mlp(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
+        gate, up = functional.linear(h, weights["gate_up"]).chunk(2, -1)
+        return functional.linear(functional.silu(gate) * up, weights["down"])
 
 
 def _parts(model: Model, ranks: int) -> int:
     """Over how many ranks a block is spread."""
     return ranks if model.parallelism is Parallelism.TENSOR else 1
+
+
+def _is_flat(model: Model, name: str) -> bool:
+    """Whether it is the flat parameter of a block."""
+    return model.parallelism is Parallelism.SHARDED and name.startswith("blocks.")
+
+
+def _flattened(model: Model, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters of each block as one, [rows, width], zeros behind them."""
+    flat: dict[str, list[Tensor]] = {}
+    for name, value in parameters.items():
+        flat.setdefault(name.rpartition(".")[0] or name, []).append(value)
+    padded = model.flat_rows() * model.width
+
+    def joined(values: list[Tensor]) -> Tensor:
+        elements = torch.cat([value.flatten() for value in values])
+        return functional.pad(elements, (0, padded - len(elements))).view(-1, model.width)
+
+    return {name: joined(values) if name not in parameters else values[0] for name, values in flat.items()}
+
+
+def _apart(model: Model, flat: Tensor) -> dict[str, Tensor]:
+    """kind -> parameter of a block: views of its flat one."""
+    kinds = [(name, shape) for name, shape in model.parameter_sizes() if name.startswith("blocks.0.")]
+    sizes = [prod(shape) for _, shape in kinds]
+    parts = flat.flatten().split([*sizes, flat.numel() - sum(sizes)])
+    return {
+        name.rpartition(".")[2]: part.view(shape)
+        for (name, shape), part in zip(kinds, parts, strict=False)
+    }
 
 
 @cache

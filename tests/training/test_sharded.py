@@ -1,124 +1,102 @@
-"""A tiny model whose parameters lie in shards: gathered in the forward pass, gathered again in the backward pass,
-gradients summed and handed out, all three in one step. Its gradients are those of the whole model."""
+"""Parameters that lie in shards: gathered in the forward pass, gathered again in the backward pass, gradients summed
+and handed out, those of what every rank has averaged; all four in one step. Its gradients are the whole model's."""
 
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration import models
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.library import read_library
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value
+from overlayccl_core.training.models.llama import Pieces
+from overlayccl_core.training.segments import Name, StepSegment, Tensor
+from overlayccl_core.training.sharded import ShardedStep
 from tests.seed_cases import case
 from tests.training.in_process import run_on_all
 
 RANKS, M, L, ROWS, COLUMNS, EXAMPLES = 3, 3, 3, 6, 9, 2
 SEEDS = [name for name, _ in read_library(catalog.library_source("fsdp_prefetch")).seeds]
 RANDOM = torch.Generator().manual_seed(1)
-WEIGHTS = [torch.randn(ROWS, COLUMNS, generator=RANDOM, dtype=torch.float64) for _ in range(L)]
+WEIGHTS = {f"unit_{k}": torch.randn(ROWS, COLUMNS, generator=RANDOM, dtype=torch.float64) for k in range(L)}
+ENTRANCE = torch.randn(COLUMNS, generator=RANDOM, dtype=torch.float64)
 BATCHES = [
     [torch.randn(EXAMPLES, COLUMNS, generator=RANDOM, dtype=torch.float64) for _ in range(M)]
     for _ in range(RANKS)
 ]
 
 
-def block(x: Tensor, weight: Tensor) -> Tensor:
-    return x + torch.tanh(x @ weight.T) @ weight
+class Chain:
+    """Units of one parameter each behind an entrance: all of them, or a rank's shards."""
+
+    def __init__(self, rank: int = 0, ranks: int = 1, axis: int = 0) -> None:
+        self.rank, self.ranks, self.axis = rank, ranks, axis
+        full = {"entrance": ENTRANCE, **WEIGHTS}
+        self.units = list(WEIGHTS)
+        self.parameters = {
+            name: self.shard(name, value).clone().requires_grad_() for name, value in full.items()
+        }
+
+    def shard(self, name: str, full: Tensor) -> Tensor:
+        return full.chunk(self.ranks, self.axis)[self.rank] if name in self.units else full
+
+    def enter(self, batch: Tensor) -> Tensor:
+        return batch * self.parameters["entrance"]
+
+    def unit(self, _k: int, weight: Tensor, x: Tensor) -> Tensor:
+        return x + torch.tanh(x @ weight.T) @ weight
+
+    def loss(self, x: Tensor, _batch: Tensor) -> Tensor:
+        return x.square().mean()
 
 
-def loss(x: Tensor) -> Tensor:
-    return x.square().mean() / (RANKS * M)
-
-
-def unsharded_gradients() -> list[Tensor]:
+def unsharded_gradients() -> dict[str, Tensor]:
     """Of the mean loss over all ranks' microbatches, for every whole parameter."""
-    weights = [w.clone().requires_grad_() for w in WEIGHTS]
+    chain = Chain()
     for batches in BATCHES:
-        for x in batches:
-            for weight in weights:
-                x = block(x, weight)
-            loss(x).backward()
-    return [w.grad for w in weights]
+        for batch in batches:
+            x = chain.enter(batch)
+            for k, name in enumerate(chain.units):
+                x = chain.unit(k, chain.parameters[name], x)
+            (chain.loss(x, batch) / (RANKS * M)).backward()
+    return {name: parameter.grad for name, parameter in chain.parameters.items()}
 
 
-class ShardedStep:
-    """One rank's segments. A block keeps its input alone: the backward runs it once more."""
+class Watched(ShardedStep):
+    """One rank's step, that notes what ran and how many whole parameters there were."""
 
     def __init__(self, rank: int, axis: int) -> None:
-        self.rank, self.axis = rank, axis
-        self.gradients: dict[int, Tensor] = {}
+        super().__init__(Chain(rank, RANKS, axis), BATCHES[rank])
         self.ran: list[Name] = []
         self.most_held = 0
-        self._inputs: dict[tuple[int, int], Tensor] = {}
-        self._cotangents: dict[int, Tensor] = {}
         self._whole: list[Any] = []
 
-    def shard(self, full: Tensor) -> Tensor:
-        return full.chunk(RANKS, self.axis)[self.rank].contiguous()
-
     def segments(self) -> Iterator[StepSegment]:
-        for site in ("gather", "regather"):
-            shards = {(site, ("shard", layer)): self.shard(w) for layer, w in enumerate(WEIGHTS)}
-            yield StepSegment(name=("shards", site), gives=tuple(shards), work=lambda _, given=shards: given)
-        for m in range(M):
-            for layer in range(L):
-                yield StepSegment(
-                    name=("forward", m, layer),
-                    needs=(("gather", ("full", m, layer)),),
-                    after=(("forward", m, layer - 1),) if layer else (),
-                    work=partial(self._forward, m, layer),
-                )
-                yield StepSegment(
-                    name=("backward", m, layer),
-                    needs=(("regather", ("full", m, layer)),),
-                    gives=(("gradients", ("d_full", m, layer)),),
-                    after=(("backward", m, layer + 1) if layer + 1 < L else ("forward", m, layer),),
-                    work=partial(self._backward, m, layer),
-                )
-        for layer in range(L):
-            needs = (("gradients", ("d_shard", layer)),)
-            yield StepSegment(name=("take", layer), needs=needs, work=partial(self._take, layer))
+        for segment in super().segments():
+            yield replace(segment, work=self._noted(segment))
 
-    def _forward(self, m: int, layer: int, v: Mapping[Value, Tensor]) -> dict[Value, Tensor]:
-        self._note(("forward", m, layer))
-        x = self._inputs.get((m, layer), BATCHES[self.rank][m] if layer == 0 else None)
-        self._inputs[m, layer] = x
-        [weight] = v.values()
-        y = block(x, weight)
-        if layer + 1 < L:
-            self._inputs[m, layer + 1] = y
-        else:
-            [self._cotangents[m]] = Recorded(loss, y).backward(torch.ones((), dtype=torch.float64))
-        return {}
+    def _noted(self, segment: StepSegment) -> Any:
+        def work(values: Mapping[Any, Tensor]) -> Any:
+            if segment.name[0] in ("forward", "backward"):
+                self.ran.append(segment.name)
+                self.most_held = max(self.most_held, sum(value() is not None for value in self._whole))
+            return segment.work(values)
 
-    def _backward(self, m: int, layer: int, v: Mapping[Value, Tensor]) -> dict[Value, Tensor]:
-        self._note(("backward", m, layer))
-        [weight] = v.values()
-        run = Recorded(block, self._inputs.pop((m, layer)), weight)
-        self._cotangents[m], of_weight = run.backward(self._cotangents[m])
-        return {("gradients", ("d_full", m, layer)): of_weight}
-
-    def _take(self, layer: int, v: Mapping[Value, Tensor]) -> dict[Value, Tensor]:
-        [self.gradients[layer]] = v.values()
-        return {}
+        return work
 
     def made(self, value: Any) -> None:
         """A module made a value; that of a whole parameter is watched."""
         if value.size == ROWS * COLUMNS:
             self._whole.append(weakref.ref(value))
-
-    def _note(self, name: Name) -> None:
-        self.ran.append(name)
-        self.most_held = max(self.most_held, sum(value() is not None for value in self._whole))
 
 
 def programs(gather: str, regather: str, gradients: str, shards: str = "rows") -> dict[str, Program]:
@@ -128,23 +106,27 @@ def programs(gather: str, regather: str, gradients: str, shards: str = "rows") -
     again = case("fsdp_prefetch", {**entry, "site": "regather"}, ranks=RANKS)
     backward = catalog.backward(at)
     assert backward is not None
+    means = case("grad_ar", {"sizes": [COLUMNS]}, ranks=RANKS)
     return {
-        "gradients": replay(Recipe(base=TransposeOf(recipe=Recipe(base=gradients))), backward),
+        "scatter": replay(Recipe(base=TransposeOf(recipe=Recipe(base=gradients))), backward),
+        "gradients": replay(Recipe(base="developer"), catalog.build(means)),
         "regather": replay(Recipe(base=regather), catalog.build(again)),
         "gather": replay(Recipe(base=gather), catalog.build(at)),
     }
 
 
-def trained(of: dict[str, Program], axis: int = 0) -> list[ShardedStep]:
-    steps = [ShardedStep(rank, axis) for rank in range(RANKS)]
+def trained(of: dict[str, Program], axis: int = 0) -> list[Watched]:
+    steps = [Watched(rank, axis) for rank in range(RANKS)]
     run_on_all(of, RANKS, lambda rank: steps[rank].segments(), lambda rank, value: steps[rank].made(value))
     return steps
 
 
-def assert_gradients(steps: list[ShardedStep]) -> None:
-    for layer, want in enumerate(unsharded_gradients()):
-        for step in steps:
-            torch.testing.assert_close(step.gradients[layer], step.shard(want), rtol=1e-12, atol=1e-14)
+def assert_gradients(steps: list[Watched]) -> None:
+    expected = unsharded_gradients()
+    for step in steps:
+        for name, parameter in step.pieces.parameters.items():
+            want = step.pieces.shard(name, expected[name])
+            torch.testing.assert_close(parameter.grad, want, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("shards", ["rows", "columns"])
@@ -199,6 +181,6 @@ def test_a_replicated_cotangent_would_give_other_gradients() -> None:
         _giver={},
     )
     gathered = trace_source(catalog.library_source("fsdp_prefetch"), "prefetched", wrong)
-    of["gradients"] = transpose(gathered, backward_problem(wrong))
+    of["scatter"] = transpose(gathered, backward_problem(wrong))
     with pytest.raises(AssertionError, match="not close"):
         assert_gradients(trained(of))

@@ -63,6 +63,7 @@ class ArmState:
         self.pieces = cls(model, cls.full_parameters(model, seed), rank.index, rank.ranks)
         bucket_mib = arm.ddp_bucket_mib
         self.framework = None if bucket_mib is None else rank.framework_step(_Whole(self.pieces), bucket_mib)
+        self.running: Sequence[SiteModule] = ()  # the modules of the step that runs
         self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE, fused=True)
 
     def gradients(self, batch: Batch) -> float:
@@ -72,8 +73,13 @@ class ArmState:
         if self.framework is not None:
             return self.framework(microbatches)
         step = self.pieces.step(microbatches, early=self.modules.overlap)
-        run_step(self.modules.fresh(), step.segments())
+        self.running = self.modules.fresh()
+        run_step(self.running, step.segments())
         return float(sum(step.losses.values()) / len(microbatches))
+
+    def is_gathering(self) -> bool:
+        """Whether a module runs that holds parameters of which this rank else has a share."""
+        return any(one.site in self.pieces.gathering and one.running for one in self.running)
 
     def step(self, batch: Batch) -> float:
         """One step with its optimizer."""

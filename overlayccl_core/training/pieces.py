@@ -6,8 +6,8 @@ here for all models: data_parallel.py for a chain of stages, tensor_parallel.py 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import torch
 
@@ -31,8 +31,11 @@ class Step(Protocol):
 class Pieces(ABC, Generic[M]):
     """One rank's share of a model: rank 0 of 1 has all of it.
 
-    parameters: name -> leaf tensor with gradient, in the order of `full_parameters`.
+    parameters: name -> leaf tensor with gradient, in the order of `full_parameters`. gathering: sites whose modules
+    hold parameters or gradients of them that a rank else has a share of; they count in the memory of a step.
     """
+
+    gathering: ClassVar[Collection[str]] = ()
 
     def __init__(self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
         self.model = model

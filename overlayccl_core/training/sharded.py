@@ -19,7 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from overlayccl_core.training.pieces import Batch
 from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, backward
 
-WEIGHTS = ("gather", "regather", "scatter")
+SITES = ("gather", "regather", "scatter")  # of whole parameters and their gradients
 Values = Mapping[Value, Tensor]
 
 
@@ -44,8 +44,10 @@ class Units(Protocol):
 
 
 def _saved_without(weight: Tensor, again: Callable[[], Tensor]) -> saved_tensors_hooks:
-    """What autograd keeps under these hooks: of a parameter only which part, to be cut out of `again()` in the backward
-    pass; anything else as hooks further out want it."""
+    """Hooks for what autograd keeps: of a parameter only which part, to be cut out of `again()` later.
+
+    Anything else is kept as hooks further out want it.
+    """
     storage, start = weight.untyped_storage().data_ptr(), weight.storage_offset()
     outer = torch._C._autograd._top_saved_tensors_default_hooks(False)
     keep, give = outer or (_same, _same)
@@ -62,6 +64,10 @@ def _saved_without(weight: Tensor, again: Callable[[], Tensor]) -> saved_tensors
         return again().as_strided(shape, stride, again().storage_offset() + offset)
 
     return saved_tensors_hooks(pack, unpack)
+
+
+def _given(values: Values, _v: Values) -> Values:
+    return values
 
 
 def _same(kept: Any) -> Any:
@@ -91,8 +97,7 @@ class _Run:
 
 
 class ShardedStep:
-    """Segments of one step over microbatches; gradients, means over microbatches and ranks, end up in the parameters:
-    those of shards are a rank's rows."""
+    """Segments of one step over microbatches; gradients, means over ranks too, end up in the parameters."""
 
     def __init__(self, pieces: Units, batches: Sequence[Batch]) -> None:
         self.pieces = pieces
@@ -107,11 +112,10 @@ class ShardedStep:
         """Shards, forward and backward of every unit and microbatch, gradients as they are complete."""
         units = range(len(self.pieces.units))
         for site in ("gather", "regather"):
-            shards = {
-                (site, ("shard", k)): self.pieces.parameters[name]
-                for k, name in enumerate(self.pieces.units)
+            shards: Values = {
+                (site, ("shard", k)): self.pieces.parameters[name] for k, name in enumerate(self.pieces.units)
             }
-            yield StepSegment(name=("shards", site), gives=tuple(shards), work=lambda _, given=shards: given)
+            yield StepSegment(name=("shards", site), gives=tuple(shards), work=partial(_given, shards))
         for m in range(len(self.batches)):
             for k in units:
                 yield StepSegment(

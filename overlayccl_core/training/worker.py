@@ -118,7 +118,7 @@ class _Trainer:
             for _ in range(2):  # after its first step it may make other buckets, in the order of readiness
                 state.gradients(data)
         self.rank.meet()
-        counts = inspect(lambda: state.gradients(data), self.rank.library_calls)
+        counts = inspect(lambda: state.gradients(data), self.rank.library_calls, state.is_gathering)
         errors = []
         for name, parameter in state.pieces.parameters.items():
             want = self.pieces.shard(self.plan.model, name, expected[name], self.rank.index, self.rank.ranks)

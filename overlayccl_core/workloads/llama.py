@@ -13,7 +13,9 @@ from overlayccl_core.configuration.models import Shape, Site
 from overlayccl_core.program.problem import Direction
 
 BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
-ROWS = 48  # the rows of a block's flat parameter are padded to a multiple, so most counts of ranks divide them
+ROWS = (
+    48  # the rows of a block's flat parameter are padded to a multiple, so most counts of ranks divide them
+)
 
 
 class Parallelism(StrEnum):
@@ -88,8 +90,10 @@ class Model(Sizes, models.Model):
         return self
 
     def flat_rows(self) -> int:
-        """Sharded: rows of `width` elements that the parameters of a block take as one, padded (FSDP's FlatParameter,
-        Zhao et al. 2023)."""
+        """Sharded: rows of the one parameter [rows, width] that a block has.
+
+        Its parameters behind one another, padded, as FSDP's FlatParameter (Zhao et al. 2023).
+        """
         elements = sum(prod(shape) for name, shape in self.parameter_sizes() if name.startswith("blocks.0."))
         return ceil(elements / self.width / ROWS) * ROWS
 
@@ -97,8 +101,9 @@ class Model(Sizes, models.Model):
         """Tensor parallel: ranks divide heads and hidden. Sharded: the rows of a block's parameters."""
         if self.parallelism is Parallelism.SHARDED and self.flat_rows() % ranks:
             raise ValueError(
-                f"ranks must divide the rows of a block's parameters, which are padded to a multiple of {ROWS} (got "
-                f"{ranks} and {self.flat_rows()}): leave the model out, or take as many ranks as divide {ROWS}"
+                "ranks must divide the rows of a block's parameters, which are padded to a multiple of "
+                f"{ROWS} (got {ranks} and {self.flat_rows()}): leave the model out, or take as many ranks as "
+                f"divide {ROWS}"
             )
         if self.parallelism is not Parallelism.TENSOR:
             return
@@ -112,8 +117,8 @@ class Model(Sizes, models.Model):
     def sites(self, microbatches: int) -> tuple[Site, ...]:
         """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter.
 
-        Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed and
-        handed out; embedding, norm and head as in data parallel.
+        Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed
+        and handed out; embedding, norm and head as in data parallel.
         """
         if self.parallelism is Parallelism.TENSOR:
             sums = {
@@ -131,7 +136,11 @@ class Model(Sizes, models.Model):
             return (Site(name="gradients", problem="grad_ar", entry=entry),)
         replicated = [prod(shape) for name, shape in sizes if not name.startswith("blocks.")]
         gradients = Site(name="gradients", problem="grad_ar", entry={"sizes": replicated})
-        weights = {"microbatches": microbatches, "layers": self.layers, "shape": [self.flat_rows(), self.width]}
+        weights = {
+            "microbatches": microbatches,
+            "layers": self.layers,
+            "shape": [self.flat_rows(), self.width],
+        }
         gather = Site(name="gather", problem="fsdp_prefetch", entry=weights)
         regather = Site(name="regather", problem="fsdp_prefetch", entry={**weights, "site": "regather"})
         scatter = replace(gather, name="scatter", direction=Direction.BACKWARD)

@@ -1,5 +1,5 @@
-"""Parameters that lie in shards: gathered in the forward pass, gathered again in the backward pass, gradients summed
-and handed out, those of what every rank has averaged; all four in one step. Its gradients are the whole model's."""
+"""Parameters that lie in shards: gathered in the forward pass, gathered again in the backward pass, their gradients
+summed and handed out, those of what every rank has averaged. A step's gradients are the whole model's."""
 
 import weakref
 from collections.abc import Iterator, Mapping
@@ -11,18 +11,16 @@ import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.library import read_library
-from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
-from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import Name, StepSegment, Tensor
 from overlayccl_core.training.sharded import ShardedStep
 from tests.seed_cases import case
-from tests.training.in_process import run_on_all
+from tests.training.in_process import programs_of, replayed, run_on_all, worst_error
 
 RANKS, M, L, ROWS, COLUMNS, EXAMPLES = 3, 3, 3, 6, 9, 2
 SEEDS = [name for name, _ in read_library(catalog.library_source("fsdp_prefetch")).seeds]
@@ -108,10 +106,10 @@ def programs(gather: str, regather: str, gradients: str, shards: str = "rows") -
     assert backward is not None
     means = case("grad_ar", {"sizes": [COLUMNS]}, ranks=RANKS)
     return {
-        "scatter": replay(Recipe(base=TransposeOf(recipe=Recipe(base=gradients))), backward),
-        "gradients": replay(Recipe(base="developer"), catalog.build(means)),
-        "regather": replay(Recipe(base=regather), catalog.build(again)),
-        "gather": replay(Recipe(base=gather), catalog.build(at)),
+        "scatter": replayed(backward, gradients),
+        "gradients": replayed(catalog.build(means), "developer"),
+        "regather": replayed(catalog.build(again), regather),
+        "gather": replayed(catalog.build(at), gather),
     }
 
 
@@ -184,3 +182,43 @@ def test_a_replicated_cotangent_would_give_other_gradients() -> None:
     of["scatter"] = transpose(gathered, backward_problem(wrong))
     with pytest.raises(AssertionError, match="not close"):
         assert_gradients(trained(of))
+
+
+# ------------------------------------------------------------------------------------- a Llama-like model in shards
+MODEL = models.load("nano-fsdp").changed(width=16, hidden=32, heads=4, layers=3, sequence=8)
+DEPLOYMENT = load("config/deployments/local.yaml")
+OF_ANOTHER_LAYER = '''
+from overlayccl_core.program.language import Library, all_gather
+
+def of_another_layer(io, p):
+    """The layers' parameters are there, but two of them are taken for one another."""
+    fulls = [all_gather(io.read("shard", layer), p.shard_axis) for layer in p.layer_order]
+    for m in range(p.microbatches):
+        for i, layer in enumerate(p.layer_order):
+            io.write("full", m, layer, fulls[max(i, 1)])
+
+LIBRARY = Library(developer="of_another_layer")
+'''
+
+
+@pytest.mark.parametrize("microbatches", MODEL.microbatches)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gradients_of_the_model_are_those_of_the_unsharded_one(seed: str, microbatches: int) -> None:
+    programs = programs_of(MODEL, DEPLOYMENT, microbatches, {"fsdp_prefetch": seed})
+    assert worst_error(MODEL, DEPLOYMENT, microbatches, programs) < 1e-7
+
+
+@pytest.mark.parametrize("site", ["gather", "regather"])
+def test_parameters_of_another_layer_are_seen_in_the_gradients_of_both_passes(site: str) -> None:
+    programs = programs_of(MODEL, DEPLOYMENT, 2, {})
+    programs[site] = trace_source(OF_ANOTHER_LAYER, "of_another_layer", programs[site].problem)
+    assert worst_error(MODEL, DEPLOYMENT, 2, programs) > 1e-2
+
+
+def test_a_mean_over_ranks_that_is_forgotten_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def summed(step: ShardedStep, name: str, values: Mapping[Any, Tensor]) -> Mapping[Any, Tensor]:
+        [step.pieces.parameters[name].grad] = values.values()
+        return {}
+
+    monkeypatch.setattr(ShardedStep, "_take_shard", summed)
+    assert worst_error(MODEL, DEPLOYMENT, 2, programs_of(MODEL, DEPLOYMENT, 2, {})) > 1

@@ -13,11 +13,10 @@ from math import prod
 import torch
 from torch.nn import functional
 
-from overlayccl_core.training import pieces, text
+from overlayccl_core.training import pieces, sharded, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
 from overlayccl_core.training.pieces import Step
 from overlayccl_core.training.segments import Tensor
-from overlayccl_core.training.sharded import ShardedStep
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.workloads.llama import Model, Parallelism
 
@@ -33,10 +32,12 @@ VALIDATION_BATCHES = 8
 class Pieces(pieces.Pieces[Model]):
     """One rank's parameters and the functions between collectives."""
 
+    gathering = sharded.SITES
+
     def __init__(self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
         super().__init__(model, full, rank, ranks)
         self.sublayers = HALVES * model.layers
-        self.units = [name for name in full if _is_flat(model, name)]
+        self.units: Sequence[str] = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
 
     @staticmethod
@@ -55,7 +56,7 @@ class Pieces(pieces.Pieces[Model]):
 
     @staticmethod
     def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor:
-        """What one rank of a tensor-parallel group holds of a parameter (or of its gradient); its rows of a flat one."""
+        """A rank's heads and channels of a parameter (or of its gradient), or its rows of a flat one."""
         if _is_flat(model, name):
             return full.chunk(ranks)[rank]
         parts, kind = _parts(model, ranks), name.rpartition(".")[2]
@@ -89,7 +90,7 @@ class Pieces(pieces.Pieces[Model]):
         if self.model.parallelism is Parallelism.TENSOR:
             return TensorParallelStep(self, batches)
         if self.model.parallelism is Parallelism.SHARDED:
-            return ShardedStep(self, batches)
+            return sharded.ShardedStep(self, batches)
         return DataParallelStep(self, batches, in_stages=early)
 
     def stages(self) -> Sequence[Stage]:
@@ -210,8 +211,7 @@ def _apart(model: Model, flat: Tensor) -> dict[str, Tensor]:
     sizes = [prod(shape) for _, shape in kinds]
     parts = flat.flatten().split([*sizes, flat.numel() - sum(sizes)])
     return {
-        name.rpartition(".")[2]: part.view(shape)
-        for (name, shape), part in zip(kinds, parts, strict=False)
+        name.rpartition(".")[2]: part.view(shape) for (name, shape), part in zip(kinds, parts, strict=False)
     }
 
 

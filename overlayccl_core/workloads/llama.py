@@ -26,6 +26,16 @@ class Parallelism(StrEnum):
     SHARDED = "sharded"  # the parameters of each block over all ranks, gathered where it runs (FSDP)
 
 
+class Block(StrEnum):
+    """What an MLP reads."""
+
+    SEQUENTIAL = "sequential"  # what attention has added to; a norm before each
+    PARALLEL = "parallel"  # what attention reads, too (GPT-J, PaLM): one norm
+
+
+NORMS = {Block.SEQUENTIAL: ("attention_norm", "mlp_norm"), Block.PARALLEL: ("norm",)}  # of a block
+
+
 class Sizes(models.Sizes):
     """Widths of a Llama-like model.
 
@@ -33,6 +43,10 @@ class Sizes(models.Sizes):
     heads as query heads), SwiGLU of `hidden` channels, a final norm, a head that is not the embedding. What
     multiplies the same input is one matrix, as in Megatron-LM: query, key and value; gate and up.
     """
+
+    block: Block = Field(
+        default=Block.SEQUENTIAL, description="sequential (MLP after attention, the default) or parallel"
+    )
 
     width: Count = Field(description="channels of the residual stream")
     hidden: Count = Field(description="channels of an MLP")
@@ -45,10 +59,10 @@ class Sizes(models.Sizes):
             (f"blocks.{layer}.{name}", shape)
             for layer in range(self.layers)
             for name, shape in (
-                ("attention_norm", (self.width,)),
+                (NORMS[self.block][0], (self.width,)),
                 ("query_key_value", (3 * self.width, self.width)),
                 ("output", (self.width, self.width)),
-                ("mlp_norm", (self.width,)),
+                *((norm, (self.width,)) for norm in NORMS[self.block][1:]),
                 ("gate_up", (2 * self.hidden, self.width)),
                 ("down", (self.width, self.hidden)),
             )
@@ -115,19 +129,22 @@ class Model(Sizes, models.Model):
                 )
 
     def sites(self, microbatches: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter.
+        """Tensor parallel: two sums a block, microbatch and direction, of a parallel block given together. Data
+        parallel: one mean a parameter.
 
         Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed
         and handed out; embedding, norm and head as in data parallel.
         """
         if self.parallelism is Parallelism.TENSOR:
+            sequential = self.block is Block.SEQUENTIAL
             sums = {
                 "microbatches": microbatches,
-                "layers": 2 * self.layers,
+                "layers": 2 * self.layers if sequential else self.layers,
                 "shape": [self.batch // microbatches, self.sequence, self.width],
             }
+            problem = "tp_mlp" if sequential else "layer_block_ar"
             return tuple(
-                Site(name=place, problem="tp_mlp", entry={**sums, "site": place})
+                Site(name=place, problem=problem, entry={**sums, "site": place})
                 for place in ("entry", "exit")
             )
         sizes = self.parameter_sizes()

@@ -1,9 +1,10 @@
 """A Llama-like transformer (Touvron et al. 2023) as pieces that run between collectives, and as a whole.
 
 It trains on bytes of text. A block has two sublayers, attention and MLP; each adds to the residual stream what it
-makes of the stream's RMSNorm. `Pieces` holds one rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al.
-2019) its heads and its hidden channels, so that what a sublayer gives is a partial sum; norms, embedding and head
-are replicated. Where parameters lie in shards (FSDP), those of a block are one flat parameter `blocks.<k>`.
+makes of the stream's RMSNorm. A parallel block is one sublayer with two parts. `Pieces` holds one rank's share:
+with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and its hidden channels, so that what a part
+gives is a partial sum; norms, embedding and head are replicated. Where parameters lie in shards (FSDP), those of a
+block are one flat parameter `blocks.<k>`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,13 @@ from overlayccl_core.training.data_parallel import DataParallelStep, Stage
 from overlayccl_core.training.pieces import Step
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
-from overlayccl_core.workloads.llama import Model, Parallelism
+from overlayccl_core.workloads.llama import NORMS, Block, Model, Parallelism
 
 ROTARY_BASE = 10_000.0  # Su et al. 2021
 ROWS = {"query_key_value": 3, "gate_up": 2}  # matrices in one; each is sharded by rows (outputs)
 COLUMNS = ("output", "down")
-ATTENTION = ("attention_norm", "query_key_value", "output")
-MLP = ("mlp_norm", "gate_up", "down")
-HALVES = 2  # sublayers of a block
+PARTS = {"attention": ("query_key_value", "output"), "mlp": ("gate_up", "down")}
+SUBLAYERS = {Block.SEQUENTIAL: (("attention",), ("mlp",)), Block.PARALLEL: (("attention", "mlp"),)}
 VALIDATION_BATCHES = 8
 
 
@@ -36,7 +36,9 @@ class Pieces(pieces.Pieces[Model]):
 
     def __init__(self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
         super().__init__(model, full, rank, ranks)
-        self.sublayers = HALVES * model.layers
+        self.norms, self.sublayers_of_block = NORMS[model.block], SUBLAYERS[model.block]
+        self.sublayers = len(self.norms) * model.layers
+        self.parts = len(self.sublayers_of_block[0])
         self.units: Sequence[str] = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
 
@@ -96,11 +98,8 @@ class Pieces(pieces.Pieces[Model]):
     def stages(self) -> Sequence[Stage]:
         """The embedding, the blocks, and norm and head with the loss."""
         blocks = [
-            Stage(
-                parameters=tuple(name for k in range(first, first + HALVES) for name in self.names_of(k)),
-                run=partial(self._block, first),
-            )
-            for first in range(0, self.sublayers, HALVES)
+            Stage(parameters=tuple(self.names_of_block(k)), run=partial(self._block, k))
+            for k in range(self.model.layers)
         ]
         return [
             Stage(parameters=("embedding",), run=lambda _, batch: self.enter(batch)),
@@ -112,7 +111,8 @@ class Pieces(pieces.Pieces[Model]):
         """kind -> parameter of a block."""
         if self.model.parallelism is Parallelism.SHARDED:
             return _apart(self.model, self.parameters[f"blocks.{block}"])
-        return {kind: self.parameters[f"blocks.{block}.{kind}"] for kind in (*ATTENTION, *MLP)}
+        names = self.names_of_block(block)
+        return {name.rpartition(".")[2]: self.parameters[name] for name in names}
 
     def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
         """Block k with its whole flat parameter: [B, S, D] -> [B, S, D]."""
@@ -120,8 +120,14 @@ class Pieces(pieces.Pieces[Model]):
 
     def names_of(self, sublayer: int) -> tuple[str, ...]:
         """The parameters that a sublayer uses, in the order of `parameters`."""
-        block, second = divmod(sublayer, 2)
-        return tuple(f"blocks.{block}.{kind}" for kind in (MLP if second else ATTENTION))
+        block, k = divmod(sublayer, len(self.norms))
+        kinds = (kind for part in self.sublayers_of_block[k] for kind in PARTS[part])
+        return tuple(f"blocks.{block}.{kind}" for kind in (self.norms[k], *kinds))
+
+    def names_of_block(self, block: int) -> list[str]:
+        """Those of all its sublayers."""
+        each = len(self.norms)
+        return [name for k in range(each * block, each * (block + 1)) for name in self.names_of(k)]
 
     def enter(self, batch: Tensor) -> Tensor:
         """int64[B, S + 1] -> float32[B, S, D]: all but the last byte, which has no next one."""
@@ -129,13 +135,13 @@ class Pieces(pieces.Pieces[Model]):
 
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
         """The RMSNorm in front of a sublayer."""
-        block, second = divmod(sublayer, 2)
-        return self._normed(self.weights_of(block), second, x)
+        block, k = divmod(sublayer, len(self.norms))
+        return self._normed(self.weights_of(block), k, x)
 
-    def partial(self, sublayer: int, h: Tensor) -> Tensor:
-        """[B, S, D] -> [B, S, D]: this rank's part of what a sublayer adds."""
-        block, second = divmod(sublayer, 2)
-        return self._partial(self.weights_of(block), second, h)
+    def partial(self, sublayer: int, h: Tensor, part: int = 0) -> Tensor:
+        """[B, S, D] -> [B, S, D]: this rank's share of what a part of a sublayer adds."""
+        block, k = divmod(sublayer, len(self.norms))
+        return self._partial(self.weights_of(block), self.sublayers_of_block[k][part], h)
 
     def loss(self, x: Tensor, batch: Tensor) -> Tensor:
         """Mean cross-entropy of the next byte, in nats a byte."""
@@ -146,26 +152,26 @@ class Pieces(pieces.Pieces[Model]):
     def whole(self, batch: Tensor) -> Tensor:
         """The loss of int64[B, S + 1] without any collective: the whole model on one rank."""
         x = self.enter(batch)
-        for first in range(0, self.sublayers, HALVES):
-            x = self._block(first, x, batch)
+        for k in range(self.model.layers):
+            x = self._block(k, x, batch)
         return self.loss(x, batch)
 
-    def _block(self, first: int, x: Tensor, _batch: Tensor) -> Tensor:
-        return self._added(self.weights_of(first // HALVES), x)
+    def _block(self, k: int, x: Tensor, _batch: Tensor) -> Tensor:
+        return self._added(self.weights_of(k), x)
 
     def _added(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """What comes out of a block."""
-        for second in range(HALVES):
-            x = x + self._partial(weights, second, self._normed(weights, second, x))
+        for k, parts in enumerate(self.sublayers_of_block):
+            h = self._normed(weights, k, x)
+            for part in parts:
+                x = x + self._partial(weights, part, h)
         return x
 
-    def _normed(self, weights: Mapping[str, Tensor], second: int, x: Tensor) -> Tensor:
-        return functional.rms_norm(
-            x, (self.model.width,), weights["mlp_norm" if second else "attention_norm"]
-        )
+    def _normed(self, weights: Mapping[str, Tensor], k: int, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, (self.model.width,), weights[self.norms[k]])
 
-    def _partial(self, weights: Mapping[str, Tensor], second: int, h: Tensor) -> Tensor:
-        return self._mlp(weights, h) if second else self._attention(weights, h)
+    def _partial(self, weights: Mapping[str, Tensor], part: str, h: Tensor) -> Tensor:
+        return self._mlp(weights, h) if part == "mlp" else self._attention(weights, h)
 
     def _attention(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
         batch, sequence, _ = h.shape

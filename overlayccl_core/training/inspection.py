@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from overlayccl_core.backends.rank import Deployed
 from overlayccl_core.program.kinds import COLLECTIVES
-from overlayccl_core.training.kernels import UnknownKernel, multiplies
+from overlayccl_core.training.kernels import FSDP_COPIES, UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
 LibraryCalls = Callable[[str], int | None]
@@ -84,7 +84,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         elif product:
             self.matmuls.append((name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)])))
         result = function(*args, **(kwargs or {}))
-        if self.is_gathering():
+        if name.startswith(FSDP_COPIES) or self.is_gathering():
             for one in tree_leaves((args, kwargs, result)):
                 if isinstance(one, torch.Tensor):
                     self.held.while_alive(one.untyped_storage())
@@ -137,38 +137,42 @@ def make_quiet(module: ModuleType | Deployed) -> None:
 
 
 class _Held:
-    """Bytes of storage that somebody holds, and the most at a time; views of one count once."""
+    """Storage that somebody holds, and the most bytes at a time; views of one count once.
+
+    Sizes are asked for anew: a storage may be given up by making it empty (torch's FSDP).
+    """
 
     def __init__(self) -> None:
-        self.peak = self._now = 0
+        self.peak = 0
         self._holders: Counter[int] = Counter()
-        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._storages: dict[int, Callable[[], Any]] = {}  # without holding them: weak references
+        self._alive: set[int] = set()
 
-    def hold(self, at: int, size: int) -> None:
-        """One more holder of a storage, which its address tells."""
-        if not self._holders[at]:
-            self._now += size
-            self.peak = max(self.peak, self._now)
-        self._holders[at] += 1
+    def hold(self, storage: Any) -> int:
+        """One more holder. Returns what tells the storage."""
+        which = int(storage._cdata)
+        self._holders[which] += 1
+        self._storages.setdefault(which, weakref.ref(storage))
+        held = (one() for one in self._storages.values())
+        self.peak = max(self.peak, sum(one.nbytes() for one in held if one is not None))
+        return which
 
-    def release(self, at: int, size: int) -> None:
+    def release(self, which: int) -> None:
         """One fewer."""
-        self._holders[at] -= 1
-        if not self._holders[at]:
-            self._now -= size
+        self._holders[which] -= 1
+        if not self._holders[which]:
+            del self._holders[which], self._storages[which]
 
     def while_alive(self, storage: Any) -> None:
         """Held until nothing uses it any more."""
-        at, size = storage.data_ptr(), storage.nbytes()
-        if at in self._alive:
-            return
+        if int(storage._cdata) not in self._alive:
+            which = self.hold(storage)
+            self._alive.add(which)
+            weakref.finalize(storage, self._gone, which).atexit = False
 
-        def gone(_: Any) -> None:
-            del self._alive[at]
-            self.release(at, size)
-
-        self._alive[at] = weakref.ref(storage, gone)
-        self.hold(at, size)
+    def _gone(self, which: int) -> None:
+        self._alive.remove(which)
+        self.release(which)
 
 
 class _Activations(torch.autograd.graph.saved_tensors_hooks):  # type: ignore[misc]
@@ -184,13 +188,12 @@ class _Activations(torch.autograd.graph.saved_tensors_hooks):  # type: ignore[mi
 class _Saved:
     """A saved tensor; autograd drops it after the backward pass."""
 
-    __slots__ = ("held", "size", "tensor")
+    __slots__ = ("held", "tensor", "which")
 
     def __init__(self, held: _Held, tensor: Tensor) -> None:
         self.held = held
         self.tensor = tensor.detach()
-        self.size = tensor.untyped_storage().nbytes()
-        held.hold(tensor.untyped_storage().data_ptr(), self.size)
+        self.which = held.hold(tensor.untyped_storage())
 
     def __del__(self) -> None:
-        self.held.release(self.tensor.untyped_storage().data_ptr(), self.size)
+        self.held.release(self.which)

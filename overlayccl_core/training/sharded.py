@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from overlayccl_core.training.pieces import Batch
+from overlayccl_core.training.pieces import Batch, Module
 from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, backward
 
 SITES = ("gather", "regather", "scatter")  # of whole parameters and their gradients
@@ -94,6 +94,32 @@ class _Run:
         self._leaf.data = weight
         backward((self._y,), (cotangent,))
         return self._x.grad, self._leaf.grad
+
+
+class Chain(Module):
+    """The model with a module for each unit, in `units`: the framework gathers and lets go module by module."""
+
+    def __init__(self, pieces: Any) -> None:  # Pieces that have Units, too
+        super().__init__(pieces, [name for name in pieces.parameters if name not in pieces.units])
+        self.units = torch.nn.ModuleList(_Unit(self, k) for k in range(len(pieces.units)))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The mean loss."""
+        x = self.pieces.enter(batch)
+        for unit in self.units:
+            x = unit(x)
+        return self.pieces.loss(x, batch)
+
+
+class _Unit(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, chain: Chain, k: int) -> None:
+        super().__init__()
+        self.k = k
+        self.run = chain.pieces.unit
+        chain.take(chain.pieces.units[k], self, "weight")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.run(self.k, self.weight, x)
 
 
 class ShardedStep:

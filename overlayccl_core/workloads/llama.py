@@ -10,6 +10,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
+from overlayccl_core.measuring.arms import FSDP, ddp_arm
 from overlayccl_core.program.problem import Direction
 
 BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
@@ -168,6 +169,8 @@ class Model(Sizes, models.Model):
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
 
     @property
-    def framework_buckets_mib(self) -> tuple[float, ...]:
-        """As the file says."""
-        return self.ddp_buckets_mib
+    def framework_arms(self) -> tuple[str, ...]:
+        """Data parallel: DDP with each bucket size of the file. Sharded: FSDP."""
+        if self.parallelism is Parallelism.SHARDED:
+            return (FSDP,)
+        return tuple(map(ddp_arm, self.ddp_buckets_mib))

@@ -81,7 +81,7 @@ def data_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) ->
     arms = Arms(models.load("nano-dp").changed(layers=LAYERS))
     for name in ("developer", "flat"):
         arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=name)
-    arms.arms.append(Arm(name="ddp_25", microbatches=M, ddp_bucket_mib=25))
+    arms.arms.append(Arm(name="ddp_25", microbatches=M))
     training, folder = arms.training(launches=1), tmp_path_factory.mktemp("dp")
     return Trained(training, folder, train(training, folder, "train-test", "", silent))
 

@@ -9,10 +9,12 @@ from overlayccl_core.configuration import models
 from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates import training as gate
 from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.measuring.arms import FSDP
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.pieces import pieces_of
+from overlayccl_core.training.plan import Arm
 from tests.backends.batches import silent
 from tests.training.arms_by_hand import Arms
 
@@ -58,6 +60,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[
         regather="one_by_one",
         gather="one_by_one",
     )
+    arms.arms.append(Arm(name=FSDP, microbatches=M))
     arms.add(
         "wrong", scatter="prefetched", gradients="flat", regather="of_another_layer", gather="prefetched"
     )
@@ -82,6 +85,7 @@ def test_sharded_arms_multiply_the_same_matrices_and_call_as_often_as_they_gathe
     means = 3  # embedding, norm, head
     assert calls["prefetched"] == means + 3 * M * LAYERS
     assert calls["gathered_once"] == means + 3 * LAYERS
+    assert calls[FSDP] == 1 + 3 * M * LAYERS
     assert calls["merged_under_256_mib"] == means + 3
 
 
@@ -90,6 +94,7 @@ def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[s
     parameters = pieces_of(MODEL).full_parameters(MODEL, seed=0)
     whole = parameters["blocks.0"].nbytes
     assert held["gathered_once"] - held["one_by_one"] >= (LAYERS - 1) * whole
+    assert held[FSDP] > 2 * whole  # torch's own lets go, too
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from overlayccl_core.training import pieces, sharded, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
-from overlayccl_core.training.pieces import Step
+from overlayccl_core.training.pieces import Module, Step
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.workloads.llama import NORMS, Block, Model, Parallelism
@@ -94,6 +94,10 @@ class Pieces(pieces.Pieces[Model]):
         if self.model.parallelism is Parallelism.SHARDED:
             return sharded.ShardedStep(self, batches)
         return DataParallelStep(self, batches, in_stages=early)
+
+    def module(self) -> Module:
+        """Where blocks are gathered, each is a module of its own."""
+        return sharded.Chain(self) if self.units else super().module()
 
     def stages(self) -> Sequence[Stage]:
         """The embedding, the blocks, and norm and head with the loss."""

@@ -20,7 +20,7 @@ _STEPS = (
     Column(
         name="arm",
         dtype=pl.String(),
-        doc=f"{', '.join(ArmName)} or ddp_<MiB>",
+        doc=f"{', '.join(ArmName)}, ddp_<MiB> or fsdp",
     ),
     Column(
         name="purpose",
@@ -67,7 +67,7 @@ _STEPS = (
         dtype=pl.Int64(),
         unit="bytes",
         nullable=True,
-        doc="most bytes that autograd held for the backward pass on one rank",
+        doc="most bytes that autograd held for the backward pass on one rank, and modules that gather parameters",
     ),
     *OF_A_LAUNCH,
     Column(

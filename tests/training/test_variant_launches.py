@@ -61,6 +61,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[
         gather="one_by_one",
     )
     arms.arms.append(Arm(name=FSDP, microbatches=M))
+    arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="developer")
     arms.add(
         "wrong", scatter="prefetched", gradients="flat", regather="of_another_layer", gather="prefetched"
     )
@@ -85,6 +86,7 @@ def test_sharded_arms_multiply_the_same_matrices_and_call_as_often_as_they_gathe
     means = 3  # embedding, norm, head
     assert calls["prefetched"] == means + 3 * M * LAYERS
     assert calls["gathered_once"] == means + 3 * LAYERS
+    assert calls["deployed"] == calls["prefetched"]
     assert calls[FSDP] == 1 + 3 * M * LAYERS
     assert calls["merged_under_256_mib"] == means + 3
 
@@ -94,6 +96,7 @@ def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[s
     parameters = pieces_of(MODEL).full_parameters(MODEL, seed=0)
     whole = parameters["blocks.0"].nbytes
     assert held["gathered_once"] - held["one_by_one"] >= (LAYERS - 1) * whole
+    assert held["deployed"] == pytest.approx(held["prefetched"], rel=0.2)
     assert held[FSDP] > 2 * whole  # torch's own lets go, too
 
 
@@ -104,6 +107,7 @@ def parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list
     for name in ("developer", "merged_over_microbatches"):
         arms.add(name, entry=name, exit=name)
     arms.add("wrong", entry="developer", exit="drops_a_part")
+    arms.add_deployed(layer_block_ar="stacked")
     return train(arms.training(launches=1), tmp_path_factory.mktemp("parallel"), "train", "", silent)
 
 
@@ -114,6 +118,7 @@ def test_a_parallel_block_sums_both_parts_in_both_passes(parallel: list[dict[str
     assert len({(row["matmuls"], row["matmul_digest"]) for row in arms.values()}) == 1
     assert arms["developer"]["collectives"] == 2 * 2 * M * LAYERS
     assert arms["merged_over_microbatches"]["collectives"] == 2 * LAYERS
+    assert arms["deployed"]["collectives"] == 2 * M * LAYERS
 
 
 def test_the_training_gate_rejects_what_both_variants_do_wrongly(

@@ -86,8 +86,8 @@ class Model(Sizes):
         """rank -> which replica of the data it trains on: equal for ranks that share a batch; 0 is the first."""
 
     @property
-    def framework_buckets_mib(self) -> tuple[float, ...]:
-        """Bucket sizes of the framework's own data parallelism that are arms; none, unless a model says so."""
+    def framework_arms(self) -> tuple[str, ...]:
+        """Arms of the framework's own (measuring/arms.py); none, unless a model says so."""
         return ()
 
     @classmethod

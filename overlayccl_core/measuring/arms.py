@@ -8,7 +8,7 @@ Found = TypeVar("Found")
 
 
 class ArmName(StrEnum):
-    """All arms but those whose names hold something else: a Problem (`only_arm`), a size (`framework_arm`)."""
+    """All arms but those of one Problem alone (`only_arm`) and the framework's own (`ddp_arm`, FSDP)."""
 
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
@@ -25,7 +25,8 @@ BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
 NEEDS_NO_SEARCH = (*BASELINES, ArmName.BEST_SEED)
 FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
 OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
-_ONLY, _FRAMEWORK = "only_", "ddp_"
+_ONLY, _DDP = "only_", "ddp_"
+FSDP = "fsdp"  # the framework's own data parallelism with parameters in shards
 
 
 def only_arm(problem: str) -> str:
@@ -44,19 +45,19 @@ def arms_of(problems: Collection[str]) -> tuple[str, ...]:
     return (*NEEDS_NO_SEARCH, *alone, *FINALISTS)
 
 
-def framework_arm(bucket_mib: float) -> str:
-    """`ddp_25`: the framework's own data parallelism with a bucket size in MiB. It deploys no module."""
-    return f"{_FRAMEWORK}{bucket_mib:g}"
+def ddp_arm(bucket_mib: float) -> str:
+    """`ddp_25`: the framework's own data parallelism with a bucket size in MiB."""
+    return f"{_DDP}{bucket_mib:g}"
 
 
-def framework_bucket(arm: str) -> str | None:
-    """`25` of `ddp_25`; None for an arm that is not the framework's own."""
-    return arm.removeprefix(_FRAMEWORK) if arm.startswith(_FRAMEWORK) else None
+def ddp_bucket(arm: str) -> str | None:
+    """`25` of `ddp_25`; None for any other arm."""
+    return arm.removeprefix(_DDP) if arm.startswith(_DDP) else None
 
 
 def is_framework(arm: str) -> bool:
     """Whether an arm is the framework's own."""
-    return framework_bucket(arm) is not None
+    return arm == FSDP or ddp_bucket(arm) is not None
 
 
 def least_plain(arms: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from overlayccl_core.measuring.arms import ArmName, framework_bucket, is_framework, only_problem
+from overlayccl_core.measuring.arms import FSDP, ArmName, ddp_bucket, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, paired_ratio
 
@@ -77,8 +77,10 @@ def runs_of(steps: pl.DataFrame) -> list[Run]:
 
 def arm_label(name: str) -> str:
     """An arm's name for people."""
-    if (bucket := framework_bucket(name)) is not None:
+    if (bucket := ddp_bucket(name)) is not None:
         return f"torch DDP, {bucket} MiB"
+    if name == FSDP:
+        return "torch FSDP"
     if name == ArmName.DEPLOYED:
         return "the deployed file"
     if (problem := only_problem(name)) is not None:
@@ -97,8 +99,9 @@ def arm_meaning(name: str) -> str:
         ArmName.FINALIST_2: "the second fastest in the bench",
         ArmName.FINALIST_OVERLAP: "the fastest with calls to hide behind computation, which a bench has none of",
         ArmName.DEPLOYED: "the file in deploy/ itself, at this count of microbatches",
+        FSDP: "torch's own data parallelism with parameters in shards (fully_shard)",
     }
-    if is_framework(name):
+    if ddp_bucket(name) is not None:
         return "torch's own data parallelism with this bucket size"
     if (problem := only_problem(name)) is not None:
         return f"finalist 1 where {problem} occurs, developer's calls elsewhere"

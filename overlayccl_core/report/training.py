@@ -128,8 +128,8 @@ def _colors(arms: Sequence[str], *, lines: bool = True) -> tuple[Any, Any]:
 
 
 def _steps_figure(run: Run) -> Figure:
-    ddp = sorted(filter(is_framework, run.arms), key=lambda name: _us(run.arms[name]))
-    arms = [name for name in run.arms if name not in ddp[1:]]
+    framework = sorted(filter(is_framework, run.arms), key=lambda name: _us(run.arms[name]))
+    arms = [name for name in run.arms if name not in framework[1:]]
     rows: list[dict[str, Any]] = [
         {
             "arm": arm_label(arm.name),

@@ -79,7 +79,7 @@ SPLITS = Table(
         Column(
             name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"
         ),
-        Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)}, only_<problem> or ddp_<MiB>"),
+        Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)}, only_<problem>, ddp_<MiB> or fsdp"),
         Column(
             name="ran_as",
             dtype=pl.String(),

@@ -20,7 +20,7 @@ _STEPS = (
     Column(
         name="arm",
         dtype=pl.String(),
-        doc=f"{', '.join(ArmName)}, only_<problem> or ddp_<MiB>",
+        doc=f"{', '.join(ArmName)}, only_<problem>, ddp_<MiB> or fsdp",
     ),
     Column(
         name="purpose",
@@ -72,7 +72,7 @@ _STEPS = (
         dtype=pl.Int64(),
         unit="bytes",
         nullable=True,
-        doc="most bytes that autograd held for the backward pass on the rank that held most",
+        doc="most bytes on one rank that autograd held for the backward pass, and modules that gather parameters",
     ),
     *OF_A_LAUNCH,
     Column(

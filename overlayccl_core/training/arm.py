@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 import torch
 
 from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.measuring.arms import is_framework
 from overlayccl_core.training.driver import SiteModule, run_step
-from overlayccl_core.training.pieces import Batch, Pieces, pieces_of
+from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor
 
@@ -60,10 +60,21 @@ class ArmState:
         self.arm = arm
         self.modules = modules
         cls = pieces_of(model)
-        self.pieces = cls(model, cls.full_parameters(model, seed), rank.index, rank.ranks)
-        bucket_mib = arm.ddp_bucket_mib
-        self.framework = None if bucket_mib is None else rank.framework_step(_Whole(self.pieces), bucket_mib)
-        self.optimizer = torch.optim.AdamW(self.pieces.parameters.values(), lr=LEARNING_RATE, fused=True)
+        full = cls.full_parameters(model, seed)
+        self.framework = None
+        if is_framework(arm.name):
+            self.pieces = cls(model, full)
+            module = self.pieces.module()
+            self.framework = rank.framework_step(module, arm.name)
+            self.pieces.parameters = module.leaves()  # as the framework has them
+        else:
+            self.pieces = cls(model, full, rank.index, rank.ranks)
+        self.running: Sequence[SiteModule] = ()  # the modules of the step that runs
+        kinds: dict[type, list[Tensor]] = {}  # the framework has some in shards: a kernel takes one kind
+        for parameter in self.pieces.parameters.values():
+            kinds.setdefault(type(parameter), []).append(parameter)
+        groups = [{"params": alike} for alike in kinds.values()]
+        self.optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, fused=True)
 
     def gradients(self, batch: Batch) -> float | None:
         """Forward and backward of one step; the mean loss of this rank's batch, None where others compute it."""
@@ -72,29 +83,19 @@ class ArmState:
         if self.framework is not None:
             return self.framework(microbatches)
         step = self.pieces.step(microbatches, early=self.modules.overlap)
-        run_step(self.modules.fresh(), step.segments())
+        self.running = self.modules.fresh()
+        run_step(self.running, step.segments())
         return float(sum(step.losses.values()) / len(microbatches)) if step.losses else None
+
+    def is_gathering(self) -> bool:
+        """Whether a module runs that holds parameters of which this rank else has a share."""
+        return any(one.site in self.pieces.gathering and one.running for one in self.running)
 
     def step(self, batch: Batch) -> float | None:
         """One step with its optimizer."""
         loss = self.gradients(batch)
         self.optimizer.step()
         return loss
-
-
-class _Whole(torch.nn.Module):  # type: ignore[misc]
-    """The model as the framework's own data parallelism wants it; the pieces use its parameters from now on."""
-
-    def __init__(self, pieces: Pieces[Any]) -> None:
-        super().__init__()
-        self.pieces = pieces
-        for name, value in pieces.parameters.items():
-            pieces.parameters[name] = torch.nn.Parameter(value.detach())
-            self.register_parameter(name.replace(".", "_"), pieces.parameters[name])
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The loss."""
-        return self.pieces.whole(batch)
 
 
 def unsharded_gradients(model: Model, batches: Sequence[Batch], *, seed: int) -> Mapping[str, Tensor]:

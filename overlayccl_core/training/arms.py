@@ -11,7 +11,7 @@ from overlayccl_core.backends.plan import MODULES
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, Site, sites_of
-from overlayccl_core.measuring.arms import ArmName, at_case, framework_arm
+from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
@@ -74,9 +74,9 @@ class Arms:
         self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(modules)))
 
     def add_framework(self, microbatches: int) -> None:
-        """The framework's own data parallelism, in each size that the model asks for."""
-        for mib in self.model.framework_buckets_mib:
-            self.arms.append(Arm(name=framework_arm(mib), microbatches=microbatches, ddp_bucket_mib=mib))
+        """The framework's own that the model asks for."""
+        for name in self.model.framework_arms:
+            self.arms.append(Arm(name=name, microbatches=microbatches))
 
     def training(self, settings: StepSettings, launches: int) -> Training:
         """What trains these arms."""

@@ -1,6 +1,7 @@
-"""What one step does, counted while it runs: matmuls, calls of the collective library, saved activations."""
+"""What one step does, counted while it runs: matmuls, calls of the collective library, bytes that it holds."""
 
 import hashlib
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +10,11 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from overlayccl_core.backends.rank import Deployed
 from overlayccl_core.program.kinds import COLLECTIVES
-from overlayccl_core.training.kernels import UnknownKernel, multiplies
+from overlayccl_core.training.kernels import FSDP_COPIES, UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
 LibraryCalls = Callable[[str], int | None]
@@ -26,7 +28,10 @@ def no_library(_operation: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Of one run: matmuls, a digest of their shapes in any order, library calls, most bytes saved for backward."""
+    """Of one run: matmuls, a digest of their shapes in any order, library calls, most bytes held at a time.
+
+    Held is what is saved for backward, and what a module that gathers parameters has touched while it is alive.
+    """
 
     matmuls: int
     matmul_digest: str
@@ -34,9 +39,17 @@ class Counts:
     peak_activation_bytes: int
 
 
-def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -> Counts:
-    """Run a step once and count. UnknownKernel if it ran what nobody knows to multiply matrices or not to."""
-    operations, activations = _Operations(library_calls), _Activations()
+def inspect(
+    step: Callable[[], Any],
+    library_calls: LibraryCalls = no_library,
+    is_gathering: Callable[[], bool] = lambda: False,
+) -> Counts:
+    """Run a step once and count. UnknownKernel if it ran what nobody knows to multiply matrices or not to.
+
+    is_gathering: whether a module runs whose values count as memory of the step (`Pieces.gathering`).
+    """
+    held = _Held()
+    operations, activations = _Operations(library_calls, held, is_gathering), _Activations(held)
     with operations, activations:
         step()
     if operations.unknown:
@@ -46,16 +59,18 @@ def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -
         matmuls=shapes.total(),
         matmul_digest=hashlib.blake2b(repr(sorted(shapes.items())).encode(), digest_size=8).hexdigest(),
         collectives=operations.calls,
-        peak_activation_bytes=activations.peak,
+        peak_activation_bytes=held.peak,
     )
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Every operation on its way to its kernel, those of the backward pass and of the library's C++ included."""
 
-    def __init__(self, library_calls: LibraryCalls) -> None:
+    def __init__(self, library_calls: LibraryCalls, held: "_Held", is_gathering: Callable[[], bool]) -> None:
         super().__init__()
         self.library_calls = library_calls
+        self.held = held
+        self.is_gathering = is_gathering
         self.matmuls: list[tuple[str, str]] = []
         self.calls = 0
         self.unknown: set[str] = set()
@@ -68,7 +83,12 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
             self.unknown.add(name)
         elif product:
             self.matmuls.append((name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)])))
-        return function(*args, **(kwargs or {}))
+        result = function(*args, **(kwargs or {}))
+        if name.startswith(FSDP_COPIES) or self.is_gathering():
+            for one in tree_leaves((args, kwargs, result)):
+                if isinstance(one, torch.Tensor):
+                    self.held.while_alive(one.untyped_storage())
+        return result
 
 
 def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
@@ -116,45 +136,64 @@ def make_quiet(module: ModuleType | Deployed) -> None:
             setattr(module, name, lambda *arguments, f=function: (f(*arguments), done))
 
 
+class _Held:
+    """Storage that somebody holds, and the most bytes at a time; views of one count once.
+
+    Sizes are asked for anew: a storage may be given up by making it empty (torch's FSDP).
+    """
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._holders: Counter[int] = Counter()
+        self._storages: dict[int, Callable[[], Any]] = {}  # without holding them: weak references
+        self._alive: set[int] = set()
+
+    def hold(self, storage: Any) -> int:
+        """One more holder. Returns what tells the storage."""
+        which = int(storage._cdata)
+        self._holders[which] += 1
+        self._storages.setdefault(which, weakref.ref(storage))
+        held = (one() for one in self._storages.values())
+        self.peak = max(self.peak, sum(one.nbytes() for one in held if one is not None))
+        return which
+
+    def release(self, which: int) -> None:
+        """One fewer."""
+        self._holders[which] -= 1
+        if not self._holders[which]:
+            del self._holders[which], self._storages[which]
+
+    def while_alive(self, storage: Any) -> None:
+        """Held until nothing uses it any more."""
+        if int(storage._cdata) not in self._alive:
+            which = self.hold(storage)
+            self._alive.add(which)
+            weakref.finalize(storage, self._gone, which).atexit = False
+
+    def _gone(self, which: int) -> None:
+        self._alive.remove(which)
+        self.release(which)
+
+
 class _Activations(torch.autograd.graph.saved_tensors_hooks):  # type: ignore[misc]
-    """Bytes of storage that autograd holds for the backward pass, and the most at a time; views count once.
+    """What autograd holds for the backward pass.
 
     Parameters that a backward pass needs are among them, the same bytes in every arm.
     """
 
-    def __init__(self) -> None:
-        self.peak = self._now = 0
-        self._holders: Counter[int] = Counter()
-        super().__init__(self._pack, lambda held: held.tensor)
-
-    def _pack(self, tensor: Tensor) -> "_Held":
-        return _Held(self, tensor)
-
-    def hold(self, tensor: Tensor) -> None:
-        """One more saved tensor."""
-        storage = tensor.untyped_storage()
-        if not self._holders[storage.data_ptr()]:
-            self._now += storage.nbytes()
-            self.peak = max(self.peak, self._now)
-        self._holders[storage.data_ptr()] += 1
-
-    def release(self, tensor: Tensor) -> None:
-        """One fewer."""
-        storage = tensor.untyped_storage()
-        self._holders[storage.data_ptr()] -= 1
-        if not self._holders[storage.data_ptr()]:
-            self._now -= storage.nbytes()
+    def __init__(self, held: _Held) -> None:
+        super().__init__(lambda tensor: _Saved(held, tensor), lambda saved: saved.tensor)
 
 
-class _Held:
+class _Saved:
     """A saved tensor; autograd drops it after the backward pass."""
 
-    __slots__ = ("owner", "tensor")
+    __slots__ = ("held", "tensor", "which")
 
-    def __init__(self, owner: _Activations, tensor: Tensor) -> None:
-        self.owner = owner
+    def __init__(self, held: _Held, tensor: Tensor) -> None:
+        self.held = held
         self.tensor = tensor.detach()
-        owner.hold(self.tensor)
+        self.which = held.hold(tensor.untyped_storage())
 
     def __del__(self) -> None:
-        self.owner.release(self.tensor)
+        self.held.release(self.which)

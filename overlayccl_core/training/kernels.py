@@ -47,6 +47,7 @@ NO_PRODUCTS = frozenset({
     *("aten.avg_pool2d", "aten.avg_pool2d_backward"),
 })  # fmt: skip
 LISTS = "aten._foreach_"  # element by element, over lists of tensors
+FSDP_COPIES = "fsdp."  # of torch's own: into and out of what it gathers and hands out
 _declared: set[str] = set()
 
 
@@ -77,7 +78,7 @@ def multiplies(operation: Any) -> bool | None:
         or operation.is_view
         or name in NO_PRODUCTS
         or name in _declared
-        or name.startswith(LISTS)
+        or name.startswith((LISTS, FSDP_COPIES))
         or _makes(operation)
     ):
         return False

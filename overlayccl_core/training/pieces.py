@@ -6,8 +6,8 @@ here for all models: data_parallel.py for a chain of stages, tensor_parallel.py 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import torch
 
@@ -32,7 +32,11 @@ class Pieces(ABC, Generic[M]):
     """One rank's share of a model: rank 0 of 1 has all of it.
 
     parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; those that it has a part of.
+    gathering: sites whose modules hold parameters or gradients of them that a rank else has a share of; they count
+    in the memory of a step.
     """
+
+    gathering: ClassVar[Collection[str]] = ()
 
     def __init__(self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
         self.model = model
@@ -75,7 +79,7 @@ class Pieces(ABC, Generic[M]):
     def whole(self, batch: Batch) -> Tensor:
         """The mean loss of a batch without any collective, on a rank that has the whole model.
 
-        The unsharded reference is made of it, and what the framework's own data parallelism wraps.
+        The unsharded reference is made of it, and the framework's own arms, unless `module` says otherwise.
         """
 
     @abstractmethod
@@ -86,9 +90,40 @@ class Pieces(ABC, Generic[M]):
         given as soon as it is known.
         """
 
+    def module(self) -> "Module":
+        """This model as the framework's own arms wrap it; the pieces use its parameters from now on."""
+        return Module(self)
+
     def held_out(self) -> Sequence[Batch]:
         """Data to validate with, for `whole`; none where this rank has not the whole model."""
         return ()
+
+
+class Module(torch.nn.Module):  # type: ignore[misc]
+    """The model of a rank's pieces, their parameters its own: gives the loss of a batch."""
+
+    def __init__(self, pieces: Any, own: Iterable[str] | None = None) -> None:
+        """own: parameters that are not of a module inside (None: all)."""
+        super().__init__()
+        self.pieces = pieces
+        self.names: list[str] = []  # of the parameters, as torch lists them
+        for name in list(pieces.parameters if own is None else own):
+            self.take(name, self, name.replace(".", "_"))
+
+    def take(self, name: str, where: torch.nn.Module, attribute: str) -> None:
+        """Register one of the pieces' parameters in a module."""
+        parameter = self.pieces.parameters[name] = torch.nn.Parameter(self.pieces.parameters[name].detach())
+        where.register_parameter(attribute, parameter)
+        self.names.append(name)
+
+    def leaves(self) -> dict[str, Tensor]:
+        """name -> parameter, as whatever wraps this has left it, in the pieces' order."""
+        found = dict(zip(self.names, self.parameters(), strict=True))
+        return {name: found[name] for name in self.pieces.parameters}
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The mean loss."""
+        return self.pieces.whole(batch)
 
 
 def pieces_of(model: Model) -> type[Pieces[Any]]:

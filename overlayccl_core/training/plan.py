@@ -45,15 +45,11 @@ class ArmSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One way of running the step, its batch split into `microbatches`.
-
-    ddp_bucket_mib: the framework's own data parallelism instead of modules (`Rank.framework_step`).
-    """
+    """One way of running the step, its batch split into `microbatches`: modules, or the framework's own."""
 
     name: str
     microbatches: int
     sites: tuple[ArmSite, ...] = ()
-    ddp_bucket_mib: float | None = None
     purposes: tuple[Purpose, ...] = (Purpose.TIMED,)
 
     @property

@@ -1,9 +1,10 @@
 """One training step of a tensor-parallel model, cut into segments at its sums over ranks.
 
 Sites (Megatron-LM, section 3): `exit` sums what the ranks add to the residual stream in the forward pass; `entry`
-sums the gradients of a sublayer's input in the backward pass. Ports of both: partial, total [m, sublayer].
+sums the gradients of a sublayer's input in the backward pass. Ports of both: partial, total [m, sublayer]. Where
+several parts of a sublayer read the same norm (a parallel block), each has sums of its own: [m, sublayer, part].
 
-A stretch of the model between two entry sites is one piece of autograd: a sublayer, its sum (whose backward is the
+A stretch of the model between two entry sites is one piece of autograd: a sublayer, its sums (whose backward is the
 identity), and the norm in front of the next sublayer.
 """
 
@@ -21,13 +22,14 @@ Outputs = tuple[Tensor, ...]
 
 
 class Sublayers(Protocol):
-    """A model whose sublayers each add to a residual stream x what they make of its norm.
+    """A model whose sublayers each add to a residual stream x what their parts make of its norm.
 
     x, normed and partial have the shape of the Problem's ports. A partial sum's total over ranks is what one rank
     with the whole model adds.
     """
 
     sublayers: int
+    parts: int  # of each
 
     def enter(self, batch: Batch) -> Tensor:
         """The residual stream in front of the first sublayer, the same on every rank."""
@@ -35,8 +37,8 @@ class Sublayers(Protocol):
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
         """What a sublayer reads of the residual stream, the same on every rank."""
 
-    def partial(self, sublayer: int, h: Tensor) -> Tensor:
-        """This rank's part of what a sublayer adds."""
+    def partial(self, sublayer: int, h: Tensor, part: int) -> Tensor:
+        """This rank's share of what a part of a sublayer adds."""
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """The mean loss of what comes out of the last sublayer, the same on every rank."""
@@ -46,29 +48,33 @@ class _Stretch:
     """The model from the entry of one sublayer to the entry of the next, under autograd on detached inputs."""
 
     def __init__(self, pieces: Sublayers, sublayer: int, x: Tensor, h: Tensor) -> None:
-        self.x, self.h = x.detach().requires_grad_(), h.detach().requires_grad_()
+        self.x = x.detach().requires_grad_()
+        self.inputs = [h.detach().requires_grad_() for _ in range(pieces.parts)]
         with torch.enable_grad():
-            self._partial = pieces.partial(sublayer, self.h)
+            self._partials = [pieces.partial(sublayer, one, part) for part, one in enumerate(self.inputs)]
 
     @property
-    def partial(self) -> Tensor:
-        """What this rank adds to the residual stream, detached."""
-        return self._partial.detach()
+    def partials(self) -> Outputs:
+        """What this rank adds to the residual stream, detached, of each part."""
+        return tuple(one.detach() for one in self._partials)
 
-    def residual(self, total: Tensor) -> Tensor:
+    def residual(self, totals: Outputs) -> Tensor:
         """The residual stream behind the sublayer. Once only.
 
-        The sum over ranks takes the partial sum's place in autograd's graph: its gradient is that of the partial
+        A sum over ranks takes the partial sum's place in autograd's graph: its gradient is that of the partial
         sum (Megatron's g). No tensor is overwritten: the module may still hold the partial sum.
         """
-        summed, self._partial = self._partial, None  # the graph needs no values of it: let the total go
-        summed.data = total
-        return self.x + summed
+        sums, self._partials = self._partials, []  # the graph needs no values of them: let the totals go
+        x = self.x
+        for summed, total in zip(sums, totals, strict=True):
+            summed.data = total
+            x = x + summed
+        return x
 
-    def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Tensor]:
-        """(of the residual stream, this rank's part of that of the sublayer's input); once only."""
+    def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Outputs]:
+        """(of the residual stream, this rank's share of that of each part's input); once only."""
         backward(outputs, cotangents)
-        return self.x.grad, self.h.grad
+        return self.x.grad, tuple(one.grad for one in self.inputs)
 
 
 class TensorParallelStep:
@@ -90,47 +96,49 @@ class TensorParallelStep:
             for layer in range(self.pieces.sublayers):
                 yield StepSegment(
                     name=("forward", m, layer),
-                    needs=(_exit("total", m, layer - 1),) if layer else (),
-                    gives=(_exit("partial", m, layer),),
+                    needs=self._exit("total", m, layer - 1) if layer else (),
+                    gives=self._exit("partial", m, layer),
                     work=partial(self._forward, m, layer),
                 )
                 yield StepSegment(
                     name=("backward", m, layer),
-                    needs=(_entry("total", m, layer),),
-                    gives=(_entry("partial", m, layer - 1),) if layer else (),
+                    needs=self._entry("total", m, layer),
+                    gives=self._entry("partial", m, layer - 1) if layer else (),
                     after=(("loss", m),) if layer == last else (),
                     work=partial(self._backward, m, layer),
                 )
             yield StepSegment(
                 name=("loss", m),
-                needs=(_exit("total", m, last),),
-                gives=(_entry("partial", m, last),),
+                needs=self._exit("total", m, last),
+                gives=self._entry("partial", m, last),
                 work=partial(self._loss, m),
             )
 
     def _forward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         with torch.enable_grad():
             if layer:
-                x = self._stretches[m, layer - 1].residual(v[_exit("total", m, layer - 1)])
+                totals = tuple(v[value] for value in self._exit("total", m, layer - 1))
+                x = self._stretches[m, layer - 1].residual(totals)
             else:
                 x = self.pieces.enter(self.batches[m])
             h = self.pieces.normed(layer, x)
         self._entered[m, layer] = x, h
         stretch = self._stretches[m, layer] = _Stretch(self.pieces, layer, x, h)
-        return {_exit("partial", m, layer): stretch.partial}
+        return dict(zip(self._exit("partial", m, layer), stretch.partials, strict=True))
 
     def _loss(self, m: int, v: Values) -> dict[Value, Tensor]:
         last = self.pieces.sublayers - 1
         stretch = self._stretches.pop((m, last))
         with torch.enable_grad():
-            x = stretch.residual(v[_exit("total", m, last)])
+            x = stretch.residual(tuple(v[value] for value in self._exit("total", m, last)))
             loss = self.pieces.loss(x, self.batches[m])
         self.losses[m] = float(loss.detach())
         return self._passed_on(m, last, stretch, (loss,), (torch.tensor(1 / len(self.batches)),))
 
     def _backward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         outputs = self._entered.pop((m, layer))
-        cotangents = self._residual.pop(m), v[_entry("total", m, layer)]
+        first, *others = (v[value] for value in self._entry("total", m, layer))
+        cotangents = self._residual.pop(m), sum(others, first)  # all parts read the same norm
         if layer:
             stretch = self._stretches.pop((m, layer - 1))
             return self._passed_on(m, layer - 1, stretch, outputs, cotangents)
@@ -141,13 +149,17 @@ class TensorParallelStep:
         self, m: int, layer: int, stretch: _Stretch, outputs: Outputs, cotangents: Outputs
     ) -> dict[Value, Tensor]:
         """The backward of a stretch: what it gives to the entry site in front of it."""
-        self._residual[m], partial_gradient = stretch.gradients(outputs, cotangents)
-        return {_entry("partial", m, layer): partial_gradient}
+        self._residual[m], gradients = stretch.gradients(outputs, cotangents)
+        return dict(zip(self._entry("partial", m, layer), gradients, strict=True))
 
+    def _exit(self, name: str, m: int, layer: int) -> tuple[Value, ...]:
+        return self._values("exit", name, m, layer)
 
-def _exit(name: str, *index: int) -> Value:
-    return "exit", (name, *index)
+    def _entry(self, name: str, m: int, layer: int) -> tuple[Value, ...]:
+        return self._values("entry", name, m, layer)
 
-
-def _entry(name: str, *index: int) -> Value:
-    return "entry", (name, *index)
+    def _values(self, site: str, name: str, m: int, layer: int) -> tuple[Value, ...]:
+        """The ports of all parts of a sublayer."""
+        if self.pieces.parts == 1:
+            return ((site, (name, m, layer)),)
+        return tuple((site, (name, m, layer, part)) for part in range(self.pieces.parts))

@@ -1,9 +1,9 @@
 """A Llama-like transformer: its fields, the shapes of its parameters, what its ranks do together in a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
-from math import prod
+from math import ceil, prod
 from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
@@ -11,9 +11,14 @@ from pydantic import Field, PositiveFloat, model_validator
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
+from overlayccl_core.measuring.arms import FSDP, ddp_arm
+from overlayccl_core.program.problem import Direction
 
 STAGES = 2  # of a pipeline
 BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
+ROWS = (
+    48  # the rows of a block's flat parameter are padded to a multiple, so most counts of ranks divide them
+)
 
 
 class Parallelism(StrEnum):
@@ -22,6 +27,17 @@ class Parallelism(StrEnum):
     TENSOR = "tensor"  # each block over all ranks (Megatron-LM); replicated embedding, norms and head
     DATA = "data"  # a whole model on every rank
     PIPELINE = "pipeline"  # half of the blocks on a rank of the first half, the rest on one of the second
+    SHARDED = "sharded"  # the parameters of each block over all ranks, gathered where it runs (FSDP)
+
+
+class Block(StrEnum):
+    """What an MLP reads."""
+
+    SEQUENTIAL = "sequential"  # what attention has added to; a norm before each
+    PARALLEL = "parallel"  # what attention reads, too (GPT-J, PaLM): one norm
+
+
+NORMS = {Block.SEQUENTIAL: ("attention_norm", "mlp_norm"), Block.PARALLEL: ("norm",)}  # of a block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +56,9 @@ class Sizes(models.Sizes):
     multiplies the same input is one matrix, as in Megatron-LM: query, key and value; gate and up.
     """
 
+    block: Block = Field(
+        default=Block.SEQUENTIAL, description="sequential (MLP after attention, the default) or parallel"
+    )
     width: Count = Field(description="channels of the residual stream")
     hidden: Count = Field(description="channels of an MLP")
     layers: Count = Field(description="blocks, each attention and MLP")
@@ -51,10 +70,10 @@ class Sizes(models.Sizes):
             (f"blocks.{layer}.{name}", shape)
             for layer in range(self.layers)
             for name, shape in (
-                ("attention_norm", (self.width,)),
+                (NORMS[self.block][0], (self.width,)),
                 ("query_key_value", (3 * self.width, self.width)),
                 ("output", (self.width, self.width)),
-                ("mlp_norm", (self.width,)),
+                *((norm, (self.width,)) for norm in NORMS[self.block][1:]),
                 ("gate_up", (2 * self.hidden, self.width)),
                 ("down", (self.width, self.hidden)),
             )
@@ -71,7 +90,8 @@ class Model(Sizes, models.Model):
     """A training step on text."""
 
     parallelism: Parallelism = Field(
-        description="tensor (each block over all ranks), data (whole models) or pipeline (two stages)"
+        description="tensor (each block over all ranks), data (whole models), sharded (whole models, gathered) or "
+        "pipeline (two stages)"
     )
     schedule: Literal["gpipe", "1f1b"] | None = Field(
         default=None,
@@ -109,12 +129,26 @@ class Model(Sizes, models.Model):
             )
         return self
 
+    def flat_rows(self) -> int:
+        """Sharded: rows of the one parameter [rows, width] that a block has.
+
+        Its parameters behind one another, padded, as FSDP's FlatParameter (Zhao et al. 2023).
+        """
+        elements = sum(prod(shape) for name, shape in self.parameter_sizes() if name.startswith("blocks.0."))
+        return ceil(elements / self.width / ROWS) * ROWS
+
     def check(self, ranks: int) -> None:
-        """Tensor parallel: ranks divide heads and hidden. Pipeline: ranks are even."""
+        """Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even."""
         if self.parallelism is Parallelism.PIPELINE and ranks % STAGES:
             raise ValueError(
                 f"ranks of a pipeline must be even, as rank r and rank r + ranks / 2 are one (got {ranks}): leave "
                 "the model out, or choose a deployment with an even number"
+            )
+        if self.parallelism is Parallelism.SHARDED and self.flat_rows() % ranks:
+            raise ValueError(
+                "ranks must divide the rows of a block's parameters, which are padded to a multiple of "
+                f"{ROWS} (got {ranks} and {self.flat_rows()}): leave the model out, or take as many ranks as "
+                f"divide {ROWS}"
             )
         if self.parallelism is not Parallelism.TENSOR:
             return
@@ -126,22 +160,42 @@ class Model(Sizes, models.Model):
                 )
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block, microbatch and direction. Data parallel: one mean a parameter.
-        Pipeline: what the stages hand over; where there are several pipelines, the means of their gradients."""
+        """Tensor parallel: two sums a block, microbatch and direction, of a parallel block given together. Data
+        parallel: one mean a parameter. Pipeline: what the stages hand over; where there are several pipelines, the
+        means of their gradients.
+
+        Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed
+        and handed out; embedding, norm and head as in data parallel.
+        """
         if self.parallelism is Parallelism.PIPELINE:
             return self._pipeline_sites(microbatches, ranks)
         if self.parallelism is Parallelism.TENSOR:
+            sequential = self.block is Block.SEQUENTIAL
             sums = {
                 "microbatches": microbatches,
-                "layers": 2 * self.layers,
+                "layers": 2 * self.layers if sequential else self.layers,
                 "shape": [self.batch // microbatches, self.sequence, self.width],
             }
+            problem = "tp_mlp" if sequential else "layer_block_ar"
             return tuple(
-                Site(name=place, problem="tp_mlp", entry={**sums, "site": place})
+                Site(name=place, problem=problem, entry={**sums, "site": place})
                 for place in ("entry", "exit")
             )
-        entry = {"sizes": [prod(shape) for _, shape in self.parameter_sizes()], "overlap": True}
-        return (Site(name="gradients", problem="grad_ar", entry=entry),)
+        sizes = self.parameter_sizes()
+        if self.parallelism is Parallelism.DATA:
+            entry = {"sizes": [prod(shape) for _, shape in sizes], "overlap": True}
+            return (Site(name="gradients", problem="grad_ar", entry=entry),)
+        replicated = [prod(shape) for name, shape in sizes if not name.startswith("blocks.")]
+        gradients = Site(name="gradients", problem="grad_ar", entry={"sizes": replicated})
+        weights = {
+            "microbatches": microbatches,
+            "layers": self.layers,
+            "shape": [self.flat_rows(), self.width],
+        }
+        gather = Site(name="gather", problem="fsdp_prefetch", entry=weights)
+        regather = Site(name="regather", problem="fsdp_prefetch", entry={**weights, "site": "regather"})
+        scatter = replace(gather, name="scatter", direction=Direction.BACKWARD)
+        return (scatter, gradients, regather, gather)
 
     def _pipeline_sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
         handed_over = {
@@ -164,12 +218,14 @@ class Model(Sizes, models.Model):
         )
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Tensor parallel: one. Data parallel: one a rank. Pipeline: one of rank r and rank r + ranks / 2."""
+        """Tensor parallel: one. Pipeline: one of rank r and rank r + ranks / 2. Else one a rank."""
         if self.parallelism is Parallelism.PIPELINE:
             return tuple(rank % (ranks // STAGES) for rank in range(ranks))
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
 
     @property
-    def framework_buckets_mib(self) -> tuple[float, ...]:
-        """As the file says."""
-        return self.ddp_buckets_mib
+    def framework_arms(self) -> tuple[str, ...]:
+        """Data parallel: DDP with each bucket size of the file. Sharded: FSDP."""
+        if self.parallelism is Parallelism.SHARDED:
+            return (FSDP,)
+        return tuple(map(ddp_arm, self.ddp_buckets_mib))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from overlayccl_core.backends.torchdist import rank
+from overlayccl_core.backends.torchdist import frameworks, rank
 
 
 def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +17,7 @@ def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: p
         asked.update(options)
         return SimpleNamespace()
 
-    monkeypatch.setattr(rank, "DistributedDataParallel", replicated)
+    monkeypatch.setattr(frameworks, "DistributedDataParallel", replicated)
     here = rank.Rank(index=0, ranks=2, device="cpu", status=None, folder=Path())  # type: ignore[arg-type]
-    here.framework_step(torch.nn.Linear(2, 2), 4.0)
+    here.framework_step(torch.nn.Linear(2, 2), "ddp_4")
     assert asked == {"bucket_cap_mb": 4.0, "gradient_as_bucket_view": True}

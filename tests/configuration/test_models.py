@@ -34,7 +34,10 @@ def test_labels_tell_the_model_and_its_microbatches() -> None:
         ({"width": "128"}, "width: must be a valid integer (got '128'): channels of the residual stream"),
         ({"width": None}, "width: must be a valid integer (got None): channels of the residual stream"),
         ({"layers": 0}, "layers: must be greater than or equal to 1 (got 0)"),
-        ({"parallelism": "tensr"}, "parallelism: must be 'tensor', 'data' or 'pipeline' (got 'tensr')"),
+        (
+            {"parallelism": "tensr"},
+            "parallelism: must be 'tensor', 'data', 'sharded' or 'pipeline' (got 'tensr')",
+        ),
         ({"microbatches": [2, 2]}, "items must differ (got [2, 2])"),
         ({"loss_microbatches": 3}, "loss_microbatches must be one of microbatches (got 3 and [1, 4])"),
         (

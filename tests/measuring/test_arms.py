@@ -3,12 +3,13 @@
 from overlayccl_core.measuring.arms import (
     BASELINES,
     FINALISTS,
+    FSDP,
     OF_A_CASE,
     ArmName,
     arms_of,
     at_case,
-    framework_arm,
-    framework_bucket,
+    ddp_arm,
+    ddp_bucket,
     is_framework,
     least_plain,
     only_problem,
@@ -26,8 +27,9 @@ def test_a_baseline_is_named_as_the_role_of_its_seed() -> None:
 
 
 def test_an_arm_of_the_framework_tells_its_bucket() -> None:
-    assert [framework_arm(mib) for mib in (25.0, 0.5)] == ["ddp_25", "ddp_0.5"]
-    assert framework_bucket(framework_arm(25.0)) == "25"
+    assert [ddp_arm(mib) for mib in (25.0, 0.5)] == ["ddp_25", "ddp_0.5"]
+    assert ddp_bucket(ddp_arm(25.0)) == "25" and ddp_bucket(FSDP) is None
+    assert is_framework(ddp_arm(25.0)) and is_framework(FSDP)
     assert not any(is_framework(arm) for arm in ArmName)
 
 

@@ -10,12 +10,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from overlayccl_core import catalog
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.program.arithmetics import Double
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.library import read_library
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program, Read, Write
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
 from overlayccl_core.training.driver import SiteModule, run_step
+from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.segments import StepSegment, Tensor
+from overlayccl_core.training.worker import relative_error
 
 PATIENCE_S = 60.0
 
@@ -82,6 +92,56 @@ def run_on_all(
     failures = [end.exception() for end in ends if end.exception() is not None]
     for failure in sorted(failures, key=lambda error: isinstance(error, BrokenBarrierError)):
         raise failure
+
+
+def problem_at(case: Case, direction: Direction) -> Problem:
+    """Of a Case in a direction that it has."""
+    problem = catalog.build(case) if direction is Direction.FORWARD else catalog.backward(case)
+    assert problem is not None
+    return problem
+
+
+def replayed(problem: Problem, strategy: str) -> Program:
+    """A seed at a Problem; at a backward what is derived from it."""
+    recipe = Recipe(base=strategy)
+    forward = problem.direction is Direction.FORWARD
+    return replay(recipe if forward else Recipe(base=TransposeOf(recipe=recipe)), problem)
+
+
+def programs_of(
+    model: Model, deployment: Deployment, microbatches: int, strategies: Mapping[str, str]
+) -> dict[str, Program]:
+    """site of a model's step -> Program. strategies: Problem -> seed, else the developer's."""
+    cases, programs = cases_of_model(model, deployment, microbatches), {}
+    for site in sites_of(model, microbatches, RANKS):
+        case = cases[site.name]
+        problem = problem_at(case, site.direction)
+        developer, *_ = read_library(catalog.library_source(site.problem)).developers
+        programs[site.name] = replayed(problem, strategies.get(site.problem, developer))
+    return programs
+
+
+def worst_error(
+    model: Model, deployment: Deployment, microbatches: int, programs: Mapping[str, Program]
+) -> float:
+    """Of a parameter's gradient after one step, in double precision, relative to the unsharded model's."""
+    cls, ranks, replicas = pieces_of(model), deployment.ranks, model.replicas(deployment.ranks)
+    full = {name: value.double() for name, value in cls.full_parameters(model, 1).items()}
+    batches = [cls.batch(model, seed=0, step=0, replica=replica) for replica in range(max(replicas) + 1)]
+    whole = cls(model, full)
+    for batch in batches:
+        (whole.whole(batch) / len(batches)).backward()
+    shares = [cls(model, full, rank, ranks) for rank in range(ranks)]
+    steps = [
+        share.step(cls.split(batches[replica], microbatches), early=False)
+        for share, replica in zip(shares, replicas, strict=True)
+    ]
+    run_on_all(programs, ranks, lambda rank: steps[rank].segments(), lambda *_: None)
+    return max(
+        relative_error(parameter.grad, share.shard(model, name, whole.parameters[name].grad, rank, ranks))
+        for rank, share in enumerate(shares)
+        for name, parameter in share.parameters.items()
+    )
 
 
 def _noted(rank: int, value: NDArray[np.float64], made: Callable[[int, NDArray[np.float64]], None]) -> Tensor:

@@ -41,6 +41,25 @@ def test_views_of_one_storage_are_held_once_and_what_backward_let_go_does_not_co
     assert inspect(step).peak_activation_bytes == 2 * BYTES
 
 
+def test_what_is_touched_while_parameters_are_gathered_counts_until_nobody_uses_it() -> None:
+    gathering = [False]
+    ours = torch.ones(ELEMENTS)
+
+    def step() -> None:
+        before = ours.repeat(8)
+        gathering[0] = True
+        twice = ours.repeat(2)
+        part = twice[:10]
+        del twice
+        ours.repeat(3)
+        del part
+        ours.repeat(4)
+        gathering[0] = False
+        assert ours.repeat(9).numel() > before.numel()
+
+    assert inspect(step, is_gathering=lambda: gathering[0]).peak_activation_bytes == (1 + 2 + 3) * BYTES
+
+
 def test_matmuls_of_forward_and_backward_are_counted_and_told_apart_by_their_shapes() -> None:
     weight = torch.ones(4, 5, requires_grad=True)
 

@@ -15,7 +15,8 @@ from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import train
 from tests.backends.batches import silent
-from tests.training.test_launches import Arms, M, rows
+from tests.training.arms_by_hand import Arms
+from tests.training.test_launches import M, rows
 from tests.training.test_pipeline_parallel import CHEATS
 
 pytestmark = pytest.mark.ranks
@@ -35,7 +36,7 @@ WRONG = {
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
     model = models.load("nano-pp").changed(layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M)
-    arms = Arms(model, "local", CHEATS)
+    arms = Arms(model, CHEATS, "local")
     for name, sites in HONEST.items():
         arms.add(name, (Purpose.TIMED, Purpose.LOSS), **sites)
     for name, sites in WRONG.items():

@@ -1,18 +1,85 @@
-"""A tensor-parallel step cut at its sums: two ranks' segments run side by side, without a library between them."""
+"""A tensor-parallel step cut at its sums: the ranks' segments run side by side, without a library between them."""
 
 import gc
 from typing import Any
 
+import pytest
 import torch
 
+from overlayccl_core import catalog
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import Model
+from overlayccl_core.program.library import read_library
+from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import Name
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
+from tests.training.in_process import programs_of, worst_error
 
 RANKS = 2
 MODEL = models.load("nano")
+DEPLOYMENT = load("config/deployments/local.yaml")
+NARROW = {
+    problem: models.load(name).changed(
+        width=16, hidden=32, heads=4, layers=2, sequence=8, batch=4, microbatches=(1, 4), loss_microbatches=1
+    )
+    for problem, name in (("tp_mlp", "nano"), ("layer_block_ar", "nano-parallel"))
+}
+SEEDS = [
+    (problem, name)
+    for problem in NARROW
+    for name, _ in read_library(catalog.library_source(problem)).seeds
+    if name != "hierarchical"  # of two tiers
+]
+DROPS_A_PART = '''
+from overlayccl_core.program.language import Library, all_reduce
+
+def drops_a_part(io, p):
+    """What the MLP adds on one rank is lost: each rank has its own for the sum."""
+    for m in range(p.microbatches):
+        for layer in p.layer_order:
+            attention, mlp = [io.read("partial", m, layer, part) for part in range(p.parts)]
+            io.write("total", m, layer, 0, all_reduce(attention, "sum"))
+            io.write("total", m, layer, 1, all_reduce(mlp, "sum") if layer else mlp)
+
+LIBRARY = Library(developer="drops_a_part")
+'''
+
+
+def errors(model: Model, **strategies: str) -> list[float]:
+    """Worst of a gradient, at each count of microbatches."""
+    return [
+        worst_error(model, DEPLOYMENT, m, programs_of(model, DEPLOYMENT, m, strategies))
+        for m in model.microbatches
+    ]
+
+
+@pytest.mark.parametrize(("problem", "seed"), SEEDS)
+def test_gradients_are_those_of_the_unsharded_model_however_it_is_split(problem: str, seed: str) -> None:
+    model = NARROW[problem]
+    assert {site.problem for site in models.sites_of(model, 1, 2)} == {problem}
+    assert max(errors(model, **{problem: seed})) < 1e-5
+
+
+@pytest.mark.parametrize("site", ["entry", "exit"])
+def test_a_part_of_a_parallel_block_that_is_not_summed_is_seen_in_both_passes(site: str) -> None:
+    model = NARROW["layer_block_ar"]
+    programs = programs_of(model, DEPLOYMENT, 4, {})
+    programs[site] = trace_source(DROPS_A_PART, "drops_a_part", programs[site].problem)
+    assert worst_error(model, DEPLOYMENT, 4, programs) > 1e-2
+
+
+def test_a_parallel_block_adds_to_what_both_of_its_parts_read() -> None:
+    model = models.load("nano-parallel").changed(layers=1)
+    pieces = Pieces(model, Pieces.full_parameters(model, seed=0))
+    x = torch.randn(1, 4, model.width)
+    with torch.no_grad():
+        h = pieces.normed(0, x)
+        want = x + pieces.partial(0, h, 0) + pieces.partial(0, h, 1)
+        torch.testing.assert_close(pieces.stages()[1].run(x, None), want)
+    assert [name for name in pieces.parameters if "norm" in name] == ["blocks.0.norm", "norm"]
 
 
 def test_the_shares_of_two_ranks_have_the_gradients_of_the_whole_and_no_partial_sum_is_overwritten() -> None:

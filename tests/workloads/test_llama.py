@@ -62,3 +62,35 @@ def test_an_odd_number_of_ranks_makes_no_pipelines() -> None:
     with pytest.raises(ValueError, match=r"ranks of a pipeline must be even.*\(got 3\): leave the model out"):
         models.load("nano-pp").check(3)
     models.load("nano-pp").check(6)
+
+
+def test_a_parallel_block_gives_two_sums_together_in_each_direction_and_has_one_norm() -> None:
+    model = models.load("nano-parallel")
+    entry, exit_ = models.sites_of(model, microbatches=4, ranks=4)
+    assert (entry.name, exit_.name, exit_.problem) == ("entry", "exit", "layer_block_ar")
+    assert exit_.entry == {"microbatches": 4, "layers": 4, "shape": [2, 64, 128], "site": "exit"}
+    assert len(model.parameter_sizes()) == 3 + 5 * model.layers
+
+
+def test_sharded_blocks_are_gathered_in_both_passes_and_the_rest_is_averaged() -> None:
+    model = models.load("nano-fsdp")
+    scatter, gradients, regather, gather = models.sites_of(model, microbatches=2, ranks=4)
+    assert gather.entry == scatter.entry == {"microbatches": 2, "layers": 4, "shape": [1680, 128]}
+    assert regather.entry == {**gather.entry, "site": "regather"}
+    assert [site.direction for site in (scatter, regather, gather)] == ["backward", "forward", "forward"]
+    elements = sum(prod(shape) for name, shape in model.parameter_sizes() if name.startswith("blocks.0."))
+    assert 1680 * 128 - 48 * 128 < elements <= 1680 * 128
+    assert gradients.entry == {"sizes": [256 * 128, 128, 256 * 128]}
+    assert model.replicas(3) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8, 16, 48])
+def test_most_counts_of_ranks_divide_what_a_block_is_padded_to(ranks: int) -> None:
+    models.load("nano-fsdp").check(ranks)
+
+
+def test_ranks_that_do_not_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"padded to a multiple of 48 \(got 9 and 1680\): .* as divide 48"):
+        models.load("nano-fsdp").check(9)
+    with pytest.raises(ValueError, match="ranks must divide heads of a tensor-parallel model"):
+        models.load("nano-parallel").check(3)

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.launch import STATUS_FILE
 from overlayccl_core.backends.rank import Members
 from overlayccl_core.backends.status import Phase, RankStatus, Status
-from overlayccl_core.backends.torchdist import bench_driver
+from overlayccl_core.backends.torchdist import bench_driver, frameworks
+from overlayccl_core.measuring.arms import ddp_bucket
 
 LEAD_NS = 2_000_000  # an all_reduce of 8 bytes is usually over within 2 ms
 STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
@@ -78,23 +78,12 @@ class Rank:
         """Import a deployed file and connect one of its Cases."""
         return bench_driver.Deployed(bench_driver.load_module(path, name), case, members, self.device)
 
-    def framework_step(self, model: torch.nn.Module, bucket_mib: float) -> Callable[[Sequence[Any]], float]:
-        """DistributedDataParallel, which exchanges gradients in the backward of the last batch alone.
-
-        Gradients stay where they were reduced (`gradient_as_bucket_view`): a copy and a buffer less.
-        """
-        replicated = DistributedDataParallel(model, bucket_cap_mb=bucket_mib, gradient_as_bucket_view=True)
-
-        def step(batches: Sequence[Any]) -> float:
-            total = 0.0
-            for m, batch in enumerate(batches):
-                replicated.require_backward_grad_sync = m == len(batches) - 1  # what `no_sync` does
-                loss = replicated(batch) / len(batches)
-                total += float(loss.detach())
-                loss.backward()
-            return total
-
-        return step
+    def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], float]:
+        """DistributedDataParallel with the bucket size that the arm names, or `fully_shard` (frameworks.py)."""
+        bucket_mib = ddp_bucket(arm)
+        if bucket_mib is None:
+            return frameworks.sharded(model, self.device)
+        return frameworks.replicated(model, float(bucket_mib))
 
     def library_calls(self, operation: str) -> int | None:
         """Calls that an operation of torch's dispatcher is; None: it is not torch.distributed's."""

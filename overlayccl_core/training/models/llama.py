@@ -1,40 +1,46 @@
 """A Llama-like transformer (Touvron et al. 2023) as pieces that run between collectives, and as a whole.
 
 It trains on bytes of text. A block has two sublayers, attention and MLP; each adds to the residual stream what it
-makes of the stream's RMSNorm. `Pieces` holds one rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al.
-2019) its heads and its hidden channels, so that what a sublayer gives is a partial sum; norms, embedding and head
-are replicated.
+makes of the stream's RMSNorm. A parallel block is one sublayer with two parts. `Pieces` holds one rank's share:
+with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and its hidden channels, so that what a part
+gives is a partial sum; norms, embedding and head are replicated. Where parameters lie in shards (FSDP), those of a
+block are one flat parameter `blocks.<k>`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
+from math import prod
 
 import torch
 from torch.nn import functional
 
-from overlayccl_core.training import pieces, text
+from overlayccl_core.training import pieces, sharded, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
-from overlayccl_core.training.pieces import Step
+from overlayccl_core.training.pieces import Module, Step
 from overlayccl_core.training.pipeline_parallel import PipelineStep
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
-from overlayccl_core.workloads.llama import STAGES, Model, Parallelism
+from overlayccl_core.workloads.llama import NORMS, STAGES, Block, Model, Parallelism
 
 ROTARY_BASE = 10_000.0  # Su et al. 2021
 ROWS = {"query_key_value": 3, "gate_up": 2}  # matrices in one; each is sharded by rows (outputs)
 COLUMNS = ("output", "down")
-ATTENTION = ("attention_norm", "query_key_value", "output")
-MLP = ("mlp_norm", "gate_up", "down")
-HALVES = 2  # sublayers of a block
+PARTS = {"attention": ("query_key_value", "output"), "mlp": ("gate_up", "down")}
+SUBLAYERS = {Block.SEQUENTIAL: (("attention",), ("mlp",)), Block.PARALLEL: (("attention", "mlp"),)}
 VALIDATION_BATCHES = 8
 
 
 class Pieces(pieces.Pieces[Model]):
     """One rank's parameters and the functions between collectives."""
 
+    gathering = sharded.SITES
+
     def __init__(self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
         super().__init__(model, full, rank, ranks)
-        self.sublayers = HALVES * model.layers
+        self.norms, self.sublayers_of_block = NORMS[model.block], SUBLAYERS[model.block]
+        self.sublayers = len(self.norms) * model.layers
+        self.parts = len(self.sublayers_of_block[0])
+        self.units: Sequence[str] = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
         self.is_first = not _stage(rank, ranks)
 
@@ -50,17 +56,19 @@ class Pieces(pieces.Pieces[Model]):
                 parameters[name] = torch.randn(shape, generator=random)
             else:
                 parameters[name] = torch.randn(shape, generator=random) / shape[1] ** 0.5
-        return parameters
+        return _flattened(model, parameters) if model.parallelism is Parallelism.SHARDED else parameters
 
     @staticmethod
     def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor | None:
-        """What one rank of a tensor-parallel group holds of a parameter (or of its gradient).
+        """A rank's heads and channels of a parameter (or of its gradient), or its rows of a flat one.
 
-        All of it with data parallelism; all or nothing on a stage of a pipeline.
+        All or nothing on a stage of a pipeline.
         """
         if model.parallelism is Parallelism.PIPELINE and ranks > 1:
             stage = _stage(rank, ranks)
             return full if name in (one.names[stage] for one in model.averaged()) else None
+        if _is_flat(model, name):
+            return full.chunk(ranks)[rank]
         parts, kind = _parts(model, ranks), name.rpartition(".")[2]
         if parts > 1 and kind in ROWS:
             each = full.view(ROWS[kind], -1, full.shape[1])
@@ -79,7 +87,7 @@ class Pieces(pieces.Pieces[Model]):
         )
 
     def held_out(self) -> Sequence[Tensor]:
-        """Text that is not trained on; other than data parallel, a rank has a part of the model only."""
+        """Text that is not trained on; none where a rank has a part of the model only."""
         if self.model.parallelism is not Parallelism.DATA:
             return ()
         held_out, shape = text.standard_library().validation, (self.model.batch, self.model.sequence)
@@ -88,11 +96,13 @@ class Pieces(pieces.Pieces[Model]):
         ]
 
     def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:
-        """Cut at sums over ranks where blocks are sharded, between the stages of a pipeline, else at gradients."""
+        """Cut at sums over ranks, where blocks are gathered, between the stages of a pipeline, or at gradients."""
         if self.model.parallelism is Parallelism.PIPELINE:
             return self._pipeline_step(batches)
         if self.model.parallelism is Parallelism.TENSOR:
             return TensorParallelStep(self, batches)
+        if self.model.parallelism is Parallelism.SHARDED:
+            return sharded.ShardedStep(self, batches)
         return DataParallelStep(self, batches, in_stages=early)
 
     def _pipeline_step(self, batches: Sequence[Tensor]) -> PipelineStep:
@@ -108,20 +118,21 @@ class Pieces(pieces.Pieces[Model]):
 
     def first(self, batch: Tensor) -> Tensor:
         """The first stage of a pipeline: int64[B, S + 1] -> float32[B, S, D] behind half of the blocks."""
-        return self._blocks(range(0, self.sublayers // STAGES, HALVES), self.enter(batch))
+        return self._blocks(range(self.model.layers // STAGES), self.enter(batch))
 
     def second(self, x: Tensor, batch: Tensor) -> Tensor:
         """The second stage of a pipeline: the loss of what the first made of a batch."""
-        return self.loss(self._blocks(range(self.sublayers // STAGES, self.sublayers, HALVES), x), batch)
+        return self.loss(self._blocks(range(self.model.layers // STAGES, self.model.layers), x), batch)
+
+    def module(self) -> Module:
+        """Where blocks are gathered, each is a module of its own."""
+        return sharded.Chain(self) if self.units else super().module()
 
     def stages(self) -> Sequence[Stage]:
         """The embedding, the blocks, and norm and head with the loss."""
         blocks = [
-            Stage(
-                parameters=tuple(name for k in range(first, first + HALVES) for name in self.names_of(k)),
-                run=partial(self._block, first),
-            )
-            for first in range(0, self.sublayers, HALVES)
+            Stage(parameters=tuple(self.names_of_block(k)), run=partial(self._block, k))
+            for k in range(self.model.layers)
         ]
         return [
             Stage(parameters=("embedding",), run=lambda _, batch: self.enter(batch)),
@@ -129,10 +140,27 @@ class Pieces(pieces.Pieces[Model]):
             Stage(parameters=("norm", "head"), run=self.loss),
         ]
 
+    def weights_of(self, block: int) -> Mapping[str, Tensor]:
+        """kind -> parameter of a block."""
+        if self.model.parallelism is Parallelism.SHARDED:
+            return _apart(self.model, self.parameters[f"blocks.{block}"])
+        names = self.names_of_block(block)
+        return {name.rpartition(".")[2]: self.parameters[name] for name in names}
+
+    def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
+        """Block k with its whole flat parameter: [B, S, D] -> [B, S, D]."""
+        return self._added(_apart(self.model, weight), x)
+
     def names_of(self, sublayer: int) -> tuple[str, ...]:
         """The parameters that a sublayer uses, in the order of `parameters`."""
-        block, second = divmod(sublayer, 2)
-        return tuple(f"blocks.{block}.{kind}" for kind in (MLP if second else ATTENTION))
+        block, k = divmod(sublayer, len(self.norms))
+        kinds = (kind for part in self.sublayers_of_block[k] for kind in PARTS[part])
+        return tuple(f"blocks.{block}.{kind}" for kind in (self.norms[k], *kinds))
+
+    def names_of_block(self, block: int) -> list[str]:
+        """Those of all its sublayers."""
+        each = len(self.norms)
+        return [name for k in range(each * block, each * (block + 1)) for name in self.names_of(k)]
 
     def enter(self, batch: Tensor) -> Tensor:
         """int64[B, S + 1] -> float32[B, S, D]: all but the last byte, which has no next one."""
@@ -140,14 +168,13 @@ class Pieces(pieces.Pieces[Model]):
 
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
         """The RMSNorm in front of a sublayer."""
-        block, second = divmod(sublayer, 2)
-        name = f"blocks.{block}.{'mlp_norm' if second else 'attention_norm'}"
-        return functional.rms_norm(x, (self.model.width,), self.parameters[name])
+        block, k = divmod(sublayer, len(self.norms))
+        return self._normed(self.weights_of(block), k, x)
 
-    def partial(self, sublayer: int, h: Tensor) -> Tensor:
-        """[B, S, D] -> [B, S, D]: this rank's part of what a sublayer adds."""
-        block, second = divmod(sublayer, 2)
-        return self._mlp(block, h) if second else self._attention(block, h)
+    def partial(self, sublayer: int, h: Tensor, part: int = 0) -> Tensor:
+        """[B, S, D] -> [B, S, D]: this rank's share of what a part of a sublayer adds."""
+        block, k = divmod(sublayer, len(self.norms))
+        return self._partial(self.weights_of(block), self.sublayers_of_block[k][part], h)
 
     def loss(self, x: Tensor, batch: Tensor) -> Tensor:
         """Mean cross-entropy of the next byte, in nats a byte."""
@@ -157,30 +184,42 @@ class Pieces(pieces.Pieces[Model]):
 
     def whole(self, batch: Tensor) -> Tensor:
         """The loss of int64[B, S + 1] without any collective: the whole model on one rank."""
-        return self.loss(self._blocks(range(0, self.sublayers, HALVES), self.enter(batch)), batch)
+        return self.loss(self._blocks(range(self.model.layers), self.enter(batch)), batch)
 
-    def _blocks(self, firsts: Iterable[int], x: Tensor) -> Tensor:
-        for first in firsts:
-            x = self._block(first, x, None)
+    def _blocks(self, blocks: Iterable[int], x: Tensor) -> Tensor:
+        for k in blocks:
+            x = self._block(k, x, None)
         return x
 
-    def _block(self, first: int, x: Tensor, _batch: Tensor | None) -> Tensor:
-        for sublayer in range(first, first + HALVES):
-            x = x + self.partial(sublayer, self.normed(sublayer, x))
+    def _block(self, k: int, x: Tensor, _batch: Tensor | None) -> Tensor:
+        return self._added(self.weights_of(k), x)
+
+    def _added(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """What comes out of a block."""
+        for k, parts in enumerate(self.sublayers_of_block):
+            h = self._normed(weights, k, x)
+            for part in parts:
+                x = x + self._partial(weights, part, h)
         return x
 
-    def _attention(self, block: int, h: Tensor) -> Tensor:
+    def _normed(self, weights: Mapping[str, Tensor], k: int, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, (self.model.width,), weights[self.norms[k]])
+
+    def _partial(self, weights: Mapping[str, Tensor], part: str, h: Tensor) -> Tensor:
+        return self._mlp(weights, h) if part == "mlp" else self._attention(weights, h)
+
+    def _attention(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
         batch, sequence, _ = h.shape
-        joined = functional.linear(h, self.parameters[f"blocks.{block}.query_key_value"])
+        joined = functional.linear(h, weights["query_key_value"])
         apart = joined.view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q, k = _rotated(apart[:2])
         mixed = functional.scaled_dot_product_attention(q, k, apart[2], is_causal=True)
         merged = mixed.transpose(1, 2).reshape(batch, sequence, -1)
-        return functional.linear(merged, self.parameters[f"blocks.{block}.output"])
+        return functional.linear(merged, weights["output"])
 
-    def _mlp(self, block: int, h: Tensor) -> Tensor:
-        gate, up = functional.linear(h, self.parameters[f"blocks.{block}.gate_up"]).chunk(2, -1)
-        return functional.linear(functional.silu(gate) * up, self.parameters[f"blocks.{block}.down"])
+    def _mlp(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
+        gate, up = functional.linear(h, weights["gate_up"]).chunk(2, -1)
+        return functional.linear(functional.silu(gate) * up, weights["down"])
 
 
 def _parts(model: Model, ranks: int) -> int:
@@ -191,6 +230,35 @@ def _parts(model: Model, ranks: int) -> int:
 def _stage(rank: int, ranks: int) -> int:
     """Of a pipeline: 0 or 1."""
     return rank * STAGES // ranks
+
+
+def _is_flat(model: Model, name: str) -> bool:
+    """Whether it is the flat parameter of a block."""
+    return model.parallelism is Parallelism.SHARDED and name.startswith("blocks.")
+
+
+def _flattened(model: Model, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters of each block as one, [rows, width], zeros behind them."""
+    flat: dict[str, list[Tensor]] = {}
+    for name, value in parameters.items():
+        flat.setdefault(name.rpartition(".")[0] or name, []).append(value)
+    padded = model.flat_rows() * model.width
+
+    def joined(values: list[Tensor]) -> Tensor:
+        elements = torch.cat([value.flatten() for value in values])
+        return functional.pad(elements, (0, padded - len(elements))).view(-1, model.width)
+
+    return {name: joined(values) if name not in parameters else values[0] for name, values in flat.items()}
+
+
+def _apart(model: Model, flat: Tensor) -> dict[str, Tensor]:
+    """kind -> parameter of a block: views of its flat one."""
+    kinds = [(name, shape) for name, shape in model.parameter_sizes() if name.startswith("blocks.0.")]
+    sizes = [prod(shape) for _, shape in kinds]
+    parts = flat.flatten().split([*sizes, flat.numel() - sum(sizes)])
+    return {
+        name.rpartition(".")[2]: part.view(shape) for (name, shape), part in zip(kinds, parts, strict=False)
+    }
 
 
 @cache

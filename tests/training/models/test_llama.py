@@ -1,10 +1,13 @@
 """The pieces of a transformer add up to the whole, however it is sharded."""
 
+from itertools import product
+
 import pytest
 import torch
 
 from overlayccl_core.configuration import models
 from overlayccl_core.training.models.llama import Pieces
+from overlayccl_core.workloads.llama import Block, Parallelism
 
 MODEL = models.load("nano").changed(layers=2)
 
@@ -14,22 +17,26 @@ def tokens() -> torch.Tensor:
     return torch.randint(0, 256, (2, 17), generator=random)
 
 
+@pytest.mark.parametrize("block", Block)
 @pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_partial_sums_of_all_ranks_are_what_the_unsharded_sublayer_gives(ranks: int) -> None:
-    full = Pieces.full_parameters(MODEL, 0)
-    whole = Pieces(MODEL, full)
-    shares = [Pieces(MODEL, full, rank, ranks) for rank in range(ranks)]
+def test_partial_sums_of_all_ranks_are_what_the_unsharded_sublayer_gives(ranks: int, block: Block) -> None:
+    model = MODEL.changed(block=block)
+    full = Pieces.full_parameters(model, 0)
+    whole = Pieces(model, full)
+    shares = [Pieces(model, full, rank, ranks) for rank in range(ranks)]
     h = torch.randn(2, 16, MODEL.width, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        for k in range(whole.sublayers):
-            total = sum(share.partial(k, h) for share in shares)
-            assert torch.allclose(total, whole.partial(k, h), atol=1e-5)
+        for at in product(range(whole.sublayers), [h], range(whole.parts)):
+            total = sum(share.partial(*at) for share in shares)
+            assert torch.allclose(total, whole.partial(*at), atol=1e-5)
 
 
+@pytest.mark.parametrize("parallelism", [Parallelism.TENSOR, Parallelism.SHARDED])
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_shards_of_a_parameter_are_the_parameter(ranks: int) -> None:
-    for name, full in Pieces.full_parameters(MODEL, 0).items():
-        shards = [Pieces.shard(MODEL, name, full, rank, ranks) for rank in range(ranks)]
+def test_shards_of_a_parameter_are_the_parameter(ranks: int, parallelism: Parallelism) -> None:
+    model = MODEL.changed(parallelism=parallelism)
+    for name, full in Pieces.full_parameters(model, 0).items():
+        shards = [Pieces.shard(model, name, full, rank, ranks) for rank in range(ranks)]
         if shards[0].shape == full.shape:
             assert all(torch.equal(one, full) for one in shards)
         else:
@@ -37,6 +44,19 @@ def test_shards_of_a_parameter_are_the_parameter(ranks: int) -> None:
             assert sorted(torch.cat([one.flatten() for one in shards]).tolist()) == sorted(
                 full.flatten().tolist()
             )
+
+
+def test_flat_parameters_are_those_of_the_model_whose_ranks_have_it_whole() -> None:
+    flat, whole = (
+        Pieces(model, Pieces.full_parameters(model, 0))
+        for model in (MODEL.changed(parallelism=Parallelism.SHARDED), MODEL)
+    )
+    for k in range(MODEL.layers):
+        apart, weights = flat.weights_of(k), whole.weights_of(k)
+        assert list(apart) == list(weights)
+        assert all(torch.equal(apart[kind], weight) for kind, weight in weights.items())
+    with torch.no_grad():
+        assert torch.equal(flat.whole(tokens()), whole.whole(tokens()))
 
 
 def test_a_byte_knows_nothing_of_those_behind_it() -> None:

@@ -1,0 +1,207 @@
+"""One training step of a model whose parameters lie in shards (FSDP, Zhao et al. 2023; ZeRO stage 3).
+
+Every rank trains on data of its own. The parameters of a unit are one flat parameter [rows, columns], of which a
+rank has its rows. Sites, all with the ports of fsdp_prefetch but the last:
+
+  gather     whole parameters in the forward pass
+  regather   again in the backward pass: autograd holds no whole parameter between the two
+  scatter    backward of `gather`: gradients of whole parameters, summed over microbatches and handed out
+  gradients  of what every rank has: ports of grad_ar
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from overlayccl_core.training.pieces import Batch, Module
+from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, backward
+
+SITES = ("gather", "regather", "scatter")  # of whole parameters and their gradients
+Values = Mapping[Value, Tensor]
+
+
+class Units(Protocol):
+    """A model that is a chain of units, between an entrance and a loss that every rank has."""
+
+    parameters: dict[str, Tensor]
+    units: Sequence[str]  # parameters that lie in shards, in the order of the forward pass
+
+    @property
+    def ranks(self) -> int:
+        """That hold a shard each."""
+
+    def enter(self, batch: Batch) -> Tensor:
+        """What the first unit reads."""
+
+    def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
+        """Unit k, with its whole flat parameter."""
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        """The mean loss of what the last unit gives."""
+
+
+def _saved_without(weight: Tensor, again: Callable[[], Tensor]) -> saved_tensors_hooks:
+    """Hooks for what autograd keeps: of a parameter only which part, to be cut out of `again()` later.
+
+    Anything else is kept as hooks further out want it.
+    """
+    storage, start = weight.untyped_storage().data_ptr(), weight.storage_offset()
+    outer = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    keep, give = outer or (_same, _same)
+
+    def pack(tensor: Tensor) -> tuple[Any, ...]:
+        if tensor.untyped_storage().data_ptr() != storage:
+            return (keep(tensor),)
+        return tensor.shape, tensor.stride(), tensor.storage_offset() - start
+
+    def unpack(kept: tuple[Any, ...]) -> Tensor:
+        if len(kept) == 1:
+            return give(kept[0])
+        shape, stride, offset = kept
+        return again().as_strided(shape, stride, again().storage_offset() + offset)
+
+    return saved_tensors_hooks(pack, unpack)
+
+
+def _given(values: Values, _v: Values) -> Values:
+    return values
+
+
+def _same(kept: Any) -> Any:
+    return kept
+
+
+class _Run:
+    """A unit under autograd on detached inputs, whose whole parameter is let go until its backward."""
+
+    def __init__(self, pieces: Units, k: int, weight: Tensor, x: Tensor) -> None:
+        self._x = x.detach().requires_grad_()
+        leaf = self._leaf = weight.detach().requires_grad_()
+        with torch.enable_grad(), _saved_without(weight, lambda: leaf.data):
+            self._y = pieces.unit(k, leaf, self._x)
+        leaf.data = weight.new_empty(0)  # the graph holds the leaf
+
+    @property
+    def value(self) -> Tensor:
+        """What the unit gives, detached."""
+        return self._y.detach()
+
+    def backward(self, weight: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of the input and of the whole parameter; once only."""
+        self._leaf.data = weight
+        backward((self._y,), (cotangent,))
+        return self._x.grad, self._leaf.grad
+
+
+class Chain(Module):
+    """The model with a module for each unit, in `units`: the framework gathers and lets go module by module."""
+
+    def __init__(self, pieces: Any) -> None:  # Pieces that have Units, too
+        super().__init__(pieces, [name for name in pieces.parameters if name not in pieces.units])
+        self.units = torch.nn.ModuleList(_Unit(self, k) for k in range(len(pieces.units)))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The mean loss."""
+        x = self.pieces.enter(batch)
+        for unit in self.units:
+            x = unit(x)
+        return self.pieces.loss(x, batch)
+
+
+class _Unit(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, chain: Chain, k: int) -> None:
+        super().__init__()
+        self.k = k
+        self.run = chain.pieces.unit
+        chain.take(chain.pieces.units[k], self, "weight")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.run(self.k, self.weight, x)
+
+
+class ShardedStep:
+    """Segments of one step over microbatches; gradients, means over ranks too, end up in the parameters."""
+
+    def __init__(self, pieces: Units, batches: Sequence[Batch]) -> None:
+        self.pieces = pieces
+        self.batches = batches
+        self.losses: dict[int, float] = {}
+        self._replicated = [name for name in pieces.parameters if name not in pieces.units]
+        self._entered: dict[int, Recorded] = {}
+        self._runs: dict[tuple[int, int], _Run] = {}
+        self._cotangents: dict[int, Tensor] = {}
+
+    def segments(self) -> Iterator[StepSegment]:
+        """Shards, forward and backward of every unit and microbatch, gradients as they are complete."""
+        units = range(len(self.pieces.units))
+        for site in ("gather", "regather"):
+            shards: Values = {
+                (site, ("shard", k)): self.pieces.parameters[name] for k, name in enumerate(self.pieces.units)
+            }
+            yield StepSegment(name=("shards", site), gives=tuple(shards), work=partial(_given, shards))
+        for m in range(len(self.batches)):
+            for k in units:
+                yield StepSegment(
+                    name=("forward", m, k),
+                    needs=(("gather", ("full", m, k)),),
+                    after=(("forward", m, k - 1),) if k else (),
+                    work=partial(self._forward, m, k),
+                )
+                yield StepSegment(
+                    name=("backward", m, k),
+                    needs=(("regather", ("full", m, k)),),
+                    gives=(("scatter", ("d_full", m, k)),),
+                    after=(("backward", m, k + 1) if k < units[-1] else ("forward", m, k),),
+                    work=partial(self._backward, m, k),
+                )
+        for k, name in enumerate(self.pieces.units):
+            needs = (("scatter", ("d_shard", k)),)
+            yield StepSegment(name=("shard", k), needs=needs, work=partial(self._take_shard, name))
+        complete: tuple[Name, ...] = tuple(("backward", m, 0) for m in range(len(self.batches)))
+        for i, name in enumerate(self._replicated):
+            gives = (("gradients", ("gradient", i)),)
+            work = partial(self._gradient, name)
+            yield StepSegment(name=("gradient", i), gives=gives, after=complete, work=work)
+        means = tuple(("gradients", ("mean", i)) for i in range(len(self._replicated)))
+        yield StepSegment(name=("means",), needs=means, work=self._take_means)
+
+    def _forward(self, m: int, k: int, v: Values) -> dict[Value, Tensor]:
+        if not k:
+            self._entered[m] = Recorded(partial(self.pieces.enter, self.batches[m]))
+            [x] = self._entered[m].values
+        else:
+            x = self._runs[m, k - 1].value
+        run = self._runs[m, k] = _Run(self.pieces, k, v["gather", ("full", m, k)], x)
+        if k == len(self.pieces.units) - 1:
+            loss = Recorded(lambda y: self.pieces.loss(y, self.batches[m]), run.value)
+            self.losses[m] = float(loss.values[0])
+            [self._cotangents[m]] = loss.backward(torch.tensor(1 / len(self.batches)))
+        return {}
+
+    def _backward(self, m: int, k: int, v: Values) -> dict[Value, Tensor]:
+        run, whole = self._runs.pop((m, k)), v["regather", ("full", m, k)]
+        cotangent, gradient = run.backward(whole, self._cotangents.pop(m))
+        if k:
+            self._cotangents[m] = cotangent
+        else:
+            self._entered.pop(m).backward(cotangent)
+        return {("scatter", ("d_full", m, k)): gradient}
+
+    def _gradient(self, name: str, _v: Values) -> dict[Value, Tensor]:
+        i = self._replicated.index(name)
+        return {("gradients", ("gradient", i)): self.pieces.parameters[name].grad}
+
+    def _take_shard(self, name: str, v: Values) -> dict[Value, Tensor]:
+        """The sum over ranks of what should be their mean."""
+        [total] = v.values()
+        self.pieces.parameters[name].grad = total / self.pieces.ranks
+        return {}
+
+    def _take_means(self, v: Values) -> dict[Value, Tensor]:
+        for i, name in enumerate(self._replicated):
+            parameter = self.pieces.parameters[name]
+            parameter.grad = v["gradients", ("mean", i)].view_as(parameter)
+        return {}

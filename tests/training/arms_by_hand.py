@@ -1,0 +1,107 @@
+"""Arms of a model made from strategies by hand, as a training launch runs them."""
+
+from typing import Any
+
+import torch
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist import deployed
+from overlayccl_core.backends.torchdist.backend import emit
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import Model, sites_of
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.apply import Step, apply
+from overlayccl_core.training.launches import Training, arm_site, module_name
+from overlayccl_core.training.plan import Arm, StepSettings
+from tests.training.in_process import problem_at, replayed
+
+RANKS = 2
+
+
+class Arms:
+    """Arms of a model made from strategies, and the sources of their modules. cheats: source of more strategies."""
+
+    def __init__(self, model: Model, cheats: str = "", deployment: str = f"local-{RANKS}") -> None:
+        self.model = model
+        self.cheats = cheats
+        self.deployment = load(f"config/deployments/{deployment}.yaml")
+        self.arms: list[Arm] = []
+        self.sources: dict[str, str] = {}
+
+    def add(
+        self,
+        name: str,
+        purposes: tuple[Purpose, ...] = (Purpose.TIMED,),
+        *,
+        microbatches: int = 2,
+        rewrite: Step | None = None,
+        **strategies: str,
+    ) -> None:
+        """strategies: site -> a seed's name, or one of the cheats; rewrite: applied to all of them."""
+        cases = cases_of_model(self.model, self.deployment, microbatches)
+        sites = []
+        for site in sites_of(self.model, microbatches, self.deployment.ranks):
+            program = self._program(cases[site.name], site.direction, strategies[site.name])
+            program = apply(program, rewrite) if rewrite else program
+            self.sources[module_name(program.digest)] = emit(program)
+            sites.append(arm_site(site.name, program, cases[site.name].members()))
+        self.arms.append(Arm(name=name, microbatches=microbatches, sites=tuple(sites), purposes=purposes))
+
+    def add_deployed(self, microbatches: int = 2, **strategies: str) -> None:
+        """The same from deployed files, one a Problem. strategies: Problem -> seed."""
+        cases = cases_of_model(self.model, self.deployment, microbatches)
+        stamp = Stamp(library=self.deployment.library, versions={"torch": torch.__version__})
+        for problem, strategy in strategies.items():
+            of_problem = {case.id: case for case in cases.values() if case.problem == problem}
+            self.sources[_file(problem)] = deployed.deployed(
+                problem, [_deployed_case(case, strategy) for case in of_problem.values()], stamp
+            )
+        sites = []
+        for site in sites_of(self.model, microbatches, self.deployment.ranks):
+            case = cases[site.name]
+            program = replayed(problem_at(case, site.direction), strategies[case.problem])
+            sites.append(arm_site(site.name, program, case.members(), _file(case.problem)))
+        self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(sites)))
+
+    def _program(self, case: Case, direction: Direction, strategy: str) -> Program:
+        problem = problem_at(case, direction)
+        if f"def {strategy}(" in self.cheats:
+            return trace_source(self.cheats, strategy, problem)
+        return replayed(problem, strategy)
+
+    def training(self, launches: int, **settings: Any) -> Training:
+        given: dict[str, Any] = {"seconds": 0.5, "minimum_steps": 2, "maximum_steps": 3}
+        given |= {"loss_steps": 3, "loss_seeds": (0, 1), **settings}
+        return Training(
+            model=self.model,
+            arms=tuple(self.arms),
+            sources=self.sources,
+            deployment=self.deployment,
+            fingerprint="test",
+            settings=StepSettings(**given),
+            launches=launches,
+        )
+
+
+def _file(problem: str) -> str:
+    return f"modules/deployed_{problem}.py"
+
+
+def _deployed_case(case: Case, strategy: str) -> DeployedCase:
+    """A Case with a seed in both directions, the same as its plain calls."""
+    of_backward = catalog.backward(case)
+    forward = replayed(problem_at(case, Direction.FORWARD), strategy)
+    backward = replayed(of_backward, strategy) if of_backward is not None else None
+    numerics = "reordered" if backward is not None else ""
+    return DeployedCase(
+        case_id=case.id, candidate=strategy, recipe="{}", numerics="reordered", forward=forward,
+        plain_forward=forward, has_backward=backward is not None, backward=backward, plain_backward=backward,
+        backward_candidate=strategy, backward_recipe="{}", backward_numerics=numerics,
+    )  # fmt: skip

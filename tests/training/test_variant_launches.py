@@ -1,0 +1,135 @@
+"""Variants of the Llama-like model on real ranks: gradients, products and memory of their arms."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.configuration import models
+from overlayccl_core.evidence.trained import arms_by_model
+from overlayccl_core.gates import training as gate
+from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.measuring.arms import FSDP
+from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.tables.steps import STAMPS
+from overlayccl_core.training.launches import train
+from overlayccl_core.training.pieces import pieces_of
+from overlayccl_core.training.plan import Arm
+from tests.backends.batches import silent
+from tests.training.arms_by_hand import Arms
+
+pytestmark = pytest.mark.ranks
+M, LAYERS = 2, 3
+MODEL = models.load("nano-fsdp").changed(layers=LAYERS)
+CHEATS = '''
+from overlayccl_core.program.language import Library, all_gather, all_reduce
+
+def of_another_layer(io, p):
+    """Two layers' parameters are taken for one another."""
+    fulls = [all_gather(io.read("shard", layer), p.shard_axis) for layer in p.layer_order]
+    for m in range(p.microbatches):
+        for i, layer in enumerate(p.layer_order):
+            io.write("full", m, layer, fulls[max(i, 1)])
+
+def drops_a_part(io, p):
+    """What one part of a block adds is never summed."""
+    for m in range(p.microbatches):
+        for layer in p.layer_order:
+            attention, mlp = [io.read("partial", m, layer, part) for part in range(p.parts)]
+            io.write("total", m, layer, 0, all_reduce(attention, "sum"))
+            io.write("total", m, layer, 1, mlp)
+
+LIBRARY = Library(developer="of_another_layer", hand_bundled="drops_a_part")
+'''
+
+
+def arms_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """arm -> its row of the first launch."""
+    return {row["arm"]: row for row in rows if row["purpose"] == "timed"}
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
+    arms = Arms(MODEL, CHEATS)
+    for name in ("prefetched", "gathered_once", "merged_under_256_mib"):
+        arms.add(name, scatter=name, gradients="developer", regather=name, gather=name)
+    arms.add(
+        "one_by_one",
+        scatter="gathered_once",
+        gradients="developer",
+        regather="one_by_one",
+        gather="one_by_one",
+    )
+    arms.arms.append(Arm(name=FSDP, microbatches=M))
+    arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="developer")
+    arms.add(
+        "wrong", scatter="prefetched", gradients="flat", regather="of_another_layer", gather="prefetched"
+    )
+    return train(arms.training(launches=1), tmp_path_factory.mktemp("sharded"), "train", "", silent)
+
+
+def test_sharded_arms_have_the_gradients_of_the_unsharded_model_but_one_that_gathers_wrongly(
+    sharded: list[dict[str, Any]],
+) -> None:
+    arms = arms_of(sharded)
+    for name, row in arms.items():
+        assert (row["gradient_rel_error"] < 1e-5) == (name != "wrong"), (name, row["gradient_rel_error"])
+    assert arms["wrong"]["gradient_rel_error"] > 1e-2
+
+
+def test_sharded_arms_multiply_the_same_matrices_and_call_as_often_as_they_gather(
+    sharded: list[dict[str, Any]],
+) -> None:
+    arms = arms_of(sharded)
+    assert len({(row["matmuls"], row["matmul_digest"]) for row in arms.values()}) == 1
+    calls = {name: row["collectives"] for name, row in arms.items()}
+    means = 3  # embedding, norm, head
+    assert calls["prefetched"] == means + 3 * M * LAYERS
+    assert calls["gathered_once"] == means + 3 * LAYERS
+    assert calls["deployed"] == calls["prefetched"]
+    assert calls[FSDP] == 1 + 3 * M * LAYERS
+    assert calls["merged_under_256_mib"] == means + 3
+
+
+def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[str, Any]]) -> None:
+    held = {name: row["peak_activation_bytes"] for name, row in arms_of(sharded).items()}
+    parameters = pieces_of(MODEL).full_parameters(MODEL, seed=0)
+    whole = parameters["blocks.0"].nbytes
+    assert held["gathered_once"] - held["one_by_one"] >= (LAYERS - 1) * whole
+    assert held["deployed"] == pytest.approx(held["prefetched"], rel=0.2)
+    assert held[FSDP] > 2 * whole  # torch's own lets go, too
+
+
+@pytest.fixture(scope="module")
+def parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
+    model = models.load("nano-parallel")
+    arms = Arms(model.changed(layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M), CHEATS)
+    for name in ("developer", "merged_over_microbatches"):
+        arms.add(name, entry=name, exit=name)
+    arms.add("wrong", entry="developer", exit="drops_a_part")
+    arms.add_deployed(layer_block_ar="stacked")
+    return train(arms.training(launches=1), tmp_path_factory.mktemp("parallel"), "train", "", silent)
+
+
+def test_a_parallel_block_sums_both_parts_in_both_passes(parallel: list[dict[str, Any]]) -> None:
+    arms = arms_of(parallel)
+    for name, row in arms.items():
+        assert (row["gradient_rel_error"] < 1e-5) == (name != "wrong"), (name, row["gradient_rel_error"])
+    assert len({(row["matmuls"], row["matmul_digest"]) for row in arms.values()}) == 1
+    assert arms["developer"]["collectives"] == 2 * 2 * M * LAYERS
+    assert arms["merged_over_microbatches"]["collectives"] == 2 * LAYERS
+    assert arms["deployed"]["collectives"] == 2 * M * LAYERS
+
+
+def test_the_training_gate_rejects_what_both_variants_do_wrongly(
+    sharded: list[dict[str, Any]], parallel: list[dict[str, Any]]
+) -> None:
+    for rows in (sharded, parallel):
+        frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in rows])
+        [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
+        plain = next(iter(arms.values()))
+        for name, arm in arms.items():
+            trial = gate.Trained(arm=arm, developer=plain, numerics=NumericsClass.REORDERED)
+            failed = {v.reason for v in gate.judge(trial) if v.outcome is Outcome.FAIL}
+            wrong = {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES} if name == "wrong" else set()
+            assert failed == wrong, name

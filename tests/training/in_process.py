@@ -113,7 +113,7 @@ def programs_of(
 ) -> dict[str, Program]:
     """site of a model's step -> Program. strategies: Problem -> seed, else the developer's."""
     cases, programs = cases_of_model(model, deployment, microbatches), {}
-    for site in sites_of(model, microbatches, RANKS):
+    for site in sites_of(model, microbatches, deployment.ranks):
         case = cases[site.name]
         problem = problem_at(case, site.direction)
         developer, *_ = read_library(catalog.library_source(site.problem)).developers

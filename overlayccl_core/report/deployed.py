@@ -94,10 +94,10 @@ def conditions(tree: Tree) -> list[Block]:
 
 def _choices(tree: Tree) -> list[Block]:
     if tree.choice is None or tree.choice.is_empty():
-        return [missing("Nothing was chosen in this run.", "Choose: snakemake --profile local all")]
+        return [missing("Nothing was chosen in this run.", f"Choose: {tree.command}")]
     if tree.deployed is None:
         said = "Nothing was timed again after the choice in this run."
-        return [missing(said, "Run: snakemake --profile local all")]
+        return [missing(said, f"Run: {tree.command}")]
     recipes = {
         (r["case"], r["direction"]): json.loads(r["recipe"]) for r in tree.choice.iter_rows(named=True)
     }

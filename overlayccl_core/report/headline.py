@@ -21,7 +21,6 @@ from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth, facts, warnings
 from overlayccl_core.tables.deployed import Part
 
-MAKE = "Run: snakemake --profile local all"
 READING = (
     "A step is a whole training step (forward, backward, optimizer) on the slowest rank. A model has a "
     "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
@@ -43,9 +42,16 @@ def cards_of(tree: Tree) -> Cards:
 def blocks(tree: Tree) -> list[Block]:
     """Each model as a figure and a table: its words are on its card."""
     if tree.deployed is None:
-        return [missing("Nothing was timed again after the choice in this run, so no gain is told.", MAKE)]
+        return [
+            missing(
+                "Nothing was timed again after the choice in this run, so no gain is told.",
+                f"Run: {tree.command}",
+            )
+        ]
     if not tree.worths:
-        return [missing("No model was trained in this run, so there are no step times.", MAKE)]
+        return [
+            missing("No model was trained in this run, so there are no step times.", f"Run: {tree.command}")
+        ]
     parts: list[Block] = []
     for worth in tree.worths:
         parts += [*memory.figures(worth), _table(worth)]

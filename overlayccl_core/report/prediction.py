@@ -55,7 +55,7 @@ def blocks(tree: Tree) -> list[Block]:
         parts.append(
             missing(
                 "No Program was both priced and measured in this run.",
-                "Measure: snakemake --profile local all",
+                f"Measure: {tree.command}",
             )
         )
     frames = [f for f in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY)) if f is not None]

@@ -14,6 +14,7 @@ from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio
+from overlayccl_core.report.passes import untrained_text
 from overlayccl_core.report.worth import DISTURBED, Split, Worth, case_warnings, facts, warnings
 from overlayccl_core.tables.deployed import Part
 
@@ -84,6 +85,8 @@ def case_parts(deployed: pl.DataFrame) -> Iterator[RenderableType]:
         yield from (said for row in rows.iter_rows(named=True) for said in case_warnings(row))
         if rows["disturbed"].any():
             yield f"{problem}: {DISTURBED}"
+        if rows["trained_in"].is_null().all():
+            yield untrained_text((str(problem),))
         yield _cases(str(problem), rows)
     yield CASES_LEGEND
 

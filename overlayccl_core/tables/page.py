@@ -1,6 +1,7 @@
 """All tables of a run, and the page of them (docs/tables.md), which is made of their schemas alone."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -83,20 +84,23 @@ def _columns(columns: tuple[Column, ...]) -> str:
 
 
 def _rows(columns: tuple[Column, ...]) -> Iterator[str]:
-    shared = TIMING_COLUMNS if columns is not TIMING_COLUMNS and set(TIMING_COLUMNS) <= set(columns) else ()
+    shared: tuple[Column, ...] = ()
+    if columns is not TIMING_COLUMNS and set(TIMING_COLUMNS) <= set(columns):
+        shared = TIMING_COLUMNS
     for column in columns:
         if column not in shared:
             yield f"| `{column.name}`{'?' if column.nullable else ''} | {_type(column)} | {_meaning(column)} |"
-        elif column == shared[0]:
+        elif column == TIMING_COLUMNS[0]:
             yield f"| [{len(shared)} timing columns](#timing-columns) | | |"
 
 
 def _type(column: Column) -> str:
-    dtype, lists = column.dtype, 0
+    dtype: Any = column.dtype
+    lists = 0
     while isinstance(dtype, pl.List):
         dtype, lists = dtype.inner, lists + 1
     unit = f", {column.unit}" if column.unit else ""
-    return "list of " * lists + TYPES[type(dtype)] + unit
+    return "list of " * lists + TYPES[dtype.base_type()] + unit
 
 
 def _meaning(column: Column) -> str:

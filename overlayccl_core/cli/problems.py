@@ -10,6 +10,7 @@ from rich.table import Table
 from overlayccl_core import catalog, loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
+from overlayccl_core.cli.strategy_file import in_library
 from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.fields import described
 from overlayccl_core.program.case import Case
@@ -48,8 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         table = Table(box=None, show_header=False, pad_edge=True, padding=(0, 1))
         table.add_column(no_wrap=True, style="bold")
         table.add_column(overflow="fold")
-        for row in _rows(where, name):
-            table.add_row(*row)
+        with in_library(name):
+            for row in _rows(where, name):
+                table.add_row(*row)
         console().print(table, highlight=False, markup=False)
     return 0
 

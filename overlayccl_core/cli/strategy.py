@@ -10,7 +10,7 @@ from pathlib import Path
 from overlayccl_core import catalog
 from overlayccl_core.cli import finds
 from overlayccl_core.cli.context import Context
-from overlayccl_core.cli.strategy_file import placed, read_strategy
+from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
 from overlayccl_core.configuration.cases import NoCases, case_of, cases_of
 from overlayccl_core.evidence.searched import NEW
 from overlayccl_core.program.case import Case
@@ -152,7 +152,8 @@ def _named(where: Context, arguments: argparse.Namespace) -> Strategy:
         return Strategy(name=text, at=replayed, found=found)
 
     def seed(problem: Problem) -> Program:
-        return replay(_recipe_of_seed(text, problem), problem)
+        with in_library(problem.case.problem, text, problem.case.id):
+            return replay(_recipe_of_seed(text, problem), problem)
 
     return Strategy(name=text, at=seed)
 

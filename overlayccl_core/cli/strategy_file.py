@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from overlayccl_core import catalog, loader
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.source_check import function_at
@@ -55,3 +56,10 @@ def placed(name: str, source: str, function: str | None = None, case: str | None
         around = function_at(source, line) or function if line else function
         places = (name, line and f"line {line}", around and f"in {around}", case and f"at {case}")
         raise Rejected(f"{', '.join(p for p in places if p)}: {error.args[0]}") from error
+
+
+@contextmanager
+def in_library(problem: str, function: str | None = None, case: str | None = None) -> Iterator[None]:
+    """The same for what is wrong in the library of a Problem."""
+    with placed(str(loader.path("strategies", problem)), catalog.library_source(problem), function, case):
+        yield

@@ -11,7 +11,7 @@ from pydantic import Field
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.configuration.fields import Fields, OfTensors
 from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
@@ -164,19 +164,26 @@ def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bo
     return mine
 
 
+def workload_named(problem: str, entry: Mapping[str, Any]) -> str | None:
+    """The workload whose parameter sizes an entry takes, where its Problem's entries may; None: it takes none."""
+    named = entry.get("model") if issubclass(catalog.plug_in(problem).Entry, OfTensors) else None
+    return None if named is None else str(named)
+
+
 def _resolved(problem: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The Problem's own fields; in place of `model` (a workload) and its fields, the sizes of its parameters."""
     fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
-    if "model" not in fields:
+    name = workload_named(problem, entry)
+    if name is None:
         return fields
-    name = fields.pop("model")
     sizes = models.workload_of(name).Sizes
     given = {k: fields.pop(k) for k in sizes.model_fields if k in fields}
     try:
         parameters = sizes.from_data(given).parameter_sizes()
     except ValueError as error:
         raise ValueError(f"{problem}: model {name}: {error}") from None
-    return {**fields, "sizes": [prod(shape) for _, shape in parameters]}
+    own = {k: v for k, v in fields.items() if k != "model"}
+    return {**own, "sizes": [prod(shape) for _, shape in parameters]}
 
 
 def _divisors(n: int) -> str:

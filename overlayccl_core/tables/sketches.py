@@ -10,12 +10,13 @@ SKETCHES = Table(
     row="one proposal",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=2,
+    version=3,
     columns=(
         Column(
             name="case", dtype=pl.String(), doc="that the search is for, also while it tries a smaller one"
         ),
         DIRECTION,
+        Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
         Column(name="number", dtype=pl.Int64(), doc="counts the proposals of a Case and direction from 0"),
         Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: from no Program"),
         ORIGIN,

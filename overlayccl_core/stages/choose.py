@@ -6,13 +6,14 @@ verdict says that training is not applicable.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.models import label
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.deployment_files import Printer, module_of
 from overlayccl_core.evidence.predictions import Place, at
@@ -73,9 +74,10 @@ def run(
         "steps": tables.steps,
     }
     fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench train")
-    trial = _Trial(tables, trained)
+    measured = benched(tables.shortlist, tables.bench, floor_of(tables.probes))
+    trial = _Trial(tables, trained, measured)
     verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
-    for place, shortlisted in benched(tables.shortlist, tables.bench, floor_of(tables.probes)).items():
+    for place, shortlisted in measured.items():
         verdicts += [row(place, one.candidate, one.verdict) for one in shortlisted]
         by_name = {one.candidate: one for one in shortlisted}
         contenders, trained_verdicts = trial.contenders(place, by_name)
@@ -92,10 +94,20 @@ def run(
 
 
 class _Trial:
-    """Finalists of all Cases and what training says of their arms, each arm of a model judged once."""
+    """Finalists of all Cases and what training says of their arms, each arm of a model judged once.
 
-    def __init__(self, tables: Tables, trained: TrainedIn) -> None:
+    An arm of a model is what ran at all of its sites together. It is chosen, or not, at all of them alike.
+    """
+
+    def __init__(
+        self, tables: Tables, trained: TrainedIn, measured: Mapping[Place, Sequence[Benched]]
+    ) -> None:
         self.trained = trained
+        self.measured = measured
+        self.ran_at = {
+            (label(row["model"], row["microbatches"]), row["arm"], row["case"], row["direction"])
+            for row in tables.stamps.iter_rows(named=True)
+        }
         self.shortlist = tables.shortlist
         self.stamps = tables.stamps
         self.arms = arms_by_model(tables.steps, tables.stamps)
@@ -112,9 +124,8 @@ class _Trial:
     ) -> tuple[list[Contender], list[Row]]:
         """(contenders from the plainest on, rows of their training verdicts)."""
         contenders, rows = [], []
-        here = self.finalists.get(place, {})
         for arm in OF_A_CASE:
-            finalist = here.get(arm)
+            finalist = self.finalist(place, arm)
             if finalist is None:
                 continue
             candidate = finalist["candidate"]
@@ -128,11 +139,30 @@ class _Trial:
                     arm=arm,
                     candidate=candidate,
                     timed_as=(candidate, *ran_as),
-                    bench=shortlisted[candidate].verdict,
+                    bench=self.bench(place, arm, shortlisted[candidate].verdict),
                     training=training,
                 )
             )
         return contenders, rows
+
+    def finalist(self, place: Place, arm: str) -> Row | None:
+        """What an arm has at a Case; where a model ran it there in place of one that the Case lacks, that."""
+        here = self.finalists.get(place, {})
+        if arm in here or not any((model, arm, *place) in self.ran_at for model in self.models(place)):
+            return here.get(arm)
+        return at_case(here, arm)
+
+    def bench(self, place: Place, arm: str, here: Verdict) -> Verdict:
+        """What the bench says of an arm: of its candidate here, then of those beside it in the same models."""
+        if not here.passed:
+            return here
+        models = set(self.models(place))
+        for other, listed in self.measured.items():
+            finalist = self.finalist(other, arm) if models & set(self.models(other)) else None
+            verdicts = (one.verdict for one in listed if finalist and one.candidate == finalist["candidate"])
+            if failed := next((verdict for verdict in verdicts if not verdict.passed), None):
+                return replace(failed, message=f"{' '.join(other)}: {failed.message}")
+        return here
 
     def speed(
         self, place: Place, shortlisted: Mapping[str, Benched], one: Contender, other: Contender

@@ -78,7 +78,8 @@ def rows_of(decided: Decided) -> list[Row]:
     listed = list(decided.finalists.iter_rows(named=True))
     deployed = []
     for choice in decided.choice.iter_rows(named=True):
-        mine = next(r for r in listed if all(r[k] == choice[k] for k in ("case", "direction", "arm")))
+        # by its Program: an arm may have another arm's where it lacks one of its own
+        mine = next(r for r in listed if all(r[k] == choice[k] for k in ("case", "direction", "program")))
         deployed.append({**mine, "arm": ArmName.DEPLOYED})
     return [*listed, *deployed]
 

@@ -25,7 +25,7 @@ from overlayccl_core.tables.summary import Validity
 
 WIDE = 160  # columns where the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
-NAME_WIDTH = 28
+NAME_WIDTH, NARROW_NAME, NARROW_WORD = 28, 20, 10
 NOTHING = "-"
 LEGEND = (
     "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change. a = b: one "
@@ -147,9 +147,10 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
             _bandwidths(row["algbw_gbps"], row["busbw_gbps"]),
             row["validity"],
         )
+        proven = row["numerics"] if row["proof"] == Outcome.PASS else row["proof"]
         table.add_row(
-            at_joints(row["names"], NAME_WIDTH),
-            row["numerics"] if row["proof"] == Outcome.PASS else row["proof"],
+            at_joints(row["names"], NARROW_NAME if narrow else NAME_WIDTH),
+            at_joints(proven, NARROW_WORD) if narrow else proven,
             ms(row["predicted_us"])
             if narrow
             else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
@@ -221,6 +222,7 @@ def _correlation(value: float | None) -> str:
 
 def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
     """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
+    width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
     by_price, by_time = plain_table(None), plain_table(None)
     for table in (by_price, by_time):
@@ -239,7 +241,7 @@ def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[R
             measured, ratio = f"{measured} below the physical floor: invalid", None
         mine = YOURS in one.roles
         name = " = ".join(one.names) + (" *" if Role.HAND_BUNDLED in one.roles else "")
-        name = at_joints(name + (" <- yours" if mine else ""), NAME_WIDTH)
+        name = at_joints(name + (" <- yours" if mine else ""), width)
         style = "bold" if mine else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)

@@ -14,7 +14,7 @@ from typing import Any
 
 from overlayccl_core import catalog, loader
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.configuration.cases import cases_of, cases_of_model
+from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
@@ -149,7 +149,7 @@ class Pipeline:
             files += [_file(RULES, name) for name in rule_names()] if rule == "search" else []
         else:
             entries = self.settings.cases.get(problem, ())
-            workloads = {entry["model"] for entry in entries if "model" in entry}
+            workloads = {name for entry in entries if (name := workload_named(problem, entry))}
             workloads |= {load_model(name).workload for name in self.settings.models}
             files += [_file("workloads", name) for name in workloads]
         return tuple(sorted(files))

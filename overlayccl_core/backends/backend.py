@@ -43,7 +43,8 @@ class Backend(Protocol):
         (`fingerprint.line`): equal where measurements may be compared. A run asks for it before any job, and
         measures anew where it differs: so it imports the library only where nothing else tells its version, and
         where ranks start on other hosts it is made of what the deployment's file says of these, not of the host
-        that asks. It tells the versions that deployed modules compare (`Printer.VERSIONS`)."""
+        that asks. It tells the versions that deployed modules compare (`Printer.VERSIONS`). Where times are not of
+        real collectives between real ranks, its part `emulated` says what they are of, and so does the report."""
 
     def refuses(self, deployment: Deployment) -> str:
         """Why its ranks cannot be started from here, with the mend; empty if they can. A library that it does not

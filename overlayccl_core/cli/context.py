@@ -8,11 +8,12 @@ import polars as pl
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
-from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.configuration.settings import DEFAULT, Settings
 from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.remake import run_command
 from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.table import Table
 from overlayccl_core.tables.theta import THETA
@@ -20,7 +21,7 @@ from overlayccl_core.tables.theta import THETA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A deployment as the repository configures it."""
+    """A deployment and a preset, as the repository configures them."""
 
     root: Path
     settings: Settings
@@ -50,16 +51,28 @@ class Context:
         """(theta, fidelity). ValueError with the command, before the fit."""
         tables = self.theta_tables()
         if tables is None:
-            theta = f"results/{self.settings.tree}/theta.parquet"
-            raise ValueError(
-                f"nothing was fitted on {self.deployment.name} yet, so nothing has a price. "
-                f"Run: snakemake --profile local {theta}"
-            )
+            raise ValueError(self.unfitted)
         return tables
+
+    @property
+    def unfitted(self) -> str:
+        """That there are no prices before a fit, with the command."""
+        theta = self.results / "theta.parquet"
+        return f"{self.results}: nothing was fitted yet, so nothing has a price. Run: {self.command(theta)}"
+
+    @property
+    def asked_for(self) -> str:
+        """The deployment, and the preset where it is not the default one, for messages."""
+        preset = self.settings.preset
+        return self.deployment.name + ("" if preset == DEFAULT else f" with preset {preset}")
+
+    def command(self, *targets: Path) -> str:
+        """What makes tables of this tree, or (without targets) all of it, as it is typed in the root."""
+        return run_command(self.results, *(path.relative_to(self.root) for path in targets))
 
 
 def context(arguments: Namespace) -> Context:
-    """What the options before the command's name say: root, deployment, preset. ValueError: file, field, mend."""
+    """What --root, --deployment and --preset say. ValueError: file, field, mend."""
     root: Path = arguments.root
     given = {"deployment": arguments.deployment, "preset": arguments.preset}
     overrides = {key: value for key, value in given.items() if value}

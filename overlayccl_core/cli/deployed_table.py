@@ -8,17 +8,18 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
+from overlayccl_core.cli.render import NOTHING, at_joints, ms, plain_table, times
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio
+from overlayccl_core.report.passes import untrained_text
 from overlayccl_core.report.worth import DISTURBED, Split, Worth, case_warnings, facts, warnings
 from overlayccl_core.tables.deployed import Part
 
 Row = Mapping[str, Any]
-CASE_WIDTH, NAME_WIDTH = 28, 22
+CASE_WIDTH, NAME_WIDTH, ARM_WIDTH = 28, 22, 32
 MODELS_LEGEND = (
     "M: into how many microbatches the batch of a step is split; 1: not at all. x step: its step over that "
     "of what is deployed (2: that is twice as fast), with its 95% interval; deployed is: what the interval "
@@ -48,7 +49,7 @@ def _ways(worth: Worth) -> Table:
     """A row for each that was timed; plainer arms with the same modules give their names to it."""
     table = plain_table(None)
     table.add_column("M", justify="right", no_wrap=True)
-    table.add_column("arm", max_width=NAME_WIDTH + 10, overflow="fold")
+    table.add_column("arm", no_wrap=True)
     for header in ("step ms", "MiB", "x step"):
         table.add_column(header, justify="right", no_wrap=True)
     for header in ("deployed is", "search"):
@@ -60,7 +61,7 @@ def _ways(worth: Worth) -> Table:
         memory = one.peak_activation_bytes
         table.add_row(
             str(one.microbatches),
-            ", ".join([_name(one), *(names if one.arm == one.ran_as else [])]),
+            at_joints(", ".join([_name(one), *(names if one.arm == one.ran_as else [])]), ARM_WIDTH),
             ms(one.step_us),
             NOTHING if memory is None else f"{memory / MIB:.1f}",
             times(one.gain),
@@ -84,22 +85,26 @@ def case_parts(deployed: pl.DataFrame) -> Iterator[RenderableType]:
         yield from (said for row in rows.iter_rows(named=True) for said in case_warnings(row))
         if rows["disturbed"].any():
             yield f"{problem}: {DISTURBED}"
+        if rows["trained_in"].is_null().all():
+            yield untrained_text((str(problem),))
         yield _cases(str(problem), rows)
     yield CASES_LEGEND
 
 
 def _cases(problem: str, rows: pl.DataFrame) -> Table:
     table = plain_table(f"{problem}: deployed")
-    table.add_column("Case", max_width=CASE_WIDTH, overflow="fold")
-    table.add_column("candidate", max_width=NAME_WIDTH, overflow="fold")
+    for header in ("Case", "candidate"):
+        table.add_column(header, no_wrap=True)
     for header in ("x developer", "x best other"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows.iter_rows(named=True):
         case, arm = str(row["case"]).partition("/")[2], stands_as(row["arm"], row["problem"])
         other = "" if row["best_other"] is None else f"\n{arm_label(row['best_other'])}"
         table.add_row(
-            f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}",
-            row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""),
+            at_joints(
+                f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}", CASE_WIDTH
+            ),
+            at_joints(row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""), NAME_WIDTH),
             _worded(columns_ratio(row, "speedup")),
             _worded(columns_ratio(row, "gain")) + other,
         )

@@ -53,4 +53,4 @@ def _results(where: Context) -> str:
     missing = [name for name in TABLES if not (where.results / f"{name}.parquet").exists()]
     if not missing:
         return f"{where.results}: complete"
-    return f"{where.results}: no {', '.join(missing)} yet. Run: snakemake --profile local all"
+    return f"{where.results}: no {', '.join(missing)} yet. Run: {where.command()}"

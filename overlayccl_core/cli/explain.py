@@ -42,20 +42,26 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; ValueError where nothing was chosen yet, and for a Case without a choice."""
     where = context(arguments)
-    explained = [one for problem in where.settings.problems for one in _explanations(where, problem)]
+    explained = [one for problem in _problems(where) for one in _explanations(where, problem)]
     if not explained:
-        raise ValueError(f"{where.results}: nothing is chosen yet: run snakemake --profile local all")
+        raise ValueError(f"{where.results}: nothing is chosen yet: run {where.command()}")
     wanted = [one for one in explained if _is_wanted(one, arguments.case, arguments.direction)]
     if not wanted:
         known = ", ".join(dict.fromkeys(f"{one.case} {one.direction}" for one in explained))
         asked = " ".join(word for word in (arguments.case, arguments.direction) if word)
-        raise ValueError(f"there is no choice for {asked}: choose one of {known}")
+        raise ValueError(f"{where.results}: there is no choice for {asked}: choose one of {known}")
     for one in wanted:
         title = f"{one.case} {one.direction}"
         console().print(terms_table(title, [(part.value, priced) for part, priced in one.parts]))
         print_text(f"{one.chosen.name}: {one.reason}\n")
     print_text(LEGEND)
     return 0
+
+
+def _problems(where: Context) -> list[str]:
+    """Those of the configuration first, then what else the tree has: it may be of another configuration."""
+    folders = sorted(path.parent.name for path in (where.results / "problems").glob("*/choice.parquet"))
+    return list(dict.fromkeys((*where.settings.problems, *folders)))
 
 
 def _is_wanted(one: Explanation, case: str | None, direction: str | None) -> bool:
@@ -74,7 +80,7 @@ def _explanations(where: Context, problem: str) -> list[Explanation]:
         frame = where.table(table, f"{folder}/{name}")
         if frame is None:
             path = where.results / folder / f"{name}.parquet"
-            raise ValueError(f"{path}: is missing beside the choice: run snakemake --profile local all")
+            raise ValueError(f"{path}: is missing beside the choice: run {where.command()}")
         return frame
 
     searches = sorted((where.results / folder / "search").glob("*/candidates.parquet"))

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from overlayccl_core.cli import (
     bucket,
@@ -34,12 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="overlayccl",
         description="Prove, price and time ways of calling a closed collective library.",
     )
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (default: here)")
-    parser.add_argument("--deployment", help="a file in config/deployments (default: the configured one)")
-    parser.add_argument("--preset", help="whose results are meant (default: the configured one)")
+    _add_place(parser, root=Path(), deployment=None, preset=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
+    for one in commands.choices.values():
+        _add_place(one, root=argparse.SUPPRESS, deployment=argparse.SUPPRESS, preset=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     try:
         return int(chosen.run(chosen))
@@ -51,6 +52,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(f"error: {error}", WRONG_INPUT)
     except KeyboardInterrupt:
         return _say("interrupted; finished rounds are kept, the same command goes on from there", INTERRUPTED)
+
+
+def _add_place(parser: argparse.ArgumentParser, *, root: Any, deployment: Any, preset: Any) -> None:
+    """Which tree is meant; before or after the name of a command, whose own word counts."""
+    place = parser.add_argument_group("which run is meant")
+    place.add_argument(
+        "--root", type=Path, default=root, metavar="FOLDER", help="the repository's root (default: here)"
+    )
+    place.add_argument(
+        "--deployment",
+        default=deployment,
+        metavar="NAME",
+        help="a file in config/deployments (default: the configured one)",
+    )
+    place.add_argument(
+        "--preset",
+        default=preset,
+        metavar="NAME",
+        help="one of the presets in config/config.yaml (default: the configured one)",
+    )
 
 
 def _say(message: str, code: int) -> int:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.measuring.measurements import Measurement, measurements
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.tracing import trace_source
 
 Row = dict[str, Any]
+YOURS = "yours"  # the role of what was asked about
 Progress = Callable[[str], None]
 
 
@@ -47,29 +46,26 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """One line of the comparison: a proven Program with its price and its samples, where there are any."""
+    """One line of the comparison: a proven Program with its price and its samples, where there are any.
 
-    strategy: str
-    role: str
+    names: of all that are this Program, the one that was asked about first. roles: what they stand for; `yours` is
+    what was asked about.
+    """
+
+    names: tuple[str, ...]
+    roles: frozenset[str]
     program: Program
     price: Price | None
     timed: Measurement | None
 
-
-def prove(
-    source: str,
-    function: str,
-    case: Case,
-    capabilities: Capabilities | None,
-    memory_budget_bytes: int | None,
-) -> Proof:
-    """Trace a strategy at a Case and pass it through both gates. Rejected, NotApplicable: as when tracing."""
-    problem = catalog.build(case)
-    return judge(trace_source(source, function, problem), capabilities, memory_budget_bytes)
+    @property
+    def name(self) -> str:
+        """`mine = native`."""
+        return " = ".join(self.names)
 
 
 def judge(program: Program, capabilities: Capabilities | None, memory_budget_bytes: int | None) -> Proof:
-    """Pass a forward Program through both gates."""
+    """Pass a Program of either direction through both gates."""
     legal = legality.check(program, capabilities, memory_budget_bytes)
     proof = _equivalence(program) if legal.passed else None
     return Proof(program=program, legality=legal, equivalence=proof)
@@ -87,39 +83,38 @@ def _equivalence(program: Program) -> Verdict:
 
 
 def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | None) -> list[Contender]:
-    """The strategy and the proven seeds of the same Case, priced where there is a theta."""
-    listed = [(name, "yours", proof.program)] if proof.passed else []
-    listed += [
+    """The strategy and the proven seeds of the same Problem, priced where there is a theta; each Program once."""
+    named = [(name, YOURS, proof.program)] if proof.passed else []
+    named += [
         (seed["strategy"], seed["role"], loads(seed["program_json"]))
         for seed in seeds
         if seed["legality"] == seed["equivalence"] == Outcome.PASS
     ]
+    same: dict[str, list[tuple[str, str, Program]]] = {}
+    for one in named:
+        same.setdefault(one[2].digest, []).append(one)
     return [
         Contender(
-            strategy=strategy,
-            role=role,
-            program=program,
-            price=price(program, theta) if theta else None,
+            names=tuple(dict.fromkeys(strategy for strategy, _, _ in group)),
+            roles=frozenset(role for _, role, _ in group),
+            program=group[0][2],
+            price=price(group[0][2], theta) if theta else None,
             timed=None,
         )
-        for strategy, role, program in listed
+        for group in same.values()
     ]
 
 
 def measure(
     listed: Sequence[Contender], deployment: Deployment, seconds: float, logs: Path, progress: Progress
 ) -> list[Contender]:
-    """The same with new samples, all taken in one launch; equal Programs are timed once.
+    """The same with new samples, all taken in one launch.
 
     logs: where ranks that fail leave their evidence. Somebody waits for the answer: a disturbed launch is marked,
     not repeated.
     """
     backend = backend_of(deployment)
-    programs = {one.program.digest: one for one in reversed(listed)}
-    jobs = [
-        Job(key=one.strategy, program=one.program, source=backend.emit(one.program))
-        for one in programs.values()
-    ]
+    jobs = [Job(key=_key(one), program=one.program, source=backend.emit(one.program)) for one in listed]
     timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
     with tempfile.TemporaryDirectory(prefix="overlayccl-try-") as folder:
         batch = Batch(
@@ -131,14 +126,11 @@ def measure(
             logs=logs,
         )
         timed = time_programs(batch, progress)
-    samples = measurements(one.columns(programs[one.program].program) for one in timed)
-    return [
-        Contender(
-            strategy=one.strategy,
-            role=one.role,
-            program=one.program,
-            price=one.price,
-            timed=samples.get(one.program.digest),
-        )
-        for one in listed
-    ]
+    programs = {_key(one): one.program for one in listed}
+    samples = measurements(one.columns(programs[one.key]) for one in timed)
+    return [replace(one, timed=samples.get(one.program.digest)) for one in listed]
+
+
+def _key(one: Contender) -> str:
+    """Names of different Programs may be alike: a file's function may be called as a seed is."""
+    return f"{one.names[0]}-{one.program.digest[:8]}"

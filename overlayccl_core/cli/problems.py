@@ -10,11 +10,14 @@ from rich.table import Table
 from overlayccl_core import catalog, loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
-from overlayccl_core.configuration.cases import cases_of
+from overlayccl_core.cli.strategy_file import in_library
+from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.fields import described
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.library import BACKWARD, Role, SeedLibrary, read_library
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec, Problem
+from overlayccl_core.report.blocks import count
 
 
 def add(commands: Any) -> None:
@@ -46,15 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
         table = Table(box=None, show_header=False, pad_edge=True, padding=(0, 1))
         table.add_column(no_wrap=True, style="bold")
         table.add_column(overflow="fold")
-        for row in _rows(where, name):
-            table.add_row(*row)
+        with in_library(name):
+            for row in _rows(where, name):
+                table.add_row(*row)
         console().print(table, highlight=False, markup=False)
     return 0
 
 
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
-    configured = name in (*where.settings.problems, *where.settings.cases)
-    cases = cases_of(where.settings, where.deployment, name) if configured else []
+    cases = _cases(where, name)
     if cases:
         problem = catalog.build(cases[0])
         backward = next((b for b in map(catalog.backward, cases) if b is not None), None)
@@ -68,7 +71,15 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
         yield "of backward", _strategies(read_library(source, BACKWARD))
     entry = catalog.plug_in(name).Entry
     yield "a Case has", f"{described(entry)}. {inspect.getdoc(entry)}"
-    yield f"{len(cases)} Cases" if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
+    yield count(len(cases), "Case") if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
+
+
+def _cases(where: Context, name: str) -> list[Case]:
+    """Those that are configured, whether a run measures them or not."""
+    try:
+        return cases_of(where.settings, where.deployment, name, where.root)
+    except NoCases:
+        return []
 
 
 def _strategies(library: SeedLibrary) -> str:

@@ -3,41 +3,42 @@
 import argparse
 from typing import Any
 
-from overlayccl_core.cli import strategy_file
+from overlayccl_core.cli import one_strategy, strategy
 from overlayccl_core.cli.context import context
-from overlayccl_core.cli.one_strategy import Proof, prove
-from overlayccl_core.cli.render import console
+from overlayccl_core.cli.one_strategy import Proof
+from overlayccl_core.cli.render import print_line
+from overlayccl_core.cli.strategy import other_cases_text, place_text
 from overlayccl_core.program.kinds import NotApplicable
 
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = commands.add_parser("prove", help="prove a strategy at one or all configured Cases")
-    strategy_file.add_arguments(parser)
+    parser = commands.add_parser(
+        "prove",
+        help="prove a strategy at one or all configured Cases",
+        description="Prove that a strategy gives what the Problem asks for, on all ranks and for all inputs. "
+        "Starts no ranks.",
+    )
+    strategy.add_arguments(parser, "all")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 if it is proven at every Case where it has a meaning, and at one at least."""
     where = context(arguments)
-    cases = strategy_file.chosen_cases(where, arguments.problem, arguments.case)
-    strategy = strategy_file.read_strategy(arguments.strategy)
+    mine, problems = strategy.asked(where, arguments)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
     passed, failed = 0, 0
-    for case in cases:
+    for problem in problems:
         try:
-            with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
-                proof = prove(strategy.source, strategy.function, case, can, budget)
+            proof = one_strategy.judge(mine.at(problem), can, budget)
         except NotApplicable as reason:
-            console().print(
-                f"{case.id}: not applicable: {reason}", highlight=False, soft_wrap=True, markup=False
-            )
+            print_line(f"{place_text(problem)}: not applicable: {reason}")
             continue
         passed, failed = passed + proof.passed, failed + (not proof.passed)
-        console().print(f"{case.id}: {proof_text(proof)}", highlight=False, soft_wrap=True, markup=False)
-    every = strategy_file.chosen_cases(where, arguments.problem, None)
-    if not passed and arguments.case and (others := strategy_file.other_cases_text(every, cases[0])):
-        console().print(others, highlight=False, soft_wrap=True, markup=False)
+        print_line(f"{place_text(problem)}: {proof_text(proof)}")
+    if not passed and len(problems) == 1 and (others := other_cases_text(where, problems[0])):
+        print_line(others)
     return 0 if passed and not failed else 1
 
 

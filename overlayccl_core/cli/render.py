@@ -1,36 +1,42 @@
 """Tables as people read them."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import polars as pl
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from overlayccl_core.cli.one_strategy import Contender
+from overlayccl_core.cli.one_strategy import YOURS, Contender
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.gates.bench import is_below
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.library import Role
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.tables.summary import Validity
 
 WIDE = 160  # columns where the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
-NAME_WIDTH = 28
+NAME_WIDTH, NARROW_NAME, NARROW_WORD = 28, 20, 10
 NOTHING = "-"
-LEGEND = "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change."
+LEGEND = (
+    "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change. a = b: one "
+    "Program."
+)
 CASES_LEGEND = (
     "Times are of one pass: all exchanges of the Case once, in the bench, by which was chosen; what is "
     "deployed was timed again since. predicted: in brackets the range of 8 true times of 10 (10-90%). "
     "measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, so not "
     "quite the quotient of two times. Both have their 95% intervals. repeat error: how far two measurements "
-    "of the same thing differ. *: hand_bundled, the obvious change."
+    "of the same thing differ. *: hand_bundled, the obvious change. a = b: one Program."
 )
 
 
@@ -63,6 +69,24 @@ def ms(us: float | None) -> str:
 def between(us: float | None, low: float | None, high: float | None) -> str:
     """`4.2 (3.9..4.6)`, in ms."""
     return NOTHING if us is None else f"{ms(us)} ({ms(low)}..{ms(high)})"
+
+
+_PIECES = re.compile(r"[^\s_/:-]+[\s_/:-]*|[\s_/:-]+")
+
+
+def at_joints(text: str, width: int) -> str:
+    """A name in lines of at most that width, broken where words are joined: after `_`, `-`, `/`, `:` or a space.
+
+    A word that is longer stays whole.
+    """
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines.append("")
+        for piece in _PIECES.findall(line):
+            if lines[-1] and len(f"{lines[-1]}{piece}".rstrip()) > width:
+                lines.append("")
+            lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def percent(part: float | None) -> str:
@@ -107,7 +131,7 @@ def plain_table(title: str | None) -> Table:
 def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
     """narrow: without what a terminal of 80 columns has no room for."""
     table = plain_table(title)
-    table.add_column("candidate", no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH)
+    table.add_column("candidate", no_wrap=True)
     table.add_column("proven", no_wrap=True)
     for header in ("predicted ms", "measured ms", "x developer"):
         table.add_column(header, justify="right", no_wrap=not narrow)
@@ -115,7 +139,7 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
         for header in ("repeat error", "algbw, busbw GB/s"):
             table.add_column(header, justify="right")
         table.add_column("the time is", no_wrap=True)
-    for row in rows.iter_rows(named=True):
+    for row in _each_program_once(rows):
         invalid = row["validity"] == Validity.INVALID
         measured = between(row["measured_us"], row["measured_low_us"], row["measured_high_us"])
         more = (
@@ -123,9 +147,10 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
             _bandwidths(row["algbw_gbps"], row["busbw_gbps"]),
             row["validity"],
         )
+        proven = row["numerics"] if row["proof"] == Outcome.PASS else row["proof"]
         table.add_row(
-            _marked(row["candidate"], row["role"]),
-            row["numerics"] if row["proof"] == Outcome.PASS else row["proof"],
+            at_joints(row["names"], NARROW_NAME if narrow else NAME_WIDTH),
+            at_joints(proven, NARROW_WORD) if narrow else proven,
             ms(row["predicted_us"])
             if narrow
             else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
@@ -137,9 +162,19 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
     return table
 
 
-def _marked(strategy: str, role: str) -> str:
-    """The name, with a mark for what its role is; the legend says so."""
-    return strategy + {"hand_bundled": " *", "yours": " <- yours"}.get(role, "")
+def _each_program_once(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of a Case and direction with `names`: strategies that are one Program share a row."""
+    by_program: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        by_program.setdefault(row["program"] or f"none of {row['candidate']}", []).append(row)
+    for same in by_program.values():
+        names = (_marked(row["candidate"], row["role"]) for row in same)
+        yield {**same[0], "names": " = ".join(names)}
+
+
+def _marked(name: str, role: str) -> str:
+    """The name, with a mark for the obvious change; the legend says so."""
+    return name + (" *" if role == Role.HAND_BUNDLED else "")
 
 
 def times(ratio: Ratio | None) -> str:
@@ -153,7 +188,7 @@ def _bandwidths(algbw: float | None, busbw: float | None) -> str:
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
     table = plain_table("How right the model was")
-    table.add_column("Programs of", overflow="fold")
+    table.add_column("Programs of", no_wrap=True)
     for header in ("n", "rounds", "error", "repeat", "order", "repeat", "pairs", "regret"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows.iter_rows(named=True):
@@ -177,7 +212,8 @@ def programs_of(case: str | None, direction: str | None) -> str:
     """The direction is told where it is not forward."""
     if case is None:
         return "held-out mixed Programs"
-    return case if direction == "forward" else f"{case}\n{direction}"
+    name = at_joints(case, NAME_WIDTH)
+    return name if direction == "forward" else f"{name}\n{direction}"
 
 
 def _correlation(value: float | None) -> str:
@@ -186,6 +222,7 @@ def _correlation(value: float | None) -> str:
 
 def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
     """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
+    width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
     by_price, by_time = plain_table(None), plain_table(None)
     for table in (by_price, by_time):
@@ -195,14 +232,17 @@ def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[R
         by_price.add_column(term.value, justify="right", overflow="fold")
     for header in ("measured ms", "x developer"):
         by_time.add_column(header, justify="right")
-    developer = next((one.timed for one in listed if one.role == "developer"), None)
+    developer = next((one.timed for one in listed if Role.DEVELOPER in one.roles), None)
     for one in listed:
         price, timed = one.price, one.timed
         ratio = timed.speedup_over(developer) if timed and developer and timed is not developer else None
         measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
         if timed and floor and is_below(timed.estimate, floor.us(one.program)):
             measured, ratio = f"{measured} below the physical floor: invalid", None
-        name, style = _marked(one.strategy, one.role), "bold" if one.role == "yours" else None
+        mine = YOURS in one.roles
+        name = " = ".join(one.names) + (" *" if Role.HAND_BUNDLED in one.roles else "")
+        name = at_joints(name + (" <- yours" if mine else ""), width)
+        style = "bold" if mine else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
         by_time.add_row(name, measured, times(ratio), style=style)

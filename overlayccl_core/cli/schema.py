@@ -1,4 +1,4 @@
-"""`overlayccl schema`: the JSON schema of a file of the configuration, for editors that check what is typed."""
+"""`overlayccl schema`: JSON schemas of the files of the configuration, for editors; the page of all tables."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from overlayccl_core.configuration import searches
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.fields import schema
 from overlayccl_core.configuration.settings import File
+from overlayccl_core.tables.page import page
 
 FILES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "config": lambda: schema(File),
@@ -16,20 +17,26 @@ FILES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "search": searches.schema,
 }
 
+TABLES = "tables"
+
 
 def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "schema",
-        help="print the JSON schema of a file of the configuration",
+        help="print the JSON schema of a file of the configuration, or the page of all tables",
         description="The JSON schema of config/config.yaml, or of a file in config/deployments or config/searches: "
-        "every field with its meaning and bounds, for editors that check what is typed.",
+        "every field with its meaning and bounds, for editors that check what is typed. `tables` prints "
+        "the columns of all tables that a run leaves, as Markdown (docs/tables.md).",
     )
-    parser.add_argument("file", choices=FILES, help="which file")
+    parser.add_argument("file", choices=(*FILES, TABLES), help="which file; tables: the page of all tables")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0."""
-    print(json.dumps(FILES[arguments.file](), indent=2))
+    if arguments.file == TABLES:
+        print(page(), end="")
+    else:
+        print(json.dumps(FILES[arguments.file](), indent=2))
     return 0

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     where = context(arguments)
     summary = where.table(SUMMARY, "summary")
     if summary is None:
-        raise ValueError(f"{where.results}: no summary yet: run snakemake --profile local all")
+        raise ValueError(f"{where.results}: no summary yet: run {where.command()}")
     problems = list(summary["problem"].unique(maintain_order=True))
     names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
     fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])

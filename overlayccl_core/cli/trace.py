@@ -5,16 +5,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.cli import strategy_file
+from overlayccl_core.cli import strategy
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import print_line
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.gates import legality
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.payload import group_size, payload_bytes, wire_bytes
-from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.text_form import text
 
@@ -27,13 +25,7 @@ def add(commands: Any) -> None:
         description="Trace a strategy at a Case and print its Program: what it reads, computes, sends and writes, "
         "in order, with the collectives, bytes, depth and memory that it needs. Starts no ranks.",
     )
-    strategy_file.add_program_arguments(parser)
-    parser.add_argument(
-        "--direction",
-        choices=[d.value for d in Direction],
-        default=Direction.FORWARD.value,
-        help="of the training step (default: %(default)s)",
-    )
+    strategy.add_arguments(parser, "the first")
     parser.add_argument(
         "--code", action="store_true", help="print the backend's module that runs it, nothing else"
     )
@@ -43,13 +35,12 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0. Rejected, NotApplicable, ValueError: there is no such Program."""
     where = context(arguments)
-    case = strategy_file.chosen_case(where, arguments)
-    problem = catalog.in_direction(case, Direction(arguments.direction))
-    name, program = strategy_file.traced(arguments.strategy, problem)
+    mine, (problem, *_) = strategy.asked(where, arguments)
+    program = mine.at(problem)
     if arguments.code:
         print(backend_of(where.deployment).emit(program), end="")
         return 0
-    print_line(f"{name} at {case.id}, {arguments.direction}")
+    print_line(f"{mine.name} at {problem.case.id}, {problem.direction.value}")
     for label, value in _facts(program, where):
         print_line(f" {label:13} {value}")
     print_line("")

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from overlayccl_core import catalog
 from overlayccl_core.backends.partial import LOGS
-from overlayccl_core.cli import one_strategy, strategy_file
+from overlayccl_core.cli import one_strategy, strategy
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.cli.prove import proof_text
@@ -19,22 +18,29 @@ from overlayccl_core.cli.render import (
     say,
     trial_tables,
 )
+from overlayccl_core.cli.strategy import other_cases_text, place_text
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import floor_of
 from overlayccl_core.evidence.prices import theta_of
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.problem import Problem
 from overlayccl_core.stages import seed
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.remake import remake
 
 DEFAULT_SECONDS = 30.0
 
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = commands.add_parser("try", help="prove, price and time a strategy beside the seeds")
-    strategy_file.add_arguments(parser)
+    parser = commands.add_parser(
+        "try",
+        help="prove, price and time a strategy beside the seeds",
+        description="Prove and price a strategy at a Case, then time it beside the proven seeds, all on real ranks "
+        "in one launch.",
+    )
+    strategy.add_arguments(parser, "the first")
     parser.add_argument("--no-measure", action="store_true", help="prove and price only: start no ranks")
     parser.add_argument(
         "--seconds", type=float, default=DEFAULT_SECONDS, help="time for measuring (default: %(default)s)"
@@ -47,22 +53,20 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.seconds < inf:
         raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
     where = context(arguments)
-    case = strategy_file.chosen_cases(where, arguments.problem, arguments.case)[0]
-    strategy = strategy_file.read_strategy(arguments.strategy)
+    mine, (problem, *_) = strategy.asked(where, arguments)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
     try:
-        with strategy_file.placed(strategy.name, strategy.source, strategy.function, case.id):
-            proof = one_strategy.prove(strategy.source, strategy.function, case, can, budget)
+        proof = one_strategy.judge(mine.at(problem), can, budget)
     except NotApplicable as reason:
-        print_line(f"{strategy.function} at {case.id}: not applicable: {reason}")
-        return _not_proven(where, case)
-    print_line(f"{strategy.function} at {case.id}: {proof_text(proof)}")
+        print_line(f"{mine.name} at {place_text(problem)}: not applicable: {reason}")
+        return _not_proven(where, problem)
+    print_line(f"{mine.name} at {place_text(problem)}: {proof_text(proof)}")
     if not proof.passed:
-        return _not_proven(where, case)
+        return _not_proven(where, problem)
     theta = _theta(where)
-    say("proving the seeds of this Case")
-    seeds = list(seed.seed_rows(catalog.build(case), can, budget))
-    listed = one_strategy.contenders(strategy.function, proof, seeds, theta)
+    say(f"proving the seeds of {place_text(problem)}")
+    seeds = list(seed.seed_rows(problem, can, budget))
+    listed = one_strategy.contenders(mine.name, proof, seeds, theta)
     if not arguments.no_measure:
         listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results / LOGS, say)
     for part in trial_tables(listed, _floor(where)):
@@ -71,17 +75,15 @@ def run(arguments: argparse.Namespace) -> int:
     if any(one.timed and one.timed.disturbed for one in listed):
         print_line("Disturbed: others took CPU time while strategies ran; measure again on a quiet machine.")
     if theta is None:
-        command = f"snakemake --profile local results/{where.settings.tree}/theta.parquet"
-        print_line(f"No prices: nothing was fitted here yet. Run: {command}")
+        print_line(where.unfitted)
     elif unpriced := unpriced_text(listed):
         print_line(unpriced)
     return 0
 
 
-def _not_proven(where: Context, case: Case) -> int:
+def _not_proven(where: Context, problem: Problem) -> int:
     """Say where else it could be tried: nothing is priced or timed that is not proven."""
-    others = strategy_file.other_cases_text(strategy_file.chosen_cases(where, case.problem, None), case)
-    if others:
+    if others := other_cases_text(where, problem):
         print_line(others)
     return 1
 
@@ -91,7 +93,7 @@ def unpriced_text(listed: Sequence[Contender]) -> str | None:
     unpriced = [one for one in listed if one.price and one.price.us is None]
     if not unpriced:
         return None
-    names = ", ".join(one.strategy for one in unpriced)
+    names = ", ".join(one.name for one in unpriced)
     missing = ", ".join(sorted({name for one in unpriced if one.price for name in one.price.missing}))
     return f"No price for {names}: the probes of this deployment gave no theta for {missing}."
 
@@ -103,4 +105,8 @@ def _theta(where: Context) -> Theta | None:
 
 def _floor(where: Context) -> Floor | None:
     probes = where.table(PROBES, "probes")
-    return None if probes is None else floor_of(probes)
+    try:
+        return None if probes is None else floor_of(probes)
+    except ValueError as error:  # Programs of another release
+        path = where.results / "probes.parquet"
+        raise ValueError(f"{path}: {error}. Make it again: {remake(path)}") from None

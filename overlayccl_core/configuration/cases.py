@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from pydantic import Field
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.configuration.fields import Fields, OfTensors
 from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
@@ -31,14 +32,19 @@ class Placed(Fields):
 _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
 
 
-def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[Case]:
+class NoCases(ValueError):
+    """Nothing in the configuration has a Case of a Problem."""
+
+
+def cases_of(settings: Settings, deployment: Deployment, problem: str, root: Path = Path()) -> list[Case]:
     """The Cases of a Problem: of the models that are configured, then of the entries, in their order.
 
     An entry whose readable id stands for another Case too has a digest in its id; a model's Case never has.
+    root: the repository's, whose config/models is read.
     ValueError for an unknown Problem, an entry that does not fit, two entries that make the same Case, and
-    different Cases of one id.
+    different Cases of one id; NoCases where there is none.
     """
-    of_models = list(_of_models(settings, deployment, problem))
+    of_models = list(_of_models(settings, deployment, problem, root))
     of_entries = list(_of_entries(settings, deployment, problem))
     _check_each_once(of_entries)
     trained = {case for _, case in of_models}
@@ -51,7 +57,7 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str) -> list[C
     cases = _by_id((*of_models, *of_entries))
     if not cases:
         catalog.plug_in(problem)
-        raise ValueError(
+        raise NoCases(
             f"cases of {problem}: none are configured: add an entry or a model with such a site, or leave the "
             "Problem out"
         )
@@ -106,9 +112,9 @@ def _check_direction(site: Site, case: Case) -> None:
         raise ValueError(f"{case.id} has no backward: it exchanges nothing, so leave the site out")
 
 
-def _of_models(settings: Settings, deployment: Deployment, problem: str) -> Iterator[_Found]:
+def _of_models(settings: Settings, deployment: Deployment, problem: str, root: Path) -> Iterator[_Found]:
     for name in settings.models:
-        model = models.load(name)
+        model = models.load(name, root / models.FOLDER)
         for microbatches in model.microbatches:
             for site, case in cases_of_model(model, deployment, microbatches, problem).items():
                 yield f"site {site} of model {name} with {microbatches} microbatches", case
@@ -158,19 +164,26 @@ def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bo
     return mine
 
 
+def workload_named(problem: str, entry: Mapping[str, Any]) -> str | None:
+    """The workload whose parameter sizes an entry takes, where its Problem's entries may; None: it takes none."""
+    named = entry.get("model") if issubclass(catalog.plug_in(problem).Entry, OfTensors) else None
+    return None if named is None else str(named)
+
+
 def _resolved(problem: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The Problem's own fields; in place of `model` (a workload) and its fields, the sizes of its parameters."""
     fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
-    if "model" not in fields:
+    name = workload_named(problem, entry)
+    if name is None:
         return fields
-    name = fields.pop("model")
     sizes = models.workload_of(name).Sizes
     given = {k: fields.pop(k) for k in sizes.model_fields if k in fields}
     try:
         parameters = sizes.from_data(given).parameter_sizes()
     except ValueError as error:
         raise ValueError(f"{problem}: model {name}: {error}") from None
-    return {**fields, "sizes": [prod(shape) for _, shape in parameters]}
+    own = {k: v for k, v in fields.items() if k != "model"}
+    return {**own, "sizes": [prod(shape) for _, shape in parameters]}
 
 
 def _divisors(n: int) -> str:

@@ -71,6 +71,16 @@ class Fields(BaseModel):
         return type(self)(**{**dict(self), **fields})
 
 
+class OfTensors(Fields):
+    """An entry of a Problem in which a model may stand in place of `sizes`: `model`, a workload, and the fields
+    that its parameter sizes follow from."""
+
+    sizes: tuple[Count, ...] = Field(
+        default=(),
+        description="elements of each tensor; or `model` (a workload) and what its sizes follow from",
+    )
+
+
 def declared(cls: type[Fields]) -> dict[str, FieldInfo]:
     """The fields of a class under their names in a file."""
     return {str(info.validation_alias or name): info for name, info in cls.model_fields.items()}

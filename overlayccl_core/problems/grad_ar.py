@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from overlayccl_core.configuration.fields import Count, Fields
+from overlayccl_core.configuration.fields import Count, Fields, OfTensors
 from overlayccl_core.configuration.sizes import Bytes, bytes_text
 from overlayccl_core.program.case import Case, ParameterValue
 from overlayccl_core.program.kinds import DType, Placement
@@ -28,10 +28,9 @@ class Tensors(Fields):
     largest: Bytes = Field(description="bytes of the largest tensor")
 
 
-class Entry(Fields):
+class Entry(OfTensors):
     """Give sizes or tensors; any number of ranks fits."""
 
-    sizes: tuple[Count, ...] = Field(default=(), description="elements of each tensor")
     tensors: Tensors | None = Field(
         default=None, description="{count, smallest, largest}, the last two in bytes"
     )

@@ -21,7 +21,7 @@ from overlayccl_core.program.rowwise import RowAttr
 
 VERSION = 3
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
-_MEND = "write it again with the version of the package that reads it"
+_MEND = "another release wrote it, so write it again with this one"
 
 
 class InvalidProgram(ValueError):

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.backends import fingerprint
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
@@ -47,6 +48,7 @@ NOT_EMULATED = (
     "Nothing here is emulated: every time is of real processes that ran the library's real collectives, and every "
     "trained step computed real gradients."
 )
+EMULATED = "Emulated: times are of {what}, not of the library's collectives between real ranks."
 
 
 def blocks(tree: Tree) -> list[Block]:
@@ -56,15 +58,19 @@ def blocks(tree: Tree) -> list[Block]:
 
 def notes(tree: Tree) -> tuple[Text, ...]:
     """What must stand beside the first figures."""
-    said = [*([SHORT] if _over(tree) else []), *disturbed(tree)]
+    said = [
+        *([EMULATED.format(what=", ".join(emulated))] if (emulated := _emulated(tree)) else []),
+        *([SHORT] if _over(tree) else []),
+        *disturbed(tree),
+    ]
     return tuple(Text(text=text, tone="warning") for text in said)
 
 
 def conditions(tree: Tree) -> list[Block]:
     """Host, oversubscription, disturbed launches, repeat errors, what got less than was asked for."""
-    parts: list[Block] = [
-        Text(text=f"{_ranks(tree)} {NOT_EMULATED}", tone="warning" if _over(tree) else "plain")
-    ]
+    emulated = _emulated(tree)
+    told = EMULATED.format(what=", ".join(emulated)) if emulated else f"{_ranks(tree)} {NOT_EMULATED}"
+    parts: list[Block] = [Text(text=told, tone="warning" if emulated or _over(tree) else "plain")]
     rows = _measured(tree)
     if rows:
         parts.append(
@@ -94,10 +100,10 @@ def conditions(tree: Tree) -> list[Block]:
 
 def _choices(tree: Tree) -> list[Block]:
     if tree.choice is None or tree.choice.is_empty():
-        return [missing("Nothing was chosen in this run.", "Choose: snakemake --profile local all")]
+        return [missing("Nothing was chosen in this run.", f"Choose: {tree.command}")]
     if tree.deployed is None:
         said = "Nothing was timed again after the choice in this run."
-        return [missing(said, "Run: snakemake --profile local all")]
+        return [missing(said, f"Run: {tree.command}")]
     recipes = {
         (r["case"], r["direction"]): json.loads(r["recipe"]) for r in tree.choice.iter_rows(named=True)
     }
@@ -302,6 +308,12 @@ def _ranks(tree: Tree) -> str:
     return (
         OVERSUBSCRIBED if _over(tree) else OWN_CORES if frames(tree) else "Nothing was measured in this run."
     )
+
+
+def _emulated(tree: Tree) -> list[str]:
+    """What times are of where a backend says that they are not of real collectives."""
+    said = (fingerprint.part(line, "emulated") for line in _fingerprints(tree))
+    return sorted({what for what in said if what})
 
 
 def _fingerprints(tree: Tree) -> list[str]:

@@ -1,6 +1,6 @@
 """What is deployed in each model and what it is worth: the words, step time against memory, every way beside it."""
 
-from overlayccl_core.report import memory
+from overlayccl_core.report import memory, passes
 from overlayccl_core.report.arms import arm_label, arm_meaning
 from overlayccl_core.report.blocks import (
     INTERVALS,
@@ -21,7 +21,6 @@ from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth, facts, warnings
 from overlayccl_core.tables.deployed import Part
 
-MAKE = "Run: snakemake --profile local all"
 READING = (
     "A step is a whole training step (forward, backward, optimizer) on the slowest rank. A model has a "
     "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
@@ -41,15 +40,24 @@ def cards_of(tree: Tree) -> Cards:
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Each model as a figure and a table: its words are on its card."""
+    """Each model as a figure and a table: its words are on its card. Then the bench of what no model trains."""
     if tree.deployed is None:
-        return [missing("Nothing was timed again after the choice in this run, so no gain is told.", MAKE)]
-    if not tree.worths:
-        return [missing("No model was trained in this run, so there are no step times.", MAKE)]
+        return [
+            missing(
+                "Nothing was timed again after the choice in this run, so no gain is told.",
+                f"Run: {tree.command}",
+            )
+        ]
     parts: list[Block] = []
     for worth in tree.worths:
         parts += [*memory.figures(worth), _table(worth)]
-    return [*parts, Text(text=READING), Text(text=INTERVALS), _meanings(tree)]
+    if parts:
+        parts += [Text(text=READING), Text(text=INTERVALS), _meanings(tree)]
+    else:
+        trained = tree.deployed["trained_in"].is_not_null().any()
+        how = f"Run: {tree.command}" if trained else "No model is configured for its Problems."
+        parts.append(missing("No model was trained in this run, so there are no step times.", how))
+    return [*parts, *passes.blocks(tree)]
 
 
 def _tone(worth: Worth) -> str:

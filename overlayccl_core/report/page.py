@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report.blocks import Cards, Section, Text
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.rows import TableError
 
 TITLES = {
     "worth": ("What it is worth", headline.blocks),
@@ -48,14 +49,24 @@ def page(trees: Sequence[Tree]) -> str:
     )
     environment.filters["breakable"] = breakable
     style = (Path(__file__).parent / "style.css").read_text()
-    parts = [_part(tree, first=number == 0 and len(trees) > 1) for number, tree in enumerate(trees)]
+    parts = []
+    for number, tree in enumerate(trees):
+        try:
+            parts.append(_part(tree, first=number == 0 and len(trees) > 1))
+        except TableError:
+            raise
+        except ValueError as error:  # what is in its tables, such as a Program of another release
+            raise ValueError(f"{tree.path}: {error}") from None
     template = environment.get_template("page.html.jinja")
     return template.render(trees=parts, style=Markup(style))
 
 
 def breakable(text: str) -> Markup:
-    """Text whose long names may be broken where they are joined: after `_`, `/`, `:` and `,`."""
-    return Markup(re.sub(r"([_/:]|,(?!\d{3}))(?=\S)", r"\1<wbr>", str(escape(text))))
+    """Text whose long names may be broken where they are joined: after `_`, `/`, `:`, `,` and a `-` inside a name.
+
+    A browser itself breaks no hyphen before a digit, as in `n4-64KiB`.
+    """
+    return Markup(re.sub(r"([_/:]|(?<=\w)-(?=\w)|,(?!\d{3}))(?=\S)", r"\1<wbr>", str(escape(text))))
 
 
 def _part(tree: Tree, *, first: bool) -> Part:

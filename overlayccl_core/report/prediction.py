@@ -16,6 +16,7 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, ms, percent
 from overlayccl_core.report.charts import Ink, figure, log_ticks, named
+from overlayccl_core.report.terms import priced, timed
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -55,7 +56,7 @@ def blocks(tree: Tree) -> list[Block]:
         parts.append(
             missing(
                 "No Program was both priced and measured in this run.",
-                "Measure: snakemake --profile local all",
+                f"Measure: {tree.command}",
             )
         )
     frames = [f for f in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY)) if f is not None]
@@ -91,25 +92,16 @@ def _heldout(tree: Tree) -> Iterator[Point]:
 
 
 def _benched(tree: Tree) -> Iterator[Point]:
-    prices, candidates = tree.of_problems(PRICES), tree.of_searches(CANDIDATES)
-    key = ("case", "direction", "program")
-    predicted = {
-        tuple(row[name] for name in key): row["predicted_us"]
-        for frame in (prices, candidates)
-        if frame is not None
-        for row in frame.select(*key, "predicted_us").iter_rows(named=True)
-    }
-    bench = tree.of_problems(BENCH)
+    prices, bench = tree.of_problems(PRICES), tree.of_problems(BENCH)
     if bench is None:
         return
-    for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
-        measured = measurements(rows.iter_rows(named=True))
-        names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
-        for program, timed in measured.items():
-            us = predicted.get((case, direction, program))
+    known = priced(prices, tree.of_searches(CANDIDATES))
+    for (case, direction), measured in timed(bench).items():
+        for program, (candidate, one) in measured.items():
+            us = known[case, direction, program].predicted_us if (case, direction, program) in known else None
             if us:
-                name = f"{names[program]}, {case}, {direction}"
-                yield Point(name=name, group=problem_of(str(case)), predicted_us=us, measured=timed)
+                name = f"{candidate}, {case}, {direction}"
+                yield Point(name=name, group=problem_of(case), predicted_us=us, measured=one)
 
 
 def _reading(compared: Iterable[Point]) -> Text:

@@ -16,6 +16,8 @@ from overlayccl_core.program.library import Role
 from overlayccl_core.tables.prices import TERMS_US
 
 Row = Mapping[str, Any]
+Place = tuple[str, str]
+"""(case, direction)."""
 NAMES = {column: column.removesuffix("_us") for column in TERMS_US}
 
 
@@ -83,15 +85,15 @@ def explanations(
     bench: pl.DataFrame,
 ) -> list[Explanation]:
     """One for each row of `choice`. candidates: of all searches; None: none was made."""
-    priced = _priced(prices, candidates)
-    timed = _timed(bench)
+    known = priced(prices, candidates)
+    here = timed(bench)
     reasons = reasons_of(verdicts)
     developers = {
         (row["case"], row["direction"]): row["program"]
         for row in seeds.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True)
     }
     return [
-        _explanation(row, reasons.get(place, ""), priced, timed, developers.get(place))
+        _explanation(row, reasons.get(place, ""), known, here, developers.get(place))
         for row in choice.iter_rows(named=True)
         for place in [(row["case"], row["direction"])]
     ]
@@ -106,8 +108,8 @@ def reasons_of(verdicts: pl.DataFrame) -> dict[tuple[str, str], str]:
 def _explanation(
     row: Row,
     reason: str,
-    priced: Mapping[tuple[str, str, str], Priced],
-    timed: Mapping[tuple[str, str], Mapping[str, tuple[str, Measurement]]],
+    known: Mapping[tuple[str, str, str], Priced],
+    timed: Mapping[Place, Mapping[str, tuple[str, Measurement]]],
     developer: str | None,
 ) -> Explanation:
     place = (row["case"], row["direction"])
@@ -115,14 +117,14 @@ def _explanation(
 
     def one(program: str) -> Priced:
         name, measured = here.get(program, (None, None))
-        known = priced.get((*place, program))
-        without_time = known or _unpriced(name or row["candidate"], program)
+        price = known.get((*place, program))
+        without_time = price or _unpriced(name or row["candidate"], program)
         return without_time if measured is None else _with_time(without_time, measured)
 
     chosen = row["program"]
     others = sorted((one(p) for p in here if p != chosen), key=lambda p: p.order)
     if not others:
-        rest = (one(key[2]) for key in priced if key[:2] == place and key[2] != chosen)
+        rest = (one(key[2]) for key in known if key[:2] == place and key[2] != chosen)
         others = sorted(rest, key=lambda p: p.order)
     return Explanation(
         case=row["case"],
@@ -134,20 +136,18 @@ def _explanation(
     )
 
 
-def _priced(prices: pl.DataFrame, candidates: pl.DataFrame | None) -> dict[tuple[str, str, str], Priced]:
-    """(case, direction, program) -> its price; what is no candidate for use has none here."""
+def priced(
+    prices: pl.DataFrame | None, candidates: pl.DataFrame | None
+) -> dict[tuple[str, str, str], Priced]:
+    """(case, direction, program) -> its price; what is no candidate for use has none. None: no such table."""
     by_program: dict[tuple[str, str, str], Priced] = {}
-    searched = (
-        []
-        if candidates is None
-        else candidates.filter(pl.col("equivalence") == Outcome.PASS).iter_rows(named=True)
-    )
-    for row in searched:
-        by_program[row["case"], row["direction"], row["program"]] = priced_of(row["candidate"], row)
-    for row in prices.filter(pl.col("feasible")).iter_rows(named=True):
-        by_program.setdefault(
-            (row["case"], row["direction"], row["program"]), priced_of(row["strategy"], row)
-        )
+    if candidates is not None:
+        for row in candidates.filter(pl.col("equivalence") == Outcome.PASS).iter_rows(named=True):
+            by_program[row["case"], row["direction"], row["program"]] = priced_of(row["candidate"], row)
+    if prices is not None:
+        for row in prices.filter(pl.col("feasible")).iter_rows(named=True):
+            place = (row["case"], row["direction"], row["program"])
+            by_program.setdefault(place, priced_of(row["strategy"], row))
     return by_program
 
 
@@ -168,9 +168,9 @@ def _unpriced(name: str, program: str) -> Priced:
     return Priced(name=name, program=program, predicted_us=None, low_us=None, high_us=None, terms={})
 
 
-def _timed(bench: pl.DataFrame) -> dict[tuple[str, str], dict[str, tuple[str, Measurement]]]:
+def timed(bench: pl.DataFrame) -> dict[Place, dict[str, tuple[str, Measurement]]]:
     """(case, direction) -> program -> its name there and its samples."""
-    by_place: dict[tuple[str, str], dict[str, tuple[str, Measurement]]] = {}
+    by_place: dict[Place, dict[str, tuple[str, Measurement]]] = {}
     for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
         samples = measurements(rows.iter_rows(named=True))
         names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}

@@ -15,10 +15,11 @@ from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
+from overlayccl_core.tables.remake import remake, run_command
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import path_of, read_unchanged
 from overlayccl_core.tables.steps import STEPS
-from overlayccl_core.tables.table import Table, remake
+from overlayccl_core.tables.table import Table
 
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
 
@@ -48,7 +49,12 @@ class Tree:
                 f"{self.path}: there is no such folder: give folders of runs, such as results/local"
             )
         if not any(self.path.rglob("*.parquet")):
-            raise ValueError(f"{self.path}: no run has left a table here: run snakemake --profile local all")
+            raise ValueError(f"{self.path}: no run has left a table here: run {self.command}")
+
+    @property
+    def command(self) -> str:
+        """What makes the whole run, as it is typed."""
+        return run_command(self.path)
 
     @property
     def name(self) -> str:

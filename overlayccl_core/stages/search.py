@@ -114,7 +114,7 @@ def searched(
     result = _result(problem, bases, prover, search, facts, small, clock)
     named = rows_.names(result.candidates, seeds)
     yield end(ending_of(result, named, search, small))
-    yield "sketches", [head | row for row in rows_.sketch_rows(result.attempts)]
+    yield "sketches", [head | {"search": search.name} | row for row in rows_.sketch_rows(result.attempts)]
     candidates = rows_.candidate_rows(result, named, prover.verdicts, search, facts.theta)
     yield "candidates", [head | row for row in candidates]
 

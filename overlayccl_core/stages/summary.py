@@ -176,7 +176,7 @@ def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | Non
         "problem": problem_of(place[0]),
         "case": place[0],
         "direction": place[1],
-        **{key: listed[key] for key in ("candidate", "role", "status", "proof", "numerics")},
+        **{key: listed[key] for key in ("candidate", "role", "status", "proof", "numerics", "program")},
         "predicted_us": price.us if price else None,
         "predicted_low_us": price.low_us if price else None,
         "predicted_high_us": price.high_us if price else None,

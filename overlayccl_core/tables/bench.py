@@ -9,6 +9,9 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 BENCH = Table(
     name="bench",
+    row="one launch of one candidate at one Case and direction",
+    folder="problems/<problem>/",
+    rule="bench",
     version=3,
     columns=(
         *CANDIDATE_KEY,

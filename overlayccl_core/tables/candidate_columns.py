@@ -1,14 +1,21 @@
 """Columns that the tables of candidates share. A candidate is one of its Case and direction, by name."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from overlayccl_core.tables.table import Column
 
 OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 
+PROBLEM = Column(name="problem", dtype=pl.String(), doc="a file in problems/")
+CASE = Column(name="case", dtype=pl.String(), doc="readable id")
+DIRECTION = Column(
+    name="direction", dtype=pl.String(), values=("forward", "backward"), doc="of the training step"
+)
 CANDIDATE_KEY = (
-    Column(name="case", dtype=pl.String()),
-    Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+    CASE,
+    DIRECTION,
     Column(
         name="candidate", dtype=pl.String(), doc="a seed's name, or found-<first 8 digits of value_digest>"
     ),
@@ -16,12 +23,28 @@ CANDIDATE_KEY = (
 CHOSEN_AS = Column(
     name="arm", dtype=pl.String(), doc="as which it was chosen: one of `finalists`, or only_<problem>"
 )
-NUMERICS = Column(name="numerics", dtype=pl.String(), values=("exact", "reordered", "lossy"))
+ORIGIN = Column(
+    name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch"), doc="whose idea it was"
+)
+NUMERICS = Column(
+    name="numerics",
+    dtype=pl.String(),
+    values=("exact", "reordered", "lossy"),
+    doc="how it rounds beside the reference (docs/proof.md)",
+)
+NUMERICS_OR_NULL = replace(NUMERICS, nullable=True, doc=f"{NUMERICS.doc}; null: not proven")
+VALUE_DIGEST = Column(
+    name="value_digest", dtype=pl.String(), doc="of what is computed, in whatever order it is called"
+)
+PROGRAM_JSON = Column(name="program_json", dtype=pl.String(), doc="the Program")
 VERDICT_COLUMNS = (
-    Column(name="outcome", dtype=pl.String(), values=OUTCOMES),
+    Column(name="outcome", dtype=pl.String(), values=OUTCOMES, doc="what the gate said"),
     Column(name="reason", dtype=pl.String(), doc="a code; ok when passed"),
     Column(name="message", dtype=pl.String(), doc="one sentence for people"),
 )
+
+
+_LOW, _HIGH = (f"{end} end of its 95% interval; null: not known" for end in ("lower", "upper"))
 
 
 def us(name: str, doc: str = "") -> Column:
@@ -33,6 +56,6 @@ def ratio(name: str, doc: str = "") -> tuple[Column, Column, Column]:
     """A ratio that may be unknown, with the ends of its 95% interval."""
     return (
         Column(name=name, dtype=pl.Float64(), nullable=True, doc=doc),
-        Column(name=f"{name}_low", dtype=pl.Float64(), nullable=True),
-        Column(name=f"{name}_high", dtype=pl.Float64(), nullable=True),
+        Column(name=f"{name}_low", dtype=pl.Float64(), nullable=True, doc=_LOW),
+        Column(name=f"{name}_high", dtype=pl.Float64(), nullable=True, doc=_HIGH),
     )

@@ -2,33 +2,37 @@
 
 import polars as pl
 
+from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, ORIGIN, VALUE_DIGEST
 from overlayccl_core.tables.prices import PRICE_COLUMNS
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 CANDIDATES = Table(
     name="candidates",
+    row="one Program at one Case and direction",
+    folder="problems/<problem>/search/<search>/",
+    rule="search",
     version=2,
     columns=(
-        Column(name="case", dtype=pl.String()),
-        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        CASE,
+        DIRECTION,
         Column(name="candidate", dtype=pl.String(), doc="a seed's name, or found-<value_digest, shortened>"),
         Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
-        Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
+        ORIGIN,
         Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: made from no other"),
         Column(name="recipe", dtype=pl.String(), doc="JSON; a source that it begins with is in `sketches`"),
         Column(name="family", dtype=pl.String(), doc="collectives with groups and depth; labels; numerics"),
         Column(name="numerics", dtype=pl.String(), nullable=True, doc="null: not proven"),
         Column(name="program", dtype=pl.String(), doc="digest"),
-        Column(name="value_digest", dtype=pl.String()),
+        VALUE_DIGEST,
         Column(name="program_json", dtype=pl.String(), nullable=True, doc="of elites and of what was proven"),
-        Column(name="collectives", dtype=pl.Int64()),
+        Column(name="collectives", dtype=pl.Int64(), doc="issued per call"),
         Column(name="wire_bytes", dtype=pl.Int64(), unit="bytes", doc="that a rank sends"),
         Column(name="peak_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="null: not legal"),
         Column(name="legality", dtype=pl.String(), doc="outcome"),
         Column(name="equivalence", dtype=pl.String(), nullable=True, doc="outcome; null: not asked"),
         Column(name="reason", dtype=pl.String(), doc="code of the deciding verdict"),
-        Column(name="message", dtype=pl.String()),
+        Column(name="message", dtype=pl.String(), doc="one sentence for people"),
         Column(name="elite", dtype=pl.Boolean(), doc="the cheapest of its family that is not shown wrong"),
         *PRICE_COLUMNS,
         FINGERPRINT,

@@ -6,12 +6,21 @@
 
 import polars as pl
 
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, CHOSEN_AS, NUMERICS, VERDICT_COLUMNS
+from overlayccl_core.tables.candidate_columns import (
+    CANDIDATE_KEY,
+    CHOSEN_AS,
+    NUMERICS,
+    VALUE_DIGEST,
+    VERDICT_COLUMNS,
+)
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 CHOICE = Table(
     name="choice",
+    row="one Case and direction",
+    folder="problems/<problem>/",
+    rule="choose",
     version=2,
     columns=(
         *CANDIDATE_KEY,
@@ -19,7 +28,7 @@ CHOICE = Table(
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         NUMERICS,
         Column(name="program", dtype=pl.String(), doc="digest"),
-        Column(name="value_digest", dtype=pl.String()),
+        VALUE_DIGEST,
         Column(
             name="trained_in",
             dtype=pl.String(),
@@ -32,6 +41,9 @@ CHOICE = Table(
 
 VERDICTS = Table(
     name="verdicts",
+    row="one verdict of a gate on one candidate",
+    folder="problems/<problem>/",
+    rule="choose",
     version=1,
     columns=(
         *CANDIDATE_KEY,
@@ -43,6 +55,7 @@ VERDICTS = Table(
             name="gate",
             dtype=pl.String(),
             values=("legality", "equivalence", "bench", "training", "choice"),
+            doc="who judged",
         ),
         *VERDICT_COLUMNS,
         Column(name="evidence", dtype=pl.String(), doc="JSON"),

@@ -7,16 +7,22 @@ timed once, as the plainest.
 import polars as pl
 
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
+from overlayccl_core.tables.candidate_columns import (
+    CANDIDATE_KEY,
+    PROBLEM,
+)
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 CONFIRMED = Table(
     name="confirmed",
+    row="one launch of one arm at one Case and direction",
+    folder="",
+    rule="confirm",
     version=1,
     minimum_rows=0,
     columns=(
-        Column(name="problem", dtype=pl.String()),
+        PROBLEM,
         *CANDIDATE_KEY[:2],
         Column(
             name="arm",

@@ -8,7 +8,14 @@ from enum import StrEnum
 import polars as pl
 
 from overlayccl_core.measuring.arms import ArmName
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, CHOSEN_AS, NUMERICS, ratio, us
+from overlayccl_core.tables.candidate_columns import (
+    CANDIDATE_KEY,
+    CHOSEN_AS,
+    NUMERICS,
+    PROBLEM,
+    ratio,
+    us,
+)
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
@@ -30,9 +37,12 @@ _DISTURBED = Column(
 
 DEPLOYED = Table(
     name="deployed",
+    row="one Case and direction",
+    folder="",
+    rule="summary",
     version=1,
     columns=(
-        Column(name="problem", dtype=pl.String()),
+        PROBLEM,
         *CANDIDATE_KEY,
         CHOSEN_AS,
         NUMERICS,
@@ -73,9 +83,12 @@ DEPLOYED = Table(
 
 SPLITS = Table(
     name="splits",
+    row="one arm of one model at one count of microbatches",
+    folder="",
+    rule="summary",
     version=1,
     columns=(
-        Column(name="model", dtype=pl.String()),
+        Column(name="model", dtype=pl.String(), doc="a file in config/models"),
         Column(
             name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"
         ),
@@ -85,12 +98,20 @@ SPLITS = Table(
             dtype=pl.String(),
             doc="the plainest arm with the same modules, which was trained for it",
         ),
-        Column(name="part", dtype=pl.String(), values=tuple(Part)),
+        Column(
+            name="part", dtype=pl.String(), values=tuple(Part), doc="what it is to the headline of its model"
+        ),
         Column(name="needs_search", dtype=pl.Boolean(), doc="false: people write it"),
         us("step_us", "median over launches; null: it failed"),
-        Column(name="peak_activation_bytes", dtype=pl.Int64(), unit="bytes", nullable=True),
+        Column(
+            name="peak_activation_bytes",
+            dtype=pl.Int64(),
+            unit="bytes",
+            nullable=True,
+            doc="most bytes that autograd held on a rank; null: not known",
+        ),
         *ratio("slower", "its step over that of what is deployed (2: that is twice as fast)"),
-        Column(name="launches", dtype=pl.Int64()),
+        Column(name="launches", dtype=pl.Int64(), doc="that timed it"),
         _DISTURBED,
         FINGERPRINT_OR_NULL,
     ),

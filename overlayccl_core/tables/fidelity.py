@@ -7,6 +7,9 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 FIDELITY = Table(
     name="fidelity",
+    row="the held-out Programs, or one Case and direction of a Problem",
+    folder="[problems/<problem>/]",
+    rule="fit, finalists",
     version=2,
     columns=(
         Column(name="problem", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),

@@ -6,21 +6,30 @@ No price, time or verdict: where the same Programs come out, an equal table trai
 import polars as pl
 
 from overlayccl_core.measuring.arms import OF_A_CASE
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS
+from overlayccl_core.tables.candidate_columns import (
+    CANDIDATE_KEY,
+    NUMERICS,
+    PROGRAM_JSON,
+)
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 FINALISTS = Table(
     name="finalists",
+    row="one arm at one Case and direction",
+    folder="problems/<problem>/",
+    rule="finalists",
     version=2,
     columns=(
         *CANDIDATE_KEY[:2],
-        Column(name="arm", dtype=pl.String(), values=OF_A_CASE),
+        Column(
+            name="arm", dtype=pl.String(), values=OF_A_CASE, doc="what it is trained as (docs/training.md)"
+        ),
         CANDIDATE_KEY[2],
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         NUMERICS,
         Column(name="program", dtype=pl.String(), doc="digest"),
-        Column(name="program_json", dtype=pl.String()),
+        PROGRAM_JSON,
         FINGERPRINT_OR_NULL,
     ),
 )

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from overlayccl_core.tables.candidate_columns import CASE, DIRECTION
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
@@ -20,13 +21,16 @@ PRICE_COLUMNS = tuple(
 
 PRICES = Table(
     name="prices",
+    row="one strategy of the library at one Case and direction",
+    folder="problems/<problem>/",
+    rule="price",
     version=2,
     columns=(
-        Column(name="case", dtype=pl.String()),
-        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
-        Column(name="strategy", dtype=pl.String()),
+        CASE,
+        DIRECTION,
+        Column(name="strategy", dtype=pl.String(), doc="of the library"),
         Column(name="program", dtype=pl.String(), doc="digest"),
-        Column(name="feasible", dtype=pl.Boolean()),
+        Column(name="feasible", dtype=pl.Boolean(), doc="legal and proven, so that it may be chosen"),
         Column(name="reason", dtype=pl.String(), doc="why it is not feasible or has no price; ok"),
         *PRICE_COLUMNS,
         FINGERPRINT,

@@ -7,6 +7,9 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 PROBES = Table(
     name="probes",
+    row="one launch of one Program",
+    folder="",
+    rule="probe",
     version=1,
     columns=(
         Column(name="probe", dtype=pl.String(), doc="readable name"),

@@ -2,15 +2,19 @@
 
 import polars as pl
 
+from overlayccl_core.tables.candidate_columns import DIRECTION
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 SEARCH_ENDS = Table(
     name="search_ends",
+    row="one Case and direction",
+    folder="problems/<problem>/search/<search>/",
+    rule="search",
     version=1,
     columns=(
         Column(name="case", dtype=pl.String(), doc="one row for every Case and direction"),
-        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        DIRECTION,
         Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
         Column(
             name="why",

@@ -7,13 +7,16 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 SELFTEST = Table(
     name="selftest",
+    row="one check",
+    folder="",
+    rule="selftest",
     version=1,
     columns=(
         Column(name="check", dtype=pl.String(), doc="what was checked"),
-        Column(name="operation", dtype=pl.String(), nullable=True),
+        Column(name="operation", dtype=pl.String(), nullable=True, doc="collective; null: of none"),
         Column(name="group_size", dtype=pl.Int64(), nullable=True, doc="ranks of a replica group"),
-        Column(name="dtype", dtype=pl.String(), nullable=True),
-        Column(name="outcome", dtype=pl.String()),
+        Column(name="dtype", dtype=pl.String(), nullable=True, doc="of its elements; null: of none"),
+        Column(name="outcome", dtype=pl.String(), doc="whether it passed"),
         Column(name="detail", dtype=pl.String(), doc="what was seen"),
         FINGERPRINT,
     ),

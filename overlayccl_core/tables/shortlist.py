@@ -6,7 +6,13 @@ from enum import StrEnum
 import polars as pl
 
 from overlayccl_core.measuring.arms import BASELINES
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS
+from overlayccl_core.tables.candidate_columns import (
+    CANDIDATE_KEY,
+    NUMERICS,
+    ORIGIN,
+    PROGRAM_JSON,
+    VALUE_DIGEST,
+)
 from overlayccl_core.tables.table import Column, Table
 
 
@@ -28,6 +34,9 @@ def is_seed(why: Iterable[str]) -> bool:
 
 SHORTLIST = Table(
     name="shortlist",
+    row="one Program to time at one Case and direction",
+    folder="problems/<problem>/",
+    rule="shortlist",
     version=3,
     columns=(
         *CANDIDATE_KEY,
@@ -37,12 +46,12 @@ SHORTLIST = Table(
             values=(*BASELINES, *Why),
             doc="of the library: its roles, or seed; the others: how the search brought it",
         ),
-        Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
+        ORIGIN,
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         Column(name="family", dtype=pl.String(), nullable=True, doc="of the search; null: it has none of it"),
         NUMERICS,
         Column(name="program", dtype=pl.String(), doc="digest"),
-        Column(name="value_digest", dtype=pl.String()),
-        Column(name="program_json", dtype=pl.String()),
+        VALUE_DIGEST,
+        PROGRAM_JSON,
     ),
 )

@@ -14,8 +14,9 @@ import polars as pl
 
 from overlayccl_core import loader
 from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.rows import TableError
-from overlayccl_core.tables.table import Table, read, remake
+from overlayccl_core.tables.table import Table, read
 
 LIBRARIES = ("numpy", "scipy", "polars", "snakemake")  # besides what the plug-ins of the process need
 

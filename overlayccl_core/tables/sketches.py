@@ -2,19 +2,24 @@
 
 import polars as pl
 
+from overlayccl_core.tables.candidate_columns import DIRECTION, ORIGIN
 from overlayccl_core.tables.table import Column, Table
 
 SKETCHES = Table(
     name="sketches",
-    version=2,
+    row="one proposal",
+    folder="problems/<problem>/search/<search>/",
+    rule="search",
+    version=3,
     columns=(
         Column(
             name="case", dtype=pl.String(), doc="that the search is for, also while it tries a smaller one"
         ),
-        Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
+        DIRECTION,
+        Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
         Column(name="number", dtype=pl.Int64(), doc="counts the proposals of a Case and direction from 0"),
         Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: from no Program"),
-        Column(name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch")),
+        ORIGIN,
         Column(
             name="step",
             dtype=pl.String(),
@@ -28,7 +33,7 @@ SKETCHES = Table(
             nullable=True,
             doc="a sketch's text, which recipes name by its sha256; null: no sketch",
         ),
-        Column(name="rationale", dtype=pl.String()),
+        Column(name="rationale", dtype=pl.String(), doc="why it was proposed"),
         Column(
             name="outcome",
             dtype=pl.String(),

@@ -10,13 +10,14 @@ import polars as pl
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import OF_AN_ARM
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT, OF_A_LAUNCH
 
 _VERSION = 3
 _STEPS = (
     Column(name="model", dtype=pl.String(), doc="a file in config/models"),
-    Column(name="microbatches", dtype=pl.Int64()),
+    Column(name="microbatches", dtype=pl.Int64(), doc="into which a batch is split"),
     Column(
         name="arm",
         dtype=pl.String(),
@@ -86,27 +87,57 @@ _STEPS = (
 )
 
 _STAMPS = (
-    Column(name="model", dtype=pl.String()),
-    Column(name="microbatches", dtype=pl.Int64()),
-    Column(name="arm", dtype=pl.String()),
+    Column(name="model", dtype=pl.String(), doc="a file in config/models"),
+    Column(name="microbatches", dtype=pl.Int64(), doc="into which a batch is split"),
+    Column(name="arm", dtype=pl.String(), doc="as in `steps`"),
     Column(
         name="ran_as",
         dtype=pl.String(),
         doc="the plainest arm with the same modules, which was trained for it",
     ),
     Column(name="site", dtype=pl.String(), doc="of the model's step"),
-    Column(name="problem", dtype=pl.String()),
-    Column(name="case", dtype=pl.String()),
-    Column(name="direction", dtype=pl.String(), values=("forward", "backward")),
-    Column(name="candidate", dtype=pl.String()),
+    PROBLEM,
+    CASE,
+    DIRECTION,
+    Column(name="candidate", dtype=pl.String(), doc="what ran there"),
     Column(name="program", dtype=pl.String(), doc="digest of the Program that ran"),
-    Column(name="library", dtype=pl.String()),
-    Column(name="library_version", dtype=pl.String()),
+    Column(name="library", dtype=pl.String(), doc="of collectives"),
+    Column(name="library_version", dtype=pl.String(), doc="as it tells itself"),
     Column(name="calls", dtype=pl.Int64(), doc="library calls per step"),
 )
 
-STEPS = Table(name="steps", version=_VERSION, columns=_STEPS)
-STAMPS = Table(name="stamps", version=_VERSION, columns=_STAMPS)
+STEPS = Table(
+    name="steps",
+    row="one launch of one arm, at one count of microbatches, for one purpose and seed",
+    folder="train/<model>/",
+    rule="train",
+    version=_VERSION,
+    columns=_STEPS,
+)
+STAMPS = Table(
+    name="stamps",
+    row="one site of one arm at one count of microbatches",
+    folder="train/<model>/",
+    rule="train",
+    version=_VERSION,
+    columns=_STAMPS,
+)
 # The same of the launches that are made after everything is chosen, of all models.
-CONFIRMED_STEPS = Table(name="confirmed_steps", version=_VERSION, columns=_STEPS, minimum_rows=0)
-CONFIRMED_STAMPS = Table(name="confirmed_stamps", version=_VERSION, columns=_STAMPS, minimum_rows=0)
+CONFIRMED_STEPS = Table(
+    name="confirmed_steps",
+    row="as `steps`, of all models",
+    folder="",
+    rule="confirm",
+    version=_VERSION,
+    columns=_STEPS,
+    minimum_rows=0,
+)
+CONFIRMED_STAMPS = Table(
+    name="confirmed_stamps",
+    row="as `stamps`, of all models",
+    folder="",
+    rule="confirm",
+    version=_VERSION,
+    columns=_STAMPS,
+    minimum_rows=0,
+)

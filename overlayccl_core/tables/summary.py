@@ -4,7 +4,13 @@ from enum import StrEnum
 
 import polars as pl
 
-from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, ratio, us
+from overlayccl_core.tables.candidate_columns import (
+    CANDIDATE_KEY,
+    NUMERICS_OR_NULL,
+    PROBLEM,
+    ratio,
+    us,
+)
 from overlayccl_core.tables.seeds import SeedStatus
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
@@ -24,24 +30,33 @@ def _number(name: str, unit: str = "", doc: str = "") -> Column:
 
 SUMMARY = Table(
     name="summary",
-    version=4,
+    row="one candidate at one Case and direction",
+    folder="",
+    rule="summary",
+    version=5,
     columns=(
-        Column(name="problem", dtype=pl.String()),
+        PROBLEM,
         *CANDIDATE_KEY,
         Column(
             name="role",
             dtype=pl.String(),
             doc="developer, single_graph, hand_bundled, other (seeds) or found",
         ),
-        Column(name="status", dtype=pl.String(), values=tuple(SeedStatus)),
+        Column(
+            name="status",
+            dtype=pl.String(),
+            values=tuple(SeedStatus),
+            doc="what a strategy became here",
+        ),
         Column(name="proof", dtype=pl.String(), doc="outcome of the equivalence gate, or why it did not run"),
-        Column(name="numerics", dtype=pl.String(), nullable=True, values=("exact", "reordered", "lossy")),
-        us("predicted_us"),
-        us("predicted_low_us"),
-        us("predicted_high_us"),
-        us("measured_us"),
-        us("measured_low_us"),
-        us("measured_high_us"),
+        NUMERICS_OR_NULL,
+        Column(name="program", dtype=pl.String(), nullable=True, doc="digest; null: there is none"),
+        us("predicted_us", "of a pass; null: no price"),
+        us("predicted_low_us", "8 true times of 10 lie above this and below the next"),
+        us("predicted_high_us", "as the one before"),
+        us("measured_us", "of a pass in the bench; null: not timed"),
+        us("measured_low_us", "lower end of its 95% interval"),
+        us("measured_high_us", "upper end of its 95% interval"),
         *ratio(
             "speedup",
             "developer's time over this one's in the bench, whose fastest look faster than they are",
@@ -50,7 +65,12 @@ SUMMARY = Table(
         _number("algbw_gbps", "GB/s", "payload over time"),
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
         us("floor_us", "no time below this can be true"),
-        Column(name="validity", dtype=pl.String(), values=tuple(Validity)),
+        Column(
+            name="validity",
+            dtype=pl.String(),
+            values=tuple(Validity),
+            doc="can the time be true?",
+        ),
         Column(name="chosen", dtype=pl.Boolean(), doc="what is deployed for this Case and direction"),
         Column(
             name="disturbed",

@@ -11,6 +11,7 @@ import pyarrow
 from pyarrow import parquet
 
 from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.rows import TableError, columns_of, frame_of
 
 UNIT_OF_SUFFIX = {"us": "us", "bytes": "bytes", "gbps": "GB/s"}
@@ -44,12 +45,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table's schema. `version` goes up when a column is added, dropped or changes its meaning."""
+    """A table's schema. `version` goes up when a column is added, dropped or changes its meaning.
+
+    row: what one row is. folder: below results/<deployment>/; what is in brackets may be left out. rule: which
+    writes it.
+    """
 
     name: str
     version: int
     columns: tuple[Column, ...]
     minimum_rows: int = 1
+    row: str = ""
+    folder: str = ""
+    rule: str = ""
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -99,11 +107,6 @@ def read(table: Table, path: str | Path) -> pl.DataFrame:
             f"Make it again: {remake(file)}"
         )
     return frame
-
-
-def remake(path: str | Path) -> str:
-    """The command that makes a table again, whatever stands there now."""
-    return f"snakemake --profile local {path} --force"
 
 
 def _foreign(table: Table, data: bytes) -> str:

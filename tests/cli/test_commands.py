@@ -135,7 +135,7 @@ def test_a_strategy_that_is_no_program_gives_file_line_function_and_case(root: P
         (("{root}/binary.py::f", "--problem", "tp_mlp"), "binary.py: is not a text file in UTF-8"),
         (
             ("{root}/mine.py::keep", "--problem", "tp_mlp", "--case", "n8"),
-            "no Case 'n8' of tp_mlp: choose one of",
+            "no Case 'n8' of tp_mlp is configured for local: choose one of",
         ),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_seed_without_a_price_says_why(root: Path) -> None:
     write(THETA, rows, path)
     done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--no-measure")
     assert done.returncode == 0, done.stderr
-    assert "No price for exchange, " in done.stdout and "gave no theta for " in done.stdout
+    assert "No price for exchange = native, " in done.stdout and "gave no theta for " in done.stdout
 
 
 @pytest.mark.ranks

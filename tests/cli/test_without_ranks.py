@@ -256,24 +256,89 @@ def test_a_case_of_json_that_is_none_gives_one_message(call: Call, text: str, me
     assert done.code == 2 and "--case-json" in done.err and message in done.err
 
 
-def test_score_prices_by_term_beside_the_developer_and_the_best_seed(call: Call, root: Path) -> None:
-    done = call("score", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32")
+def test_score_prices_by_term_beside_the_developer_and_the_cheapest_seed(call: Call) -> None:
+    done = call("score", "gather_slice", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32")
     assert done.code == 0, done.err
-    for part in (
-        "proven, exact",
-        "yours: exchange",
-        "developer: native",
-        "collectives",
-        "predicted",
-        "more",
-    ):
+    for part in ("proven, exact", "yours: gather_slice", "developer", "collectives", "predicted", "more"):
         assert part in done.words
     assert not too_wide("\n".join(done.out.splitlines()[1:]))
+
+
+def test_score_shows_a_program_once_with_all_that_it_is(call: Call, root: Path) -> None:
+    done = call("score", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32")
+    assert "yours = developer" in done.words and "exchange = native" in done.words
+    assert done.words.count("native") == 1 and "cheapest seed" in done.words
+
+
+def test_the_cheapest_seed_is_the_developers_where_that_is_the_cheapest(call: Call) -> None:
+    entry = '{"microbatches": 1, "layers": 1, "shape": [1, 1024, 1024]}'
+    done = call("score", "reduce_scatter_all_gather", "--problem", "tp_mlp", "--case-json", entry)
+    assert "developer = cheapest seed: developer" in done.words, done.out
 
 
 def test_score_of_a_wrong_strategy_gives_the_counterexample_and_no_price(call: Call, root: Path) -> None:
     done = call("score", f"{root}/mine.py::keep", "--problem", "uniform_a2a")
     assert done.code == 1 and "wrong_value" in done.out and "predicted" not in done.out
+
+
+@pytest.mark.parametrize("command", ["prove", "score", "try", "trace"])
+def test_a_strategy_of_the_backward_is_asked_in_that_direction(call: Call, command: str) -> None:
+    without = ["--no-measure"] if command == "try" else []
+    named = (command, "simplified_transpose_of_gather_slice", "--problem", "uniform_a2a", *without)
+    done = call(*named, "--direction", "backward")
+    assert done.code == 0 and "backward" in done.words, done.err
+    assert "not applicable" not in done.words
+    wrong = call(*named)
+    assert wrong.code == 2 and "it is one of the backward: give --direction backward" in wrong.err
+
+
+@pytest.mark.parametrize("command", ["prove", "score", "try", "trace"])
+def test_a_preset_is_meant_before_and_after_the_command(
+    call: Call, root: Path, tmp_path: Path, command: str
+) -> None:
+    shutil.copytree(root / "config", tmp_path / "config")
+    preset = ("--preset", "evidence")
+    arguments = (command, "developer", "--problem", "tp_mlp", "--case", "n4-m1-l8-64KiB-f32")
+    for asked in ((*preset, *arguments), (*arguments, *preset)):
+        done = call("--root", str(tmp_path), *asked)
+        assert done.code == 2 and "is configured for local with preset evidence" in done.err
+    unknown = call(*arguments, "--preset", "smok")
+    assert unknown.code == 2 and "did you mean 'smoke'?" in unknown.err
+
+
+def test_messages_name_the_tree_and_the_preset_that_were_asked_for(call: Call) -> None:
+    asked = ("--deployment", "local-2", "--preset", "smoke")
+    run = "--config deployment=local-2 preset=smoke"
+    for arguments, message in (
+        (
+            ("explain",),
+            f"results/local-2-smoke: nothing is chosen yet: run snakemake --profile local all {run}",
+        ),
+        (("summary",), f"results/local-2-smoke: no summary yet: run snakemake --profile local all {run}"),
+        (
+            ("score", "native", "--problem", "uniform_a2a"),
+            f"Run: snakemake --profile local results/local-2-smoke/theta.parquet {run}",
+        ),
+        (
+            ("prove", "found-0123abcd", "--problem", "uniform_a2a"),
+            "Run: snakemake --profile local results/local-2-smoke/problems/uniform_a2a/search/offline/"
+            f"candidates.parquet {run}",
+        ),
+    ):
+        done = call(*arguments, *asked)
+        assert done.code == 2 and message in done.err, done.err
+    assert f"Run: snakemake --profile local all {run}" in call("doctor", *asked).words
+
+
+def test_a_problem_without_cases_takes_the_fields_of_one(call: Call) -> None:
+    asked = ("ring_kv", "--preset", "evidence")
+    done = call("trace", "ring", "--problem", *asked)
+    assert (
+        done.code == 2
+        and "ring_kv has no Case in the configuration of local with preset evidence" in done.err
+    )
+    assert "--case-json (`overlayccl problems ring_kv` names them)" in done.err
+    assert "none configured" in call("problems", *asked).words
 
 
 def test_explain_before_a_choice_says_what_to_run(call: Call) -> None:

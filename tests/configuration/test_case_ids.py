@@ -149,7 +149,7 @@ def test_two_models_with_different_cases_of_one_id_are_refused_by_name(
     nano = models.load("nano")
     turned = nano.changed(name="turned", batch=2 * nano.batch, sequence=nano.sequence // 2)
     known: dict[str, Model] = {"nano": nano, "turned": turned}
-    monkeypatch.setattr(models, "load", known.__getitem__)
+    monkeypatch.setattr(models, "load", lambda name, folder: known[name])
     wrong = (
         "site entry of model nano with 1 microbatches and site entry of model turned with 1 microbatches are"
         " different Cases of one id, tp_mlp/n8-r4-m1-l8-256KiB-entry-f32: change a size of one of them"

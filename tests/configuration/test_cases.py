@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models, settings
-from overlayccl_core.configuration.cases import cases_of, cases_of_model
+from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import cases
@@ -53,6 +53,13 @@ def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
     assert case["sizes"][:3] == (32 * 8, 8, 3 * 8 * 8)
     with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*model llama: hidden: must be there"):
         cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
+
+
+def test_only_entries_that_say_so_take_a_model() -> None:
+    assert workload_named("grad_ar", {"model": "llama"}) == "llama"
+    assert workload_named("grad_ar", {"sizes": [3]}) is None
+    with pytest.raises(ValueError, match=r"tp_mlp, entry 1: .*model: there is no such field"):
+        cases_of(_settings("tp_mlp", {**TP, "model": "llama"}), _deployment(), "tp_mlp")
 
 
 @pytest.mark.parametrize(

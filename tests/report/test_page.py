@@ -13,7 +13,8 @@ from overlayccl_core.report.blocks import Block, Cards, Table, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.tables.deployed import DEPLOYED
-from tests.report.fixture_rows import put
+from overlayccl_core.tables.probes import PROBES
+from tests.report.fixture_rows import put, settings
 from tests.report.fixture_tree import write_tree
 from tests.report.test_worth import deployed, rival, worth
 
@@ -192,6 +193,16 @@ def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
         "host test",
     ):
         assert part in said
+
+
+def test_what_a_backend_emulates_is_told_in_place_of_the_libraries_figures(run: Path) -> None:
+    path = run / "probes.parquet"
+    table = pl.read_parquet(path).with_columns(fingerprint=pl.lit("emulated a made-up clock, numpy 2 #0"))
+    put(PROBES, table.to_dicts(), path, settings().part("probe"))
+    tree = Tree(path=run)
+    for said in (words(deployed_part.conditions(tree)), words(list(deployed_part.notes(tree)))):
+        assert "Emulated: times are of a made-up clock, not of the library's collectives" in said
+        assert "Nothing here is emulated" not in said
 
 
 def test_regret_and_fidelity_stand_beside_the_repeat_error(whole: Path) -> None:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.backends.torchdist import deployed
-from overlayccl_core.stages import choose
+from overlayccl_core.stages import choose, confirm
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
@@ -112,6 +112,44 @@ def test_where_an_arm_has_a_plainer_ones_program_at_one_case_it_is_deployed_at_a
     finalist = {r["case"]: r["program"] for r in rows if r["arm"] == "finalist_1"}
     assert {r["case"]: r["program"] for r in decided.choice} == finalist
     assert arms(decided) == {"finalist_1"}
+
+
+def test_an_arm_that_lacks_a_finalist_at_one_case_is_deployed_at_all_as_it_was_trained(
+    flow: SimpleNamespace,
+) -> None:
+    """finalist_2 ran with finalist_1's Program where there is no second: so it is deployed, and so it is called."""
+    case = flow.listed["case"][0]
+    without = flow.ready.filter(~((pl.col("case") == case) & (pl.col("arm") == "finalist_2")))
+    ready = {(r["case"], r["arm"]): r["program"] for r in without.iter_rows(named=True)}
+    first = without.filter((pl.col("case") == case) & (pl.col("arm") == "finalist_1"))
+    ran = pl.concat([without, first.with_columns(arm=pl.lit("finalist_2"))])
+    steps, stamps = train_tables(ran, flow.folder, speeds=SPEEDS | {"finalist_2": 500.0})
+    decided = decide(SimpleNamespace(**vars(flow) | {"ready": without}), steps, stamps)
+    assert arms(decided) == {"finalist_2"}
+    there = {r["case"]: r["program"] for r in decided.choice}
+    told = confirm.rows_of(confirm.Decided(finalists=without, choice=pl.DataFrame(decided.choice), module=""))
+    assert {r["case"]: r["program"] for r in told if r["arm"] == "deployed"} == there
+    assert there.pop(case) == ready[case, "finalist_1"]
+    assert all(program == ready[name, "finalist_2"] for name, program in there.items()) and there
+
+
+def test_an_arm_whose_candidate_the_bench_refuses_at_one_case_is_deployed_at_none_of_the_model(
+    flow: SimpleNamespace,
+) -> None:
+    case = flow.listed["case"][0]
+    program = next(
+        r["program"]
+        for r in flow.ready.iter_rows(named=True)
+        if (r["case"], r["arm"]) == (case, "finalist_1")
+    )
+    it = (pl.col("case") == case) & (pl.col("program") == program)
+    impossible = pl.col("samples_us").list.eval(pl.element() * 1e-9)
+    bench = flow.bench.with_columns(samples_us=pl.when(it).then(impossible).otherwise("samples_us"))
+    steps, stamps = train_tables(flow.ready, flow.folder)
+    decided = decide(flow, steps, stamps, bench=bench)
+    assert len(arms(decided)) == 1 and "finalist_1" not in arms(decided)
+    said = {v["message"] for v in decided.verdicts if (v["gate"], v["arm"]) == ("choice", "finalist_1")}
+    assert any(f"bench: {case} forward: " in message for message in said), said
 
 
 def test_every_gate_leaves_its_verdicts(flow: SimpleNamespace) -> None:

@@ -1,6 +1,5 @@
 """Tables are written whole or not at all, checked both ways, and are a function of their content."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,29 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from overlayccl_core.tables import (
-    bench,
-    candidates,
-    capabilities,
-    cases,
-    choice,
-    fidelity,
-    finalists,
-    prices,
-    probes,
-    search_ends,
-    seeds,
-    selftest,
-    shortlist,
-    sketches,
-    steps,
-    summary,
-    theta,
-)
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.table import Column, Table, read, write
-from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 KINDS = Table(
     name="kinds",
@@ -54,27 +33,6 @@ GOOD: dict[str, Any] = {
     "status": "zero",
     "marks": ["a"],
 }
-ALL = (
-    bench.BENCH,
-    candidates.CANDIDATES,
-    capabilities.CAPABILITIES,
-    cases.CASES,
-    choice.CHOICE,
-    fidelity.FIDELITY,
-    finalists.FINALISTS,
-    prices.PRICES,
-    probes.PROBES,
-    search_ends.SEARCH_ENDS,
-    seeds.SEEDS,
-    selftest.SELFTEST,
-    shortlist.SHORTLIST,
-    sketches.SKETCHES,
-    steps.STAMPS,
-    steps.STEPS,
-    summary.SUMMARY,
-    theta.THETA,
-    choice.VERDICTS,
-)
 
 
 def test_what_is_written_is_read_from_rows_columns_and_frames(tmp_path: Path) -> None:
@@ -209,17 +167,6 @@ def test_units_of_columns_stand_in_their_names() -> None:
         Column(name="n", dtype=pl.Int64(), values=("a",))
     with pytest.raises(ValueError, match="different names"):
         Table(name="t", version=1, columns=(KINDS.columns[0], KINDS.columns[0]))
-
-
-def test_tables_are_those_that_the_architecture_lists() -> None:
-    text = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
-    for table in ALL:
-        row = next(line for line in text.splitlines() if re.match(rf"\| `([^`]*/)?{table.name}`", line))
-        for column in table.columns:
-            if "*timing columns*" in row and column.name in {c.name for c in TIMING_COLUMNS}:
-                continue
-            mark = "?" if column.nullable else ""
-            assert f" {column.name}{mark}" in row.replace("|", "| "), (table.name, column.name)
 
 
 def test_interrupted_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

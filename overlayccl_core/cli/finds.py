@@ -1,0 +1,92 @@
+"""What searches found, by the name under which a run speaks of it: `found-` and digits of its value_digest."""
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from overlayccl_core import catalog
+from overlayccl_core.cli.context import Context
+from overlayccl_core.evidence.searched import NEW
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.rewrites.recipe import Recipe, SourceOf, sources
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.remake import remake
+from overlayccl_core.tables.sketches import SKETCHES
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """A candidate of a search, and where it was found. source_of: finds the source that its recipe begins with."""
+
+    name: str
+    case: Case
+    direction: Direction
+    recipe: Recipe
+    value_digest: str
+    source_of: SourceOf
+    remake: str
+
+    def is_at(self, problem: Problem) -> bool:
+        """Whether it was found at this very Problem."""
+        return (problem.case, problem.direction) == (self.case, self.direction)
+
+
+def find(where: Context, problem: str, name: str) -> Find:
+    """The candidate of that name. ValueError: no search of the Problem has found it in the tree that is meant."""
+    rows = list(_rows(where, problem))
+    row = next((row for row in rows if row["candidate"] == name), None)
+    if row is None:
+        raise ValueError(_unknown(where, problem, name, [row["candidate"] for row in rows]))
+    folder = f"problems/{problem}"
+    table = f"{folder}/search/{row['search']}/candidates"
+    cases = where.table(CASES, f"{folder}/cases")
+    path = where.results / f"{table}.parquet"
+    at = None
+    if cases is not None:
+        at = next((one for one in cases.iter_rows(named=True) if one["case"] == row["case"]), None)
+    if at is None:
+        raise ValueError(
+            f"{path}: {row['case']} is not among the Cases beside it; make them again: "
+            f"{remake(where.results / folder / 'cases.parquet')}"
+        )
+    sketches = where.table(SKETCHES, f"{folder}/search/{row['search']}/sketches")
+    texts = [] if sketches is None else sketches["source"].drop_nulls().to_list()
+    return Find(
+        name=name,
+        case=catalog.case_from_row(at),
+        direction=Direction(row["direction"]),
+        recipe=Recipe.from_json(json.loads(row["recipe"])),
+        value_digest=row["value_digest"],
+        source_of=sources(texts),
+        remake=remake(path),
+    )
+
+
+def _rows(where: Context, problem: str) -> Iterator[Row]:
+    """Candidates of all searches of a Problem."""
+    for path in sorted((where.results / "problems" / problem / "search").glob("*/candidates.parquet")):
+        table = where.table(CANDIDATES, path.relative_to(where.results).with_suffix("").as_posix())
+        if table is not None:
+            yield from table.iter_rows(named=True)
+
+
+def _unknown(where: Context, problem: str, name: str, known: list[str]) -> str:
+    searches = where.results / "problems" / problem / "search"
+    found = [one for one in known if one.startswith(NEW)]
+    if not found:
+        said = f"{name}: no search of {problem} has found anything in {where.results} yet. "
+        if problem not in where.settings.problems:
+            return f"{said}Add it to `problems` in config/config.yaml, and run: {where.command()}"
+        targets = [searches / search / "candidates.parquet" for search in where.settings.searches]
+        return f"{said}Run: {where.command(*targets)}"
+    close = difflib.get_close_matches(name, found, n=1)
+    hint = (
+        f"did you mean {close[0]!r}?" if close else "`overlayccl summary --all` lists those that were timed"
+    )
+    return f"{name}: none of the {len(found)} finds of {problem} in {searches} is called so: {hint}"

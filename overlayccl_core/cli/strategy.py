@@ -1,0 +1,203 @@
+"""The strategy that a command is given (a file's function, a seed, a find), and the Problems it is asked at."""
+
+import argparse
+import difflib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from overlayccl_core import catalog
+from overlayccl_core.cli import finds
+from overlayccl_core.cli.context import Context
+from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
+from overlayccl_core.configuration.cases import NoCases, case_of, cases_of
+from overlayccl_core.evidence.searched import NEW
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.rewrites.rule import DoesNotApply
+from overlayccl_core.stages.seed import seeds_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """What STRATEGY names.
+
+    at: its Program at a Problem. Rejected (with file, line and function), NotApplicable: as when tracing;
+    ValueError where it has no meaning there. found: where a search found it; None of any other.
+    """
+
+    name: str
+    at: Callable[[Problem], Program]
+    found: finds.Find | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
+    """The arguments that name a strategy, and the Case and direction where it is to be used."""
+    parser.add_argument(
+        "strategy",
+        metavar="STRATEGY",
+        help="FILE::FUNCTION (FILE alone if it has only one), a known one (see `overlayccl problems`), or one "
+        f"that a search found, such as {NEW}1a2b3c4d",
+    )
+    parser.add_argument("--problem", required=True, help="the Problem that it solves")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--case",
+        metavar="ID",
+        help=f"a Case of the configuration (default: {default_case}; of a find: its own)",
+    )
+    which.add_argument(
+        "--case-json",
+        metavar="JSON",
+        help="a Case that is not configured: its fields as under `cases` in config/config.yaml, such as "
+        '\'{"payload": "1MiB"}\'',
+    )
+    parser.add_argument(
+        "--direction",
+        choices=[d.value for d in Direction],
+        help="of the training step (default: forward; of a find: its own)",
+    )
+
+
+def asked(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list[Problem]]:
+    """The strategy and the Problems it is asked at, in the direction that is meant: one for each Case.
+
+    ValueError: no such Problem, Case, strategy or backward. Rejected: a file that is not in the language.
+    """
+    catalog.plug_in(arguments.problem)
+    given = _given_cases(where, arguments)
+    strategy = _named(where, arguments)
+    found = strategy.found
+    if given is None:
+        given = configured(where, arguments.problem) if found is None else [found.case]
+    default = Direction.FORWARD if found is None else found.direction
+    direction = Direction(arguments.direction) if arguments.direction else default
+    if direction is Direction.BACKWARD and len(given) > 1:
+        given = [case for case in given if catalog.backward(case) is not None] or given[:1]
+    return strategy, [catalog.in_direction(case, direction) for case in given]
+
+
+def configured(where: Context, problem: str) -> list[Case]:
+    """The configured Cases of a Problem, whether a run measures them or not. ValueError: there are none."""
+    try:
+        return cases_of(where.settings, where.deployment, problem, where.root)
+    except NoCases:
+        raise ValueError(
+            f"{problem} has no Case in the configuration of {where.asked_for}: give the fields of one as "
+            f"--case-json (`overlayccl problems {problem}` names them), or add an entry under `cases` in "
+            "config/config.yaml"
+        ) from None
+
+
+def place_text(problem: Problem) -> str:
+    """The Case, with the direction where it is not forward."""
+    backward = ", backward" if problem.direction is Direction.BACKWARD else ""
+    return f"{problem.case.id}{backward}"
+
+
+def other_cases_text(where: Context, tried: Problem) -> str | None:
+    """Which Cases a strategy was not tried at; None: there is no other."""
+    try:
+        others = [c.id for c in configured(where, tried.case.problem) if c != tried.case]
+    except ValueError:
+        return None
+    return f"Other Cases (--case): {', '.join(others)}" if others else None
+
+
+def _given_cases(where: Context, arguments: argparse.Namespace) -> list[Case] | None:
+    """The one of --case or --case-json; None where neither is given. ValueError: what is wrong with it."""
+    problem: str = arguments.problem
+    if arguments.case_json is not None:
+        try:
+            return [_case_of_json(where, problem, arguments.case_json)]
+        except ValueError as error:
+            raise ValueError(f"--case-json: {error}") from None
+    if arguments.case is None:
+        return None
+    known = configured(where, problem)
+    named = [c for c in known if arguments.case in (c.id, c.id.partition("/")[2])]
+    if not named:
+        raise ValueError(
+            f"no Case {arguments.case!r} of {problem} is configured for {where.asked_for}: choose one of "
+            f"{', '.join(c.id for c in known)}; or give its fields as --case-json"
+        )
+    return named
+
+
+def _case_of_json(where: Context, problem: str, text: str) -> Case:
+    try:
+        entry = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not readable as JSON ({error}): give a mapping of fields") from None
+    if not isinstance(entry, dict):
+        raise ValueError(f"must be a mapping of fields (got {entry!r})")
+    return case_of(problem, entry, where.deployment)
+
+
+def _named(where: Context, arguments: argparse.Namespace) -> Strategy:
+    text: str = arguments.strategy
+    if "::" in text or Path(text).suffix == ".py" or Path(text).exists():
+        return _of_file(text)
+    if text.startswith(NEW):
+        found = finds.find(where, arguments.problem, text)
+
+        def replayed(problem: Problem) -> Program:
+            return _replayed(found, problem)
+
+        return Strategy(name=text, at=replayed, found=found)
+
+    def seed(problem: Problem) -> Program:
+        with in_library(problem.case.problem, text, problem.case.id):
+            return replay(_recipe_of_seed(text, problem), problem)
+
+    return Strategy(name=text, at=seed)
+
+
+def _of_file(text: str) -> Strategy:
+    file = read_strategy(text)
+
+    def traced(problem: Problem) -> Program:
+        with placed(file.name, file.source, file.function, problem.case.id):
+            return trace_source(file.source, file.function, problem)
+
+    return Strategy(name=file.function, at=traced)
+
+
+def _replayed(found: finds.Find, problem: Problem) -> Program:
+    """NotApplicable where its steps do nothing at another Case; ValueError where its own gives another Program."""
+    try:
+        program = replay(found.recipe, problem, found.source_of)
+    except DoesNotApply as error:
+        raise NotApplicable(str(error)) from None
+    if found.is_at(problem) and program.value_digest != found.value_digest:
+        raise ValueError(
+            f"{found.name} was found by another release: its recipe makes another Program here. Search again: "
+            f"{found.remake}"
+        )
+    return program
+
+
+def _recipe_of_seed(text: str, problem: Problem) -> Recipe:
+    seeds = {seed.name: seed for seed in seeds_of(problem)}
+    if text in seeds:
+        return seeds[text].recipe
+    close = difflib.get_close_matches(text, seeds, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    other = next(d for d in Direction if d is not problem.direction)
+    if _is_seed(text, problem.case, other):
+        hint = f"it is one of the {other.value}: give --direction {other.value}, or "
+    raise ValueError(
+        f"{text}: neither a file nor a known strategy of {problem.name}: {hint}give FILE::FUNCTION or one "
+        f"of: {', '.join(seeds)}"
+    )
+
+
+def _is_seed(text: str, case: Case, direction: Direction) -> bool:
+    if direction is Direction.BACKWARD and catalog.backward(case) is None:
+        return False
+    return text in {seed.name for seed in seeds_of(catalog.in_direction(case, direction))}

@@ -1,0 +1,110 @@
+"""The bench of every candidate, at the Cases that no model trains: there a pass is all that is timed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.measuring.measurements import Measurement
+from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.library import Role
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, spread, times
+from overlayccl_core.report.blocks import price as price_text
+from overlayccl_core.report.terms import Place, Priced, priced, timed
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.worth import place_of
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+
+Row = Mapping[str, Any]
+_Line = tuple[tuple[str, ...], bool]  # cells, and whether it is what is deployed
+
+
+def untrained(tree: Tree) -> tuple[str, ...]:
+    """The Problems of what is deployed that no model of the run trains at any Case."""
+    if tree.deployed is None:
+        return ()
+    trained = set(tree.deployed.filter(pl.col("trained_in").is_not_null())["problem"])
+    return tuple(p for p in tree.deployed["problem"].unique(maintain_order=True) if p not in trained)
+
+
+def untrained_text(problems: tuple[str, ...]) -> str:
+    """That their figures are of passes."""
+    return (
+        f"No model of this run trains {', '.join(problems)}: no step is told there, only passes, which were timed "
+        "alone."
+    )
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """Which Problems have no model, and for each Problem a table of the candidates at Cases without one."""
+    choice, bench, seeds = tree.choice, tree.of_problems(BENCH), tree.of_problems(SEEDS)
+    if choice is None or bench is None or seeds is None:
+        return []
+    alone = untrained(tree)
+    prices, candidates = tree.of_problems(PRICES), tree.of_searches(CANDIDATES)
+    known = priced(prices, candidates)
+    measured = timed(bench)
+    lines: dict[str, list[_Line]] = {}
+    for row in choice.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
+        place = (row["case"], row["direction"])
+        here = measured.get(place, {})
+        lines.setdefault(problem_of(row["case"]), []).extend(_lines(row, _named(seeds, place), here, known))
+    return [
+        *([Text(text=untrained_text(alone))] if alone else []),
+        *(
+            _table(problem, listed, folded=problem not in alone)
+            for problem, listed in lines.items()
+            if listed
+        ),
+    ]
+
+
+def _lines(
+    row: Row,
+    seeds: Mapping[str, tuple[str, bool]],
+    here: Mapping[str, tuple[str, Measurement]],
+    known: Mapping[tuple[str, str, str], Priced],
+) -> Iterator[_Line]:
+    """The candidates of a row of `choice`, the fastest first. seeds: program -> its names, if it is developer's."""
+    developer = next((one for program, (_, one) in here.items() if seeds.get(program, ("", False))[1]), None)
+    for program, (name, one) in sorted(here.items(), key=lambda item: item[1][1].estimate.value):
+        chosen, price = program == row["program"], known.get((row["case"], row["direction"], program))
+        estimate = one.estimate
+        low, high = estimate.interval()
+        yield (
+            (
+                place_of(row),
+                seeds.get(program, (name, False))[0] + (" (deployed)" if chosen else ""),
+                NOTHING if price is None else price_text(price.predicted_us, price.low_us, price.high_us),
+                spread(Ratio(value=estimate.value, low=low, high=high)),
+                NOTHING if developer is None or one is developer else times(one.speedup_over(developer)),
+            ),
+            chosen,
+        )
+
+
+def _named(seeds: pl.DataFrame, place: Place) -> dict[str, tuple[str, bool]]:
+    """program -> (the names of all strategies that are it, whether one of them is the developer's)."""
+    names: dict[str, list[str]] = {}
+    developers = set()
+    for row in seeds.filter(pl.col("program").is_not_null()).iter_rows(named=True):
+        if (row["case"], row["direction"]) == place:
+            names.setdefault(row["program"], []).append(row["strategy"])
+            if row["role"] == Role.DEVELOPER:
+                developers.add(row["program"])
+    return {program: (" = ".join(listed), program in developers) for program, listed in names.items()}
+
+
+def _table(problem: str, lines: Sequence[_Line], *, folded: bool) -> Table:
+    return Table(
+        title=f"{problem}: the bench of all candidates where no model trains a Case, by which was chosen",
+        headers=("Case", "candidate", "predicted", "a pass, measured", "over developer"),
+        rows=tuple(cells for cells, _ in lines),
+        numeric=frozenset({2, 3, 4}),
+        strong=frozenset(number for number, (_, chosen) in enumerate(lines) if chosen),
+        folded=folded,
+    )

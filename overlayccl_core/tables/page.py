@@ -1,0 +1,108 @@
+"""All tables of a run, and the page of them (docs/tables.md), which is made of their schemas alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.selftest import SELFTEST
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
+from overlayccl_core.tables.summary import SUMMARY
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.theta import THETA
+from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
+
+TABLES = (
+    *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
+    *(CASES, SEEDS, PRICES, SKETCHES, CANDIDATES, SEARCH_ENDS, SHORTLIST, BENCH, FINALISTS),
+    *(STEPS, STAMPS, VERDICTS, CHOICE),
+    *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
+)
+"""In the order in which a run writes them."""
+
+SAME_AS = {CONFIRMED_STEPS.name: STEPS, CONFIRMED_STAMPS.name: STAMPS}
+TYPES = {pl.String: "text", pl.Int64: "integer", pl.Float64: "number", pl.Boolean: "true or false"}
+COMMAND = "overlayccl schema tables > docs/tables.md"
+HEAD = f"""# Tables
+
+Made by `{COMMAND}` from the schemas in `overlayccl_core/tables/`: change those, not
+this page.
+
+A run leaves Parquet files in `results/<deployment>/` (of a preset: `results/<deployment>-<preset>/`). Each
+carries the name and the version of its schema, nothing else. Host, versions, times and the digests of inputs are
+in `<table>.sidecar.json` beside it. A column that is marked `?` may be null.
+
+A row of `bench` or `steps` that failed on the ranks has empty lists. Its `message` names the file with what the
+ranks said, in `logs/<rule>-<subject>.failure-<k>/`, where k counts the failures of the rule from 0.
+`deploy/P.py` is the module that is deployed: a function of recipes, Programs and the proven library alone.
+`deploy/P.json` holds its rows of `deployed` with their verdicts, and `splits`.
+"""
+TIMINGS = """## Timing columns
+
+Every table of timings has them. A sample is the slowest rank's time of `repeats` back-to-back calls, divided by
+`repeats`.
+"""
+
+
+def page() -> str:
+    """The Markdown of docs/tables.md: the tables, then the columns that those of timings share."""
+    index = "\n".join(f"| [`{t.name}`](#{t.name}) | {t.row} | `{t.rule}` |" for t in TABLES)
+    parts = [
+        HEAD,
+        f"| table | one row is | written by the rule |\n|---|---|---|\n{index}\n",
+        *map(_table, TABLES),
+        f"{TIMINGS}\n{_columns(TIMING_COLUMNS)}",
+    ]
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> str:
+    where = f"`{table.folder}{table.name}.parquet`, version {table.version}. One row is {table.row}."
+    if table.name in SAME_AS:
+        other = SAME_AS[table.name].name
+        return f"## {table.name}\n\n{where} The columns are those of [`{other}`](#{other}).\n"
+    return f"## {table.name}\n\n{where}\n\n{_columns(table.columns)}"
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *_rows(columns)]) + "\n"
+
+
+def _rows(columns: tuple[Column, ...]) -> Iterator[str]:
+    shared: tuple[Column, ...] = ()
+    if columns is not TIMING_COLUMNS and set(TIMING_COLUMNS) <= set(columns):
+        shared = TIMING_COLUMNS
+    for column in columns:
+        if column not in shared:
+            yield f"| `{column.name}`{'?' if column.nullable else ''} | {_type(column)} | {_meaning(column)} |"
+        elif column == TIMING_COLUMNS[0]:
+            yield f"| [{len(shared)} timing columns](#timing-columns) | | |"
+
+
+def _type(column: Column) -> str:
+    dtype: Any = column.dtype
+    lists = 0
+    while isinstance(dtype, pl.List):
+        dtype, lists = dtype.inner, lists + 1
+    unit = f", {column.unit}" if column.unit else ""
+    return "list of " * lists + TYPES[dtype.base_type()] + unit
+
+
+def _meaning(column: Column) -> str:
+    values = ", ".join(f"`{value}`" for value in column.values)
+    return "; ".join(filter(None, (values, column.doc))).replace("|", "\\|")

@@ -1,0 +1,40 @@
+"""The command that makes a table, or a whole run, again: with the deployment and the preset of its tree."""
+
+from pathlib import Path
+
+from overlayccl_core.configuration.fields import parsed
+
+RESULTS, PRESET = "results", "default"
+
+
+def run_command(tree: str | Path, *targets: str | Path) -> str:
+    """What makes files of `results/<deployment>-<preset>`, or (without targets) all of a run, as it is typed.
+
+    The configured deployment and preset need not be named.
+    """
+    named = " ".join(map(str, targets)) or "all"
+    return f"snakemake --profile local {named}{_options(Path(tree))}"
+
+
+def remake(path: str | Path) -> str:
+    """The command that makes a table again, whatever stands there now."""
+    file = Path(path)
+    tree = next((folder for folder in file.parents if folder.parent.name == RESULTS), None)
+    options = "" if tree is None else _options(tree)
+    return f"snakemake --profile local {path} --force{options}"
+
+
+def _options(tree: Path) -> str:
+    """` --config deployment=... preset=...` where the tree is not the configured one's; else nothing."""
+    config = tree.parent.parent / "config"
+    known = (file.stem for file in (config / "deployments").glob("*.yaml"))
+    of = max((d for d in known if tree.name == d or tree.name.startswith(f"{d}-")), key=len, default=None)
+    if of is None:
+        return ""
+    meant = {"deployment": of, "preset": tree.name.removeprefix(of).removeprefix("-") or PRESET}
+    try:
+        configured = parsed(config / "config.yaml")
+        given = [f"{key}={value}" for key, value in meant.items() if configured[key] != value]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f" --config {' '.join(given)}" if given else ""

@@ -1,0 +1,41 @@
+"""Tables on a screen: long names are broken where their words are joined, and a Program has one row."""
+
+import polars as pl
+import pytest
+
+from overlayccl_core.cli.render import at_joints, case_parts, console
+from overlayccl_core.tables.summary import SUMMARY
+from tests.report.fixture_rows import row
+
+PLACE = {"problem": "tp_mlp", "case": "tp_mlp/n4", "direction": "forward", "status": "program"}
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("simplified_transpose_of_permute_ring", 22, ["simplified_transpose_", "of_permute_ring"]),
+        ("grad_ar/n4-t27-3.5MiB-overlap-f32", 15, ["grad_ar/n4-t27-", "3.5MiB-overlap-", "f32"]),
+        ("unbroken", 4, ["unbroken"]),
+        ("flat\n= hand bundled", 8, ["flat", "= hand", "bundled"]),
+    ],
+)
+def test_a_name_is_broken_where_its_words_are_joined(text: str, width: int, lines: list[str]) -> None:
+    assert at_joints(text, width).split("\n") == lines
+
+
+def test_strategies_that_are_one_program_share_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    console.cache_clear()
+    same = {"role": "other", "program": "aa", "proof": "pass", "numerics": "exact", "measured_us": 4e3}
+    rows = [
+        row(SUMMARY, **PLACE, candidate="developer", role="developer", program="bb", proof="pass"),
+        row(SUMMARY, **PLACE, candidate="single_graph", **same),
+        row(SUMMARY, **PLACE, candidate="merged", **(same | {"role": "hand_bundled"})),
+        row(SUMMARY, **PLACE, candidate="unmeant", role="other", program=None, proof="not_applicable"),
+        row(SUMMARY, **PLACE, candidate="refused", role="other", program=None, proof="not_in_language"),
+    ]
+    for part in case_parts(pl.DataFrame(rows, schema=SUMMARY.schema)):
+        console().print(part)
+    said = " ".join(capsys.readouterr().out.split())
+    console.cache_clear()
+    assert "single_graph = merged *" in said and said.count("merged") == 1
+    assert "unmeant" in said and "refused" in said

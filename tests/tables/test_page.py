@@ -1,0 +1,42 @@
+"""docs/tables.md is what the schemas say, and they say what every column means."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.tables import bench, page
+from overlayccl_core.tables.table import Table
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_what_the_schemas_say() -> None:
+    written = (ROOT / "docs/tables.md").read_text()
+    assert written == page.page(), f"docs/tables.md is not of these schemas: {page.COMMAND}"
+
+
+def test_every_schema_is_on_the_page() -> None:
+    declared = {}
+    for file in Path(bench.__file__).parent.glob("[!_]*.py"):
+        module = importlib.import_module(f"overlayccl_core.tables.{file.stem}")
+        declared |= {one.name: one for one in vars(module).values() if isinstance(one, Table)}
+    assert {table.name: table for table in page.TABLES} == declared
+
+
+@pytest.mark.parametrize("table", page.TABLES, ids=lambda table: table.name)
+def test_a_schema_says_what_a_row_and_every_column_is_and_which_rule_writes_it(table: Table) -> None:
+    assert table.row
+    assert [column.name for column in table.columns if not column.doc] == []
+    rules = "\n".join(file.read_text() for file in (ROOT / "rules").glob("*.smk"))
+    known = set(re.findall(r"^(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
+    assert table.rule and set(table.rule.split(", ")) <= known
+    path = re.sub(r"<(\w+)>", r"{\1}", table.folder.strip("[]")) + f"{table.name}.parquet"
+    assert f'"results/{{deployment}}/{path}"' in rules
+
+
+def test_columns_of_timings_stand_once() -> None:
+    text = page.page()
+    assert text.count("| `samples_us` |") == 1 and "[12 timing columns](#timing-columns)" in text
+    assert "| `status` | text | `timed`, " in text and "| `operation`? | text | collective" in text

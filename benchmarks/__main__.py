@@ -4,7 +4,12 @@ import argparse
 import importlib
 
 SECTIONS = ("candidate", "proof", "emitted", "groups")
-ON_REQUEST = ("on_ranks", "from_developer", "deployed_step")  # minutes on real ranks, or of a finished run
+ON_REQUEST = (
+    "sweep",
+    "on_ranks",
+    "from_developer",
+    "deployed_step",
+)  # minutes on real ranks, or of a finished run
 
 
 def main() -> None:

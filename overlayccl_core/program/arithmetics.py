@@ -2,7 +2,7 @@
 
 Modular   residues modulo 2^31 - 1: exact, one word an element
 Gain      float64 with absolute coefficients: on ones, how large every value can be
-Real      the Program's own dtypes, every sum rounded after each term
+Real      the Program's own dtypes, every sum of a collective rounded after each term
 Double    float64 whatever the dtypes say: the truth that Real is compared with
 Origins   what each element is made of and how: the same number, the same terms in the same operations
 Bits      Origins by which ranks are compared: the same number, the same bits
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
-from overlayccl_core.program.rowwise import Form
+from overlayccl_core.program.rowwise import Form, summed_in
 
 Array = NDArray[Any]
 
@@ -122,7 +122,8 @@ class Gain(_Exact):
 
 
 class Real:
-    """The dtypes of the Program. Sums are made hop by hop in the dtype of the sum, in member order."""
+    """The dtypes of the Program. Collectives sum hop by hop in the dtype of the sum, in member order; what a rank
+    sums by itself is rounded once in 16 bits."""
 
     def dtype(self, node_dtype: DType) -> Any:
         return NUMPY_DTYPES[node_dtype]
@@ -137,7 +138,9 @@ class Real:
 
     def add_blocks(self, data: Array, node: Node) -> Array:
         blocks = data.reshape(len(data), node.count, node.size)
-        return _hop_by_hop((blocks[:, j] for j in range(node.count)), maximum=False)
+        wide = summed_in(data.dtype)
+        terms = (blocks[:, j].astype(wide, copy=False) for j in range(node.count))
+        return _hop_by_hop(terms, maximum=False).astype(data.dtype, copy=False)
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
         return _hop_by_hop((data[column] for column in members.T), maximum=is_max(node))

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +19,12 @@ from overlayccl_core.program.nodes import (
     make_collective,
     make_input,
     make_permute,
+    make_rowwise,
     make_scale,
     make_sum,
     make_view,
 )
+from overlayccl_core.program.rowwise import RowAttr
 
 RANKS = 4
 PAIRS = groups_of([(0, 3), (2, 1)], RANKS)
@@ -135,6 +138,19 @@ def test_real_sums_round_after_every_hop_in_their_own_dtype() -> None:
     data = np.stack([np.full(8, v) for v in (256.0, 1.0, 1.0, 1.0)]).astype(Real().dtype(DType.BFLOAT16))
     got = value(make_collective(Kind.ALL_REDUCE, x, world(RANKS)), data, Real())
     np.testing.assert_array_equal(got.astype(float), np.full((4, 8), 256.0))  # 257 is no bfloat16
+
+
+@pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT16])
+def test_what_a_rank_sums_in_16_bits_is_rounded_once_as_torch_does(dtype: DType) -> None:
+    count, width = 4096, 4
+    data = np.random.default_rng(0).random((RANKS, count * width)).astype(Real().dtype(dtype))
+    x = x_of(count * width, dtype=dtype)
+    blocks = value(make_sum(x, count), data, Real())
+    rows = value(make_rowwise(RowAttr(name="row_sum", width=count), [x]), data, Real())
+    for rank in range(RANKS):
+        y = torch.from_numpy(data[rank].astype(np.float32)).to(getattr(torch, dtype.value))
+        np.testing.assert_array_equal(blocks[rank].astype(float), y.view(count, width).sum(0).tolist())
+        np.testing.assert_array_equal(rows[rank].astype(float), y.view(width, count).sum(1).tolist())
 
 
 def test_real_casts_round() -> None:

@@ -27,15 +27,15 @@ HEAD = f"{'proof':<80}{'seconds':>9}{'MiB':>7}{'atoms':>9}  outcome"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """One proof: CPU seconds of it, of the trace before it, the largest resident MiB of a process that did nothing
-    else, and CPU milliseconds of a fixed Python loop there: how slow the machine was."""
+    """One proof: CPU seconds of it, of the trace and the legality before it, the largest resident MiB of a process
+    that did nothing else, and CPU milliseconds of a fixed Python loop there: how slow the machine was."""
 
     case: str
     direction: str
     strategy: str
     verdict: Verdict
     seconds: float
-    trace_s: float
+    before_s: float
     mib: float
     loop_ms: float
 
@@ -64,7 +64,7 @@ def proofs_at(case: Case) -> Iterator[Proof]:
     for problem in catalog.directions(case):
         bound, _ = alone(_lossy_bound, case, problem.direction)
         for seed in seeds_of(problem):
-            (verdict, seconds, trace_s, loop_ms), mib = alone(
+            (verdict, seconds, before_s, loop_ms), mib = alone(
                 _prove, case, problem.direction, seed.recipe, bound
             )
             yield Proof(
@@ -73,7 +73,7 @@ def proofs_at(case: Case) -> Iterator[Proof]:
                 strategy=seed.name,
                 verdict=verdict,
                 seconds=seconds,
-                trace_s=trace_s,
+                before_s=before_s,
                 mib=mib,
                 loop_ms=loop_ms,
             )
@@ -87,7 +87,7 @@ def _lossy_bound(case: Case, direction: Direction) -> float:
 def _prove(
     case: Case, direction: Direction, recipe: Recipe, bound: float
 ) -> tuple[Verdict, float, float, float]:
-    """The verdict, CPU seconds of the proof, of the trace, CPU milliseconds of the loop."""
+    """The verdict, CPU seconds of the proof, of what is before it, CPU milliseconds of the loop."""
     loop_ms = _loop_ms()
     problem = catalog.in_direction(case, direction)
     begin = process_time()
@@ -97,11 +97,11 @@ def _prove(
         return _not_traced(Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, error), 0.0, 0.0, loop_ms
     except Rejected as error:
         return _not_traced(Outcome.FAIL, Reason.NOT_IN_LANGUAGE, error), 0.0, 0.0, loop_ms
-    traced = process_time()
     verdict = legality.check(program)
+    legal = process_time()
     if verdict.passed:
         verdict = equivalence.prove(program, reference, lossy_bound=bound)
-    return verdict, process_time() - traced, traced - begin, loop_ms
+    return verdict, process_time() - legal, legal - begin, loop_ms
 
 
 def _not_traced(outcome: Outcome, reason: Reason, error: Exception) -> Verdict:

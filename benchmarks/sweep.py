@@ -16,7 +16,7 @@ TABLE = Path("results/sweep.csv")
 Row = dict[str, str]
 COLUMNS = (
     *("problem", "example", "ranks", "case", "direction", "strategy", "outcome", "reason", "message"),
-    *("seconds", "trace_s", "mib", "loop_ms", "atoms", "method", "numerics"),
+    *("seconds", "before_s", "mib", "loop_ms", "atoms", "method", "numerics"),
 )
 
 
@@ -74,7 +74,7 @@ def _rows(problem: str, name: str, ranks: int) -> Iterator[Row]:
             "reason": verdict.reason.value,
             "message": verdict.message,
             "seconds": f"{proof.seconds:.3f}",
-            "trace_s": f"{proof.trace_s:.3f}",
+            "before_s": f"{proof.before_s:.3f}",
             "mib": f"{proof.mib:.0f}",
             "loop_ms": f"{proof.loop_ms:.1f}",
             **{key: str(evidence.get(key, "")) for key in ("atoms", "method", "numerics")},

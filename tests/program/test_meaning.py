@@ -1,5 +1,6 @@
 """The meaning of every operation on all ranks, against NumPy written out, in each arithmetic."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlayccl_core.program import maps, meaning
-from overlayccl_core.program.arithmetics import MIXED, PRIME, Arithmetic, Double, Gain, Modular, Origins, Real
+from overlayccl_core.program.arithmetics import (
+    MIXED,
+    PRIME,
+    Arithmetic,
+    Bits,
+    Double,
+    Gain,
+    Modular,
+    Origins,
+    Real,
+)
 from overlayccl_core.program.groups import groups_of, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
@@ -183,6 +194,18 @@ def test_sums_have_other_origins_in_another_operation_order_or_dtype() -> None:
     ]
     assert all((held.data >= MIXED).all() for held in made)
     assert len({held.on(0).tobytes() for held in made}) == 4
+
+
+@pytest.mark.parametrize("arithmetic", [Origins(), Bits()])
+def test_a_sum_of_equal_copies_takes_no_memory_for_each(arithmetic: Arithmetic) -> None:
+    copies, size = 224, 2**15
+    x = make_input(("x",), equal=True, size=size, dtype=DType.FLOAT32)
+    total = make_collective(Kind.ALL_REDUCE, x, world(copies))
+    tracemalloc.start()
+    evaluate({("y",): total}, {("x",): np.arange(1, size + 1)[None]}, arithmetic, copies)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 8 * size
 
 
 def test_merging_keeps_origins() -> None:

@@ -81,7 +81,12 @@ def proofs_at(case: Case) -> Iterator[Proof]:
 
 def _lossy_bound(case: Case, direction: Direction) -> float:
     problem = catalog.in_direction(case, direction)
-    return equivalence.lossy_bound_of(catalog.developer_program(problem), catalog.reference_program(problem))
+    try:
+        return equivalence.lossy_bound_of(
+            catalog.developer_program(problem), catalog.reference_program(problem)
+        )
+    except (NotApplicable, Rejected):
+        return LOSSY_TOLERANCE
 
 
 def _prove(

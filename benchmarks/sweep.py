@@ -121,7 +121,8 @@ def summary(rows: list[Row]) -> list[str]:
 
 
 def _name(row: Row) -> str:
-    return f"{row['case'] or row['problem'] + ' at ' + row['ranks'] + ' ranks'} {row['direction']} {row['strategy']}"
+    where = row["case"] or f"{row['problem']} {row['example']} on {row['ranks']} ranks"
+    return f"{where} {row['direction']} {row['strategy']}"
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def examples(ranks: int) -> dict[str, dict[str, Any]]:
     small = {"microbatches": 2, "layers": 3, "shape": [6 * ranks, 5]}
     rows, columns = 14336, 4096  # of an MLP of Llama 7B
     train = {"microbatches": 4, "layers": 16, "shape": [_divisible(rows, ranks), columns]}
-    cut = {**train, "shape": [columns, _divisible(rows, ranks)], "shards": "columns"}
+    cut = {**train, "layers": 2, "shape": [columns, _divisible(rows, ranks)], "shards": "columns"}
     return {
         "small": small,
         "train": train,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-
 from benchmarks.train_cases import train_case
+
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Outcome

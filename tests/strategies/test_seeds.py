@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import pytest
-
 from benchmarks.train_cases import train_case
+
 from overlayccl_core import catalog
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower

@@ -68,8 +68,8 @@ def summed_in(dtype: Any) -> Any:
 
 
 def _row_sum(x: Array) -> Array:
-    total = np.add.reduce(x, axis=-1, dtype=summed_in(x.dtype), keepdims=True)
-    return total.astype(x.dtype, copy=False)  # type: ignore[no-any-return]
+    total: Array = np.add.reduce(x, axis=-1, dtype=summed_in(x.dtype), keepdims=True)
+    return total.astype(x.dtype, copy=False)
 
 
 def _reduce(meaning: Callable[[Array], Array], torch: str, *, rounds: bool) -> Operation:

@@ -2,11 +2,12 @@
 
 from enum import StrEnum
 from math import prod
+from pathlib import Path
 from typing import Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from overlayccl_core.configuration import models
+from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
 
@@ -61,6 +62,10 @@ class Model(Sizes, models.Model):
     parallelism: Parallelism = Field(description="tensor (each block over all ranks) or data (whole models)")
     heads: Count = Field(description="attention heads")
     sequence: Count = Field(description="tokens of a text")
+    corpus: str | None = Field(
+        default=None,
+        description="folder of text to train on, byte by byte (default: the sources of Python's standard library)",
+    )
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
         default=(), description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm"
     )
@@ -82,7 +87,9 @@ class Model(Sizes, models.Model):
         return self
 
     def check(self, ranks: int) -> None:
-        """Tensor parallel: ranks divide heads and hidden."""
+        """Tensor parallel: ranks divide heads and hidden. The corpus is there, and has enough for a batch."""
+        if self.corpus is not None:
+            corpus.check(Path(self.corpus), self.batch, self.sequence)
         if self.parallelism is not Parallelism.TENSOR:
             return
         for what, count in (("heads", self.heads), ("hidden", self.hidden)):

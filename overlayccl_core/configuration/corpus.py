@@ -26,7 +26,7 @@ def read(folder: Path) -> tuple[bytes, bytes]:
 
 
 def check(folder: Path, batch: int, sequence: int) -> None:
-    """ValueError where either part has no room for a batch of texts of `sequence` tokens, each with the next one."""
+    """ValueError where either part has no room for a batch of texts of `sequence` tokens, and the next ones."""
     least = batch * (sequence + 1) + 1
     for what, text in zip(("train on", "validate with"), read(folder), strict=True):
         if len(text) < least:

@@ -4,7 +4,6 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.examples import example
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import settings
@@ -25,11 +24,20 @@ RANKS = 4
 
 def timed(budget: int | None) -> tuple[list[Row], list[Row]]:
     """(what the search tried, what is timed) of fsdp_prefetch at its training shapes, under a budget of a rank."""
-    problem = catalog.build(example("fsdp_prefetch", ranks=RANKS))
+    entry = {**catalog.plug_in("fsdp_prefetch").examples(RANKS)["train"], "layers": 4}
+    at = catalog.case("fsdp_prefetch", entry, ranks=RANKS, ranks_per_node=RANKS, dtype="bfloat16")
+    problem = catalog.build(at)
     seeds = list(seed_rows(problem, None, budget))
     facts = DeploymentFacts(theta=theta_of(plain), capabilities=None, memory_budget_bytes=budget)
     tables = dict(
-        searched(problem, seeds, OFFLINE.changed(rounds=4, random=0), facts, lambda: 0.0, lambda _: None)
+        searched(
+            problem,
+            seeds,
+            OFFLINE.changed(rounds=2, programs=100, random=0),
+            facts,
+            lambda: 0.0,
+            lambda _: None,
+        )
     )
     prices = [
         {key: row[key] for key in ("case", "direction", "strategy", "program")}

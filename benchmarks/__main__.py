@@ -5,6 +5,7 @@ import importlib
 
 SECTIONS = ("candidate", "proof", "emitted", "groups")
 ON_REQUEST = (
+    "sweep",
     "on_ranks",
     "from_developer",
     "deployed_step",

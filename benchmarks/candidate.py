@@ -9,7 +9,7 @@ import statistics
 from time import process_time
 
 from benchmarks.alone import alone
-from benchmarks.train_cases import ENTRIES, train_case
+from benchmarks.examples import PROBLEMS, example
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.price import price
@@ -49,14 +49,14 @@ def seeds() -> list[Cell]:
     """(problem, strategy) of every listed seed."""
     return [
         (problem, name)
-        for problem in ENTRIES
+        for problem in PROBLEMS
         for name, _ in read_library(catalog.library_source(problem)).seeds
     ]
 
 
 def _measure(problem_name: str, strategy: str) -> tuple[list[float], int, int] | str:
     """(milliseconds of each repeat, collectives, runs of the largest layout), or why it is not applicable."""
-    problem = catalog.build(train_case(problem_name))
+    problem = catalog.build(example(problem_name))
     source = catalog.library_source(problem_name)
     gc.collect()
     gc.disable()

@@ -30,6 +30,7 @@ class ProblemPlugIn(Protocol):
     payload_bytes: Callable[[Case], int]
     bus_factor: Callable[[Case], float]
     proxy: Callable[[Case], Mapping[str, Any]]
+    examples: Callable[[int], Mapping[str, Mapping[str, Any]]]
 
 
 def plug_in(name: str) -> ProblemPlugIn:

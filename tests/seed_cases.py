@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from overlayccl_core import catalog
+from overlayccl_core import catalog, loader
 from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.program.case import Case
@@ -13,16 +13,18 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.stages.seed import seeds_of
 
+PROBLEMS = loader.names("problems")
 SMALL: Mapping[str, Mapping[str, Any]] = {
-    "tp_mlp": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
-    "uniform_a2a": {"chunk": 3, "width": 5},
-    "grad_ar": {"sizes": [7, 64, 1, 33]},
-    "alltoallv": {"pattern": "random", "rows": 24, "width": 5},
-    "pp_send_recv": {"microbatches": 3, "shape": [1, 5, 7]},
-    "layer_block_ar": {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]},
-    "ring_kv": {"heads": 3, "sequence": 24, "head_dim": 5},
-    "fsdp_prefetch": {"microbatches": 2, "layers": 3, "shape": [24, 5]},
+    name: catalog.plug_in(name).examples(4)["small"] for name in PROBLEMS
 }
+
+# Why a seed may say of itself that it has no meaning somewhere.
+REASONS = (
+    "one tier",
+    "the activations are bfloat16 already",
+    "more pieces than one layout should have",
+    "exp of the logits is out of the range of floats, as far as the Case's `range` says",
+)
 
 
 def case(
@@ -33,8 +35,8 @@ def case(
     ranks_per_node: int = 0,
     **more: Any,
 ) -> Case:
-    """A Case of a Problem; by default the small one, on 4 ranks and one tier."""
-    fields = SMALL[problem] if entry is None else entry
+    """A Case of a Problem; by default its small example, on 4 ranks and one tier."""
+    fields = catalog.plug_in(problem).examples(ranks)["small"] if entry is None else entry
     return catalog.case(problem, fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
 
 

@@ -104,7 +104,9 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
             at_joints(
                 f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}", CASE_WIDTH
             ),
-            at_joints(row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""), NAME_WIDTH),
+            at_joints(
+                row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""), NAME_WIDTH
+            ),
             _worded(columns_ratio(row, "speedup")),
             _worded(columns_ratio(row, "gain")) + other,
         )

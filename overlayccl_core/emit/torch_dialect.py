@@ -210,7 +210,8 @@ class StepPrinter:
                 self.lines.append(f"yield Write({_arguments(step.port)}, {self.names[step.node]})")
             case Action.WAIT:
                 assert step.node is not None
-                self.lines.append(f"{self.works[step.node]}.wait()")
+                work = self.works[step.node]
+                self.lines += [f"{work}.wait()", f"del {work}"]  # it would keep the operand
             case Action.START:
                 assert step.node is not None
                 self.start(step.node, step)
@@ -218,9 +219,7 @@ class StepPrinter:
                 assert step.node is not None
                 self.let(step.node, self.local(step.node, step))
         if step.frees:
-            gone = [self.names[x] for x in step.frees] + [
-                self.works[x] for x in step.frees if x in self.works
-            ]
+            gone = [self.names[x] for x in step.frees]
             self.lines += [f"del {', '.join(gone[i : i + 5])}" for i in range(0, len(gone), 5)]
 
     def let(self, node: Node, expression: str, name: str | None = None) -> None:

@@ -95,17 +95,18 @@ def _alias(plan: ViewPlan, operands: Sequence[str], store: TableStore) -> str:
 
 
 def _pieces(x: Node, plan: ViewPlan, operands: Sequence[str], store: TableStore) -> str:
-    if len(plan.pieces) == 1:
+    if len(plan.pieces) == 1 and all(p.operand >= 0 for p in plan.pieces[0]):
         return f"torch.cat(({', '.join(_slice(x, p, operands) for p in plan.pieces[0])},))"
     store.helpers.add("join")
     table = tuple(tuple((p.operand, p.start, p.length) for p in row) for row in plan.pieces)
-    name = store.shared("pieces", table_text(table), "{}[rank]")
+    if len(table) == 1:
+        name = store.shared("pieces", table_text(table[0]), "{}")
+    else:
+        name = store.shared("pieces", table_text(table), "{}[rank]")
     return f"join({name}, ({', '.join(operands)},))"
 
 
 def _slice(x: Node, piece: Piece, operands: Sequence[str]) -> str:
-    if piece.operand < 0:
-        return f"{operands[0]}.new_zeros({piece.length})"
     name = operands[piece.operand]
     if (piece.start, piece.length) == (0, x.operands[piece.operand].size):
         return name

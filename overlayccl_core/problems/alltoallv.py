@@ -249,3 +249,14 @@ def proxy(large: Case) -> dict[str, Any]:
     some = counts if counts.any() else np.ones_like(counts)
     pattern = {} if large["pattern"] == OWN else {"pattern": large["pattern"]}
     return {"counts": some.tolist(), "width": large["width"], **pattern}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    train = {"rows": 10 * ranks, "width": 2048}  # OLMoE: 256 tokens for 8 of 224 experts
+    patterns = {f"train-{pattern}": {"pattern": pattern, **train} for pattern in _PATTERNS}
+    return {
+        "small": {"pattern": "random", "rows": 6 * ranks, "width": 5},
+        "train": patterns.pop("train-uniform"),  # expert-choice routing
+        **patterns,
+    }

@@ -278,3 +278,11 @@ def proxy(large: Case) -> dict[str, Any]:
     """The same tokens, and as many words on each of fewer ranks."""
     words = large["vocabulary"] // large.ranks * fewer_ranks(large)["ranks"]
     return {"tokens": large["tokens"], "vocabulary": words, "range": large["range"] or None}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    small = {"tokens": 6, "vocabulary": 10 * ranks}
+    train = {"tokens": 256, "vocabulary": 144 * ranks}  # OLMoE
+    within = {"range": 40}
+    return {"small": small | within, "small-any": small, "train": train, "train-within": train | within}

@@ -141,3 +141,17 @@ def proxy(large: Case) -> dict[str, Any]:
     axis = AXIS[large["shards"]]
     shape[axis] = _divisible(shape[axis], fewer_ranks(large)["ranks"])
     return {**fewer, "shape": shape, "shards": large["shards"], "site": large["site"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    small = {"microbatches": 2, "layers": 3, "shape": [6 * ranks, 5]}
+    rows, columns = 14336, 4096  # of an MLP of Llama 7B
+    train = {"microbatches": 4, "layers": 16, "shape": [_divisible(rows, ranks), columns]}
+    cut = {**train, "layers": 2, "shape": [columns, _divisible(rows, ranks)], "shards": "columns"}
+    return {
+        "small": small,
+        "train": train,
+        "train-columns": cut,
+        "train-regather": {**train, "site": "regather"},
+    }

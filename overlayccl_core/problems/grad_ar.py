@@ -143,3 +143,15 @@ def proxy(large: Case) -> dict[str, Any]:
     kept = min(len(sizes), PROXY_TENSORS)
     fewer = [sizes[i * len(sizes) // kept] for i in range(kept)]
     return {"sizes": fewer, "overlap": bool(large["overlap"])}
+
+
+# A Llama of 331 million parameters; of each layer: norm, attention, norm, MLP.
+_WIDTH, _HIDDEN, _VOCABULARY = 2048, 5376, 32256
+_LAYER = (_WIDTH, 3 * _WIDTH**2, _WIDTH**2, _WIDTH, 2 * _HIDDEN * _WIDTH, _HIDDEN * _WIDTH)
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    train = {"sizes": [_VOCABULARY * _WIDTH, *_LAYER * 4, _WIDTH, _VOCABULARY * _WIDTH]}
+    small = {"sizes": [7, 64, 1, 33]}
+    return {"small": small, "train": train, "train-overlap": {**train, "overlap": True}}

@@ -129,3 +129,10 @@ def proxy(large: Case) -> dict[str, Any]:
     """At most two microbatches of two blocks, of the same shape."""
     fewer = {name: min(large[name], 2) for name in ("microbatches", "layers")}
     return {**fewer, "shape": large["shape"], "site": large["site"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    small = {"microbatches": 3, "layers": 2, "shape": [1, 5, 7]}
+    train = {"microbatches": 4, "layers": 16, "shape": [1, 2048, 4096]}  # half of Llama 7B
+    return {"small": small, "train": train, "train-entry": {**train, "site": "entry"}}

@@ -128,3 +128,10 @@ def proxy(large: Case) -> dict[str, Any]:
     """At most four microbatches of the same shape: with fewer, 1f1b holds no one back twice."""
     microbatches = min(large["microbatches"], 4)
     return {"microbatches": microbatches, "shape": large["shape"], "schedule": large["schedule"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    small = {"microbatches": 3, "shape": [1, 5, 7]}
+    train = {"microbatches": 4, "shape": [1, 2048, 4096]}  # Llama 7B
+    return {"small": small, "train": train, "train-1f1b": {**train, "schedule": "1f1b"}}

@@ -113,3 +113,10 @@ def proxy(large: Case) -> dict[str, Any]:
     """At most two heads, of as many positions up to what divides over fewer ranks."""
     sequence = _divisible(large["sequence"], fewer_ranks(large)["ranks"])
     return {"heads": min(large["heads"], 2), "sequence": sequence, "head_dim": large["head_dim"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    small = {"heads": 3, "sequence": 6 * ranks, "head_dim": 5}
+    train = {"heads": 32, "sequence": _divisible(2048, ranks), "head_dim": 128}  # Llama 7B
+    return {"small": small, "train": train}

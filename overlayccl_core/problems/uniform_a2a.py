@@ -104,3 +104,9 @@ def bus_factor(case: Case) -> float:
 def proxy(large: Case) -> dict[str, Any]:
     """The same chunks."""
     return {"chunk": large["chunk"], "width": large["width"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    train = {"chunk": 10, "width": 2048}  # OLMoE: 256 tokens for 8 of 224 experts
+    return {"small": {"chunk": 3, "width": 5}, "train": train}

@@ -2,7 +2,7 @@
 
 Modular   residues modulo 2^31 - 1: exact, one word an element
 Gain      float64 with absolute coefficients: on ones, how large every value can be
-Real      the Program's own dtypes, every sum rounded after each term
+Real      the Program's own dtypes, every sum of a collective rounded after each term
 Double    float64 whatever the dtypes say: the truth that Real is compared with
 Origins   what each element is made of and how: the same number, the same terms in the same operations
 Bits      Origins by which ranks are compared: the same number, the same bits
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
-from overlayccl_core.program.rowwise import Form
+from overlayccl_core.program.rowwise import Form, summed_in
 
 Array = NDArray[Any]
 
@@ -122,7 +122,8 @@ class Gain(_Exact):
 
 
 class Real:
-    """The dtypes of the Program. Sums are made hop by hop in the dtype of the sum, in member order."""
+    """The dtypes of the Program. Collectives sum hop by hop in the dtype of the sum, in member order; what a rank
+    sums by itself is rounded once in 16 bits."""
 
     def dtype(self, node_dtype: DType) -> Any:
         return NUMPY_DTYPES[node_dtype]
@@ -137,7 +138,9 @@ class Real:
 
     def add_blocks(self, data: Array, node: Node) -> Array:
         blocks = data.reshape(len(data), node.count, node.size)
-        return _hop_by_hop((blocks[:, j] for j in range(node.count)), maximum=False)
+        wide = summed_in(data.dtype)
+        terms = (blocks[:, j].astype(wide, copy=False) for j in range(node.count))
+        return _hop_by_hop(terms, maximum=False).astype(data.dtype, copy=False)
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
         return _hop_by_hop((data[column] for column in members.T), maximum=is_max(node))
@@ -179,11 +182,12 @@ class Origins:
 
     def add_blocks(self, data: Array, node: Node) -> Array:
         blocks = data.reshape(len(data), node.count, node.size)
-        return self.rounded([blocks[:, j] for j in range(node.count)], node.dtype, (node.kind,))
+        terms = [blocks[:, j] for j in range(node.count)]
+        return self.rounded(terms, (1,) * len(terms), node.dtype, (node.kind,))
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
-        terms = [data[column] for column in members.T]
-        return self.rounded(terms, node.dtype, (node.kind, node.attr.reduction))
+        terms, times = _terms(data, members)
+        return self.rounded(terms, times, node.dtype, (node.kind, node.attr.reduction))
 
     def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
         """A number for each element of the result: of all that it is made of, in order. None is a zero."""
@@ -198,10 +202,12 @@ class Origins:
         mixed = _mixed(np.ones(shape, np.int64), terms, (node.kind, node.row.name, node.dtype))
         return mixed.reshape(len(mixed), -1)
 
-    def rounded(self, terms: list[Array], dtype: DType, operation: tuple[object, ...]) -> Array:
-        """What one operation makes of terms; a term that is alone among zeros stays itself."""
-        live, last = _live(terms)
-        return np.where(live <= 1, last, _mixed(last, terms, (*operation, dtype)))
+    def rounded(
+        self, terms: list[Array], times: tuple[int, ...], dtype: DType, operation: tuple[object, ...]
+    ) -> Array:
+        """What one operation makes of terms, each so many times; one that is alone among zeros stays itself."""
+        live, last = _live(terms, times)
+        return np.where(live <= 1, last, _mixed(last, terms, (*operation, dtype, times)))
 
 
 class Bits(Origins):
@@ -213,38 +219,51 @@ class Bits(Origins):
     """
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
-        terms = [data[column] for column in members.T]
+        terms, times = _terms(data, members)
         places = np.broadcast_to(np.arange(data.shape[1]), terms[0].shape)
-        return self.rounded(terms, node.dtype, (node.digest,), places)
+        return self.rounded(terms, times, node.dtype, (node.digest,), places)
 
     def rounded(
-        self, terms: list[Array], dtype: DType, operation: tuple[object, ...], *places: Array
+        self,
+        terms: list[Array],
+        times: tuple[int, ...],
+        dtype: DType,
+        operation: tuple[object, ...],
+        *places: Array,
     ) -> Array:
         """What one operation makes of terms; of two, the same in either order and by every operation."""
-        live, last = _live(terms)
-        of_two = _mixed(last, _in_any_order(terms), (Kind.SUM, dtype))
-        of_more = _mixed(last, [*terms, *places], (*operation, dtype))
+        live, last = _live(terms, times)
+        of_two = _mixed(last, _in_any_order(terms, times), (Kind.SUM, dtype))
+        of_more = _mixed(last, [*terms, *places], (*operation, dtype, times))
         return np.select([live <= 1, live == 2], [last, of_two], of_more)
 
 
-def _live(terms: list[Array]) -> tuple[Array, Array]:
+def _terms(data: Array, members: NDArray[np.int64]) -> tuple[list[Array], tuple[int, ...]]:
+    """What the groups members[C, g] add, member by member, and how many times: equal neighbours are one term."""
+    ends = np.flatnonzero((members[:, 1:] != members[:, :-1]).any(0)) + 1
+    starts = [0, *ends.tolist()]
+    times = tuple(np.diff([*starts, members.shape[1]]).tolist())
+    return [data[members[:, j]] for j in starts], times
+
+
+def _live(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Array]:
     """Of each element: how many terms are not zero, and the last of them."""
     live = np.zeros(terms[0].shape, np.int64)
     last = np.zeros(terms[0].shape, np.int64)
-    for term in terms:
-        live += term != 0
+    for term, n in zip(terms, times, strict=True):
+        live += (term != 0) * n
         last = np.where(term != 0, term, last)
     return live, last
 
 
-def _in_any_order(terms: list[Array]) -> tuple[Array, Array]:
+def _in_any_order(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Array]:
     """Two numbers that tell any two terms, whichever comes first; zeros count nothing."""
     total = np.zeros(terms[0].shape, np.int64)
     squares = np.zeros(terms[0].shape, np.int64)
-    for term in terms:
+    for term, n in zip(terms, times, strict=True):
         word = (term % PRIME * 48271 + (term >= MIXED)) % PRIME
-        total = (total + word) % PRIME
-        squares = (squares + word * word) % PRIME
+        total = (total + word * n) % PRIME
+        squares = (squares + word * word % PRIME * n) % PRIME
     return total, squares
 
 

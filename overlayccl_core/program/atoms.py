@@ -130,7 +130,9 @@ def _view_relations(x: Node) -> list[Relation]:
     ends = np.cumsum([y.size for y in x.operands])
     _, d, s, n = split_sources(x.map, ends)
     if x.map.rows > 1:
-        d, s, n = np.unique(np.stack([d, s, n]), axis=1)
+        order = np.lexsort((n, s, d))  # np.unique of columns took three times as long
+        rows = np.stack([d, s, n])[:, order]
+        d, s, n = rows[:, np.append(True, (rows[:, 1:] != rows[:, :-1]).any(0))]
     which = np.searchsorted(ends, s, "right")
     order = np.argsort(which, kind="stable")
     bounds = np.searchsorted(which[order], np.arange(len(x.operands) + 1))

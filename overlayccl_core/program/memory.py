@@ -4,6 +4,7 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import LOCAL_ACTIONS, Action, Step, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.segments import Run, walk
 
 
@@ -12,7 +13,8 @@ def peak_bytes(program: Program) -> int:
 
     Inputs belong to the model and do not count; an output lives until the last segment that needs it has run;
     aliases and values made in place take nothing. A collective that is started on a copy of its operand has
-    that copy as its result. Raises IllegalOrder for a Program that cannot be walked.
+    that copy as its result, and keeps its operand until it is waited for. What a step needs only while it runs
+    counts, what a library needs for itself does not. Raises IllegalOrder for a Program that cannot be walked.
     """
     steps = lower(program)
     base = _storage(steps)
@@ -36,10 +38,21 @@ def peak_bytes(program: Program) -> int:
             change[first] += x.bytes
             change[last[x] + 1] -= x.bytes
     peak = live = 0
-    for delta in change:
+    for step, delta in zip(steps, change, strict=False):
         live += delta
-        peak = max(peak, live)
+        peak = max(peak, live + _meanwhile(step))
     return peak
+
+
+def _meanwhile(step: Step) -> int:
+    """Bytes that a step needs while it runs, besides operands and result."""
+    x = step.node
+    if step.plan is not None and step.plan.joins:  # several operands laid end to end first
+        assert x is not None
+        return sum(y.bytes for y in x.operands)
+    if x is not None and step.action is Action.ROWWISE and x.row.operation.form is Form.ONE_HOT:
+        return x.size  # which elements are one, a byte each
+    return 0
 
 
 _USES_OPERANDS = (*LOCAL_ACTIONS, Action.START, Action.WAIT)

@@ -62,11 +62,21 @@ def _each(operands: int, meaning: Callable[..., Array], text: str, *, rounds: bo
     return Operation(form=Form.EACH, operands=operands, meaning=meaning, text=text, rounds=rounds)
 
 
-def _reduce(ufunc: np.ufunc, torch: str, *, rounds: bool) -> Operation:
+def summed_in(dtype: Any) -> Any:
+    """What a rank adds elements of a dtype in before it rounds once: torch adds 16 bits in float32."""
+    return np.float32 if dtype.itemsize == 2 else dtype
+
+
+def _row_sum(x: Array) -> Array:
+    total: Array = np.add.reduce(x, axis=-1, dtype=summed_in(x.dtype), keepdims=True)
+    return total.astype(x.dtype, copy=False)
+
+
+def _reduce(meaning: Callable[[Array], Array], torch: str, *, rounds: bool) -> Operation:
     return Operation(
         form=Form.REDUCE,
         operands=1,
-        meaning=lambda x: ufunc.reduce(x, axis=-1, dtype=x.dtype, keepdims=True),
+        meaning=meaning,
         text="",
         torch=torch,
         rounds=rounds,
@@ -82,8 +92,8 @@ OPERATIONS = {
     "maximum": _each(2, np.maximum, "maximum({0}, {1})", rounds=False),
     "exp": _each(1, np.exp, "exp({0})"),
     "log": _each(1, np.log, "log({0})"),
-    "row_sum": _reduce(np.add, "{0}.sum(1)", rounds=True),
-    "row_max": _reduce(np.maximum, "{0}.amax(1)", rounds=False),
+    "row_sum": _reduce(_row_sum, "{0}.sum(1)", rounds=True),
+    "row_max": _reduce(lambda x: x.max(-1, keepdims=True), "{0}.amax(1)", rounds=False),
     "pick": Operation(
         form=Form.PICK, operands=2, meaning=_picked, text="", rounds=False, counted_as="gather"
     ),

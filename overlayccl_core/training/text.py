@@ -1,7 +1,8 @@
-"""Real text that every machine has: the sources of Python's standard library, as bytes.
+"""Text to train on, as bytes: of a folder that a model names, or what every machine has, the sources of Python's
+standard library.
 
-Files are taken in the order of their names and split by a digest of the name, so that the split is the same
-wherever the library is.
+Of the library, files are taken in the order of their names and split by a digest of the name, so that the split is
+the same wherever the library is.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from overlayccl_core.configuration import corpus
 from overlayccl_core.training.segments import Tensor
 
 HELD_OUT = 10  # one file in so many is for validation
@@ -40,6 +42,16 @@ def standard_library(folder: Path | None = None) -> Text:
             f"{home} has {len(train)} bytes of Python sources to train on: this Python came without them; "
             "use one that has its standard library as .py files"
         )
+    return _text(train, validation)
+
+
+@cache
+def of(folder: str | None) -> Text:
+    """The text of a model's `corpus`. ValueError where there is none."""
+    return standard_library() if folder is None else _text(*corpus.read(Path(folder)))
+
+
+def _text(train: bytes, validation: bytes) -> Text:
     return Text(
         train=torch.frombuffer(bytearray(train), dtype=torch.uint8),
         validation=torch.frombuffer(bytearray(validation), dtype=torch.uint8),

@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
 from math import ceil, prod
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from overlayccl_core.configuration import models
+from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site
 from overlayccl_core.measuring.arms import FSDP, ddp_arm
@@ -99,6 +100,10 @@ class Model(Sizes, models.Model):
     )
     heads: Count = Field(description="attention heads")
     sequence: Count = Field(description="tokens of a text")
+    corpus: str | None = Field(
+        default=None,
+        description="folder of text to train on, byte by byte (default: the sources of Python's standard library)",
+    )
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
         default=(), description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm"
     )
@@ -138,7 +143,12 @@ class Model(Sizes, models.Model):
         return ceil(elements / self.width / ROWS) * ROWS
 
     def check(self, ranks: int) -> None:
-        """Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even."""
+        """Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even.
+
+        The corpus is there, and has enough for a batch.
+        """
+        if self.corpus is not None:
+            corpus.check(Path(self.corpus), self.batch, self.sequence)
         if self.parallelism is Parallelism.PIPELINE and ranks % STAGES:
             raise ValueError(
                 f"ranks of a pipeline must be even, as rank r and rank r + ranks / 2 are one (got {ranks}): leave "

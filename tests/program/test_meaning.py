@@ -1,14 +1,26 @@
 """The meaning of every operation on all ranks, against NumPy written out, in each arithmetic."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlayccl_core.program import maps, meaning
-from overlayccl_core.program.arithmetics import MIXED, PRIME, Arithmetic, Double, Gain, Modular, Origins, Real
+from overlayccl_core.program.arithmetics import (
+    MIXED,
+    PRIME,
+    Arithmetic,
+    Bits,
+    Double,
+    Gain,
+    Modular,
+    Origins,
+    Real,
+)
 from overlayccl_core.program.groups import groups_of, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.meaning import Held, TooLarge, evaluate
@@ -18,10 +30,12 @@ from overlayccl_core.program.nodes import (
     make_collective,
     make_input,
     make_permute,
+    make_rowwise,
     make_scale,
     make_sum,
     make_view,
 )
+from overlayccl_core.program.rowwise import RowAttr
 
 RANKS = 4
 PAIRS = groups_of([(0, 3), (2, 1)], RANKS)
@@ -137,6 +151,19 @@ def test_real_sums_round_after_every_hop_in_their_own_dtype() -> None:
     np.testing.assert_array_equal(got.astype(float), np.full((4, 8), 256.0))  # 257 is no bfloat16
 
 
+@pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT16])
+def test_what_a_rank_sums_in_16_bits_is_rounded_once_as_torch_does(dtype: DType) -> None:
+    count, width = 4096, 4
+    data = np.random.default_rng(0).random((RANKS, count * width)).astype(Real().dtype(dtype))
+    x = x_of(count * width, dtype=dtype)
+    blocks = value(make_sum(x, count), data, Real())
+    rows = value(make_rowwise(RowAttr(name="row_sum", width=count), [x]), data, Real())
+    for rank in range(RANKS):
+        y = torch.from_numpy(data[rank].astype(np.float32)).to(getattr(torch, dtype.value))
+        np.testing.assert_array_equal(blocks[rank].astype(float), y.view(count, width).sum(0).tolist())
+        np.testing.assert_array_equal(rows[rank].astype(float), y.view(width, count).sum(1).tolist())
+
+
 def test_real_casts_round() -> None:
     x = make_cast(make_cast(x_of(dtype=DType.FLOAT32), DType.FLOAT16), DType.FLOAT32)
     got = value(x, np.full((4, 8), 1 + 2**-12, np.float32), Real())
@@ -167,6 +194,18 @@ def test_sums_have_other_origins_in_another_operation_order_or_dtype() -> None:
     ]
     assert all((held.data >= MIXED).all() for held in made)
     assert len({held.on(0).tobytes() for held in made}) == 4
+
+
+@pytest.mark.parametrize("arithmetic", [Origins(), Bits()])
+def test_a_sum_of_equal_copies_takes_no_memory_for_each(arithmetic: Arithmetic) -> None:
+    copies, size = 224, 2**15
+    x = make_input(("x",), equal=True, size=size, dtype=DType.FLOAT32)
+    total = make_collective(Kind.ALL_REDUCE, x, world(copies))
+    tracemalloc.start()
+    evaluate({("y",): total}, {("x",): np.arange(1, size + 1)[None]}, arithmetic, copies)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 8 * size
 
 
 def test_merging_keeps_origins() -> None:

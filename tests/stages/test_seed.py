@@ -14,7 +14,7 @@ from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.stages.seed import Row, seed_rows
 from overlayccl_core.tables.seeds import SEEDS
-from tests.seed_cases import SMALL, case
+from tests.seed_cases import REASONS, SMALL, case
 
 
 def _rows(name: str, capabilities: Capabilities | None = None, budget: int | None = None) -> list[Row]:
@@ -43,7 +43,7 @@ def test_every_direction_has_one_developer_and_all_that_is_applicable_is_proven(
             if row["status"] == "program":
                 assert (row["legality"], row["equivalence"], row["reason"]) == ("pass", "pass", "ok")
             else:
-                assert (row["status"], row["message"]) == ("not_applicable", "one tier")
+                assert row["status"] == "not_applicable" and row["message"] in REASONS
 
 
 @pytest.mark.parametrize("name", list(SMALL))

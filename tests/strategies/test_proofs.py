@@ -4,16 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.train_cases import train_case
+from benchmarks.examples import example
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.stages.seed import seeds_of
-from tests.seed_cases import SMALL, case, proof_of
+from tests.seed_cases import REASONS, SMALL, case, proof_of
 
-REASONS = ("one tier", "the activations are bfloat16 already", "more pieces than one layout should have")
 SMALL_SIZES = ((2, 2), (3, 3), (4, 4), (4, 2), (8, 8), (8, 2), (8, 4))
 EVEN = ("pp_send_recv",)  # they refuse an odd number of ranks
 
@@ -21,7 +20,9 @@ EVEN = ("pp_send_recv",)  # they refuse an odd number of ranks
 def _problem(
     name: str, direction: Direction, ranks: int, ranks_per_node: int, dtype: str = "float32"
 ) -> Problem:
-    at = train_case(name, dtype) if ranks == 224 else case(name, ranks=ranks, ranks_per_node=ranks_per_node)
+    at = (
+        example(name, dtype=dtype) if ranks == 224 else case(name, ranks=ranks, ranks_per_node=ranks_per_node)
+    )
     found = {p.direction: p for p in catalog.directions(at)}
     return found[direction]
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.train_cases import train_case
+from benchmarks.examples import example
 from overlayccl_core import catalog
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
@@ -109,7 +109,7 @@ def test_back_to_back_reduces_are_in_flight_together_and_the_developers_are_not(
 
 @pytest.mark.parametrize("limit", [25, 32, 64])
 def test_buckets_are_filled_greedily_up_to_their_limit(limit: int) -> None:
-    at = train_case("grad_ar", "float32")
+    at = example("grad_ar", dtype="float32")
     program = trace_source(catalog.library_source("grad_ar"), f"buckets_{limit}_mib", catalog.build(at))
     merged = [len(x.operands[0].operands) for x in program.collectives if x.operands[0].operands]
     sizes = [x.bytes for x in program.collectives]

@@ -34,3 +34,14 @@ def test_a_python_without_its_sources_is_refused(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text("x = 1\n")
     with pytest.raises(ValueError, match="without them"):
         text.standard_library(tmp_path)
+
+
+def test_a_folder_of_ones_own_is_split_file_by_file(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.txt").write_bytes(b"a" * 20)
+    (tmp_path / "below/b.txt").write_bytes(b"b" * 100)
+    (tmp_path / ".hidden").write_bytes(b"c" * 100)
+    texts = text.of(str(tmp_path))
+    assert bytes(texts.train.tolist()) == b"a" * 18 + b"b" * 90
+    assert bytes(texts.validation.tolist()) == b"a" * 2 + b"b" * 10
+    assert text.of(None) is text.of(None) and len(text.of(None).train) > 1_000_000

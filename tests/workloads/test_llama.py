@@ -1,6 +1,7 @@
 """Parameter shapes of a Llama-like model."""
 
 from math import prod
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +95,36 @@ def test_ranks_that_do_not_are_refused() -> None:
         models.load("nano-fsdp").check(9)
     with pytest.raises(ValueError, match="ranks must divide heads of a tensor-parallel model"):
         models.load("nano-parallel").check(3)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (None, r"corpus: there is no folder .*texts: name one .*, or leave corpus out"),
+        (0, r"corpus: .*texts has no files: put files of text there, or leave"),
+        (
+            500,
+            r"corpus: .*texts has 450 bytes to train on, a batch of 8 texts of 64 tokens needs 521: add text",
+        ),
+        (
+            5000,
+            r"corpus: .*texts has 500 bytes to validate with, .* needs 521: add text, make batch or sequence",
+        ),
+    ],
+)
+def test_a_corpus_that_is_missing_or_too_short_is_refused(
+    size: int | None, message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "texts"
+    if size is not None:
+        folder.mkdir()
+    if size:
+        (folder / "a.txt").write_bytes(b"x" * size)
+    with pytest.raises(ValueError, match=message) as error:
+        models.load("nano").changed(corpus=str(folder)).check(4)
+    assert "\n" not in str(error.value)
+
+
+def test_a_corpus_that_is_long_enough_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 5210)
+    models.load("nano").changed(corpus=str(tmp_path)).check(4)

@@ -9,8 +9,14 @@ import torch
 
 def join(table: Sequence[tuple[int, int, int]], operands: Sequence[torch.Tensor]) -> torch.Tensor:
     """This rank's pieces (operand or -1 for zeros, start, length), joined."""
-    zeros = operands[0].new_zeros
-    return torch.cat([operands[i][a : a + n] if i >= 0 else zeros(n) for i, a, n in table])
+    if all(i >= 0 for i, _, _ in table):
+        return torch.cat([operands[i][a : a + n] for i, a, n in table])
+    joined, at = operands[0].new_zeros(sum(n for _, _, n in table)), 0
+    for i, a, n in table:
+        if i >= 0:
+            joined[at : at + n] = operands[i][a : a + n]
+        at += n
+    return joined
 
 
 def pick_rows(x: torch.Tensor, width: int, table: tuple[torch.Tensor, torch.Tensor | None]) -> torch.Tensor:

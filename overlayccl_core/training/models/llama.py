@@ -79,7 +79,7 @@ class Pieces(pieces.Pieces[Model]):
     def batch(model: Model, *, seed: int, step: int, replica: int) -> Tensor:
         """int64[batch, sequence + 1]: bytes of text."""
         return text.batch(
-            text.standard_library().train,
+            text.of(model.corpus).train,
             seed=seed,
             step=step,
             replica=replica,
@@ -90,7 +90,7 @@ class Pieces(pieces.Pieces[Model]):
         """Text that is not trained on; none where a rank has a part of the model only."""
         if self.model.parallelism is not Parallelism.DATA:
             return ()
-        held_out, shape = text.standard_library().validation, (self.model.batch, self.model.sequence)
+        held_out, shape = text.of(self.model.corpus).validation, (self.model.batch, self.model.sequence)
         return [
             text.batch(held_out, seed=0, step=k, replica=0, shape=shape) for k in range(VALIDATION_BATCHES)
         ]

@@ -87,3 +87,11 @@ def bus_factor(case: Case) -> float:
 def proxy(large: Case) -> dict[str, Any]:
     """At most two microbatches."""
     return {"microbatches": min(large["microbatches"], 2), "elements": large["elements"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    return {
+        "small": {"microbatches": 3, "elements": 6},
+        "train": {"microbatches": 4, "elements": 2048 * 4096},
+    }

@@ -1,0 +1,81 @@
+"""A rank's memory decides before time does: what is best and too large is left, and the next best is taken."""
+
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.backend import emit
+from overlayccl_core.configuration import settings
+from overlayccl_core.costmodel.features import features
+from overlayccl_core.evidence.prices import price_columns
+from overlayccl_core.gates.legality import check
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.stages import shortlist
+from overlayccl_core.stages.search import DeploymentFacts, searched
+from overlayccl_core.stages.seed import seed_rows
+from overlayccl_core.tables.candidates import CANDIDATES
+from tests.search.costs import OFFLINE, plain, pricing_of, us_of
+from tests.stages.test_search import theta_of
+
+Row = dict[str, Any]
+RANKS = 4
+
+
+def timed(budget: int | None) -> tuple[list[Row], list[Row]]:
+    """(what the search tried, what is timed) of fsdp_prefetch at its training shapes, under a budget of a rank."""
+    entry = {**catalog.plug_in("fsdp_prefetch").examples(RANKS)["train"], "layers": 4}
+    at = catalog.case("fsdp_prefetch", entry, ranks=RANKS, ranks_per_node=RANKS, dtype="bfloat16")
+    problem = catalog.build(at)
+    seeds = list(seed_rows(problem, None, budget))
+    facts = DeploymentFacts(theta=theta_of(plain), capabilities=None, memory_budget_bytes=budget)
+    tables = dict(
+        searched(
+            problem,
+            seeds,
+            OFFLINE.changed(rounds=2, programs=100, random=0),
+            facts,
+            lambda: 0.0,
+            lambda _: None,
+        )
+    )
+    prices = [
+        {key: row[key] for key in ("case", "direction", "strategy", "program")}
+        | price_columns(pricing_of(plain)(loads(row["program_json"])))
+        for row in seeds
+        if row["legality"] == "pass"
+    ]
+    listed = shortlist.run(
+        settings.read("config/config.yaml"),
+        pl.DataFrame(seeds, infer_schema_length=None),
+        pl.DataFrame(prices, infer_schema_length=None),
+        pl.DataFrame(tables["candidates"], schema=CANDIDATES.schema, infer_schema_length=None),
+        emit,
+        progress=lambda _: None,
+    )
+    return tables["candidates"], listed["shortlist"]
+
+
+def us(row: Row) -> float:
+    """The price of what is listed."""
+    return us_of(features(loads(row["program_json"])), plain)
+
+
+def peak(row: Row) -> int:
+    """Bytes of a rank."""
+    return int(check(loads(row["program_json"]))["peak_bytes"])
+
+
+def test_what_is_best_by_time_and_over_the_budget_of_a_rank_is_left_for_the_next_best() -> None:
+    _, free = timed(None)
+    best = min(free, key=us)
+    budget = peak(best) - 1
+    tried, listed = timed(budget)
+    assert best["program"] not in {row["program"] for row in listed}
+    (refused,) = [row for row in tried if row["program"] == best["program"]]
+    assert (refused["legality"], refused["reason"], refused["equivalence"]) == ("fail", "memory", None)
+    assert "at its peak, the budget is" in refused["message"]
+    assert all(peak(row) <= budget for row in listed)
+    next_best = min((row for row in free if peak(row) <= budget), key=us)
+    assert us(min(listed, key=us)) <= us(next_best)
+    assert us(min(listed, key=us)) > us(best)

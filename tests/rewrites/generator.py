@@ -14,6 +14,7 @@ from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
 from tests.rewrites.draft import LARGEST, Draft
+from tests.rewrites.judge import IDS
 from tests.rewrites.motifs import MOTIFS, WEIGHTS
 
 MACHINES = ((4, 2), (4, 2), (6, 3), (6, 2), (4, 4))  # ranks, ranks on a node
@@ -76,14 +77,14 @@ class _Model:
     def _cell(self, line: int, level: int, plan: list[int], before: list[Port]) -> list[Port]:
         """Make a cell of a line; the outputs that it writes."""
         wanted = [p for p in before if self.random.random() < 0.7] or before[:1]
-        pool = self._given((line, level), Random(plan[0]), tuple(wanted))
+        pool, ids = self._given((line, level), Random(plan[0]), tuple(wanted))
         if level and self.random.random() < 0.5:
             pool += self.made[line][-2:]
         if line and self.random.random() < 0.15:
             pool += self.made[0][-1:]
         made: list[Node] = []
         for seed in plan[1:]:
-            draft = Draft(Random(seed), self.machine, self.labels, pool, linear=self.linear)
+            draft = Draft(Random(seed), self.machine, self.labels, pool, linear=self.linear, ids=ids)
             try:
                 values = draft.random.choices(MOTIFS, WEIGHTS)[0](draft)
             except Rejected:
@@ -94,8 +95,10 @@ class _Model:
         self.made[line] += made
         return self._written((line, level), made or pool[:1])
 
-    def _given(self, cell: tuple[int, int], random: Random, needs: tuple[Port, ...]) -> list[Node]:
-        """Two or three inputs of a cell, and the segment that gives them."""
+    def _given(
+        self, cell: tuple[int, int], random: Random, needs: tuple[Port, ...]
+    ) -> tuple[list[Node], Node | None]:
+        """Two or three inputs of a cell and (where it is not linear) ids, and the segment that gives them."""
         nodes, dtype = [], random.choice(DTYPES)
         for i in range(random.randint(2, 3)):
             port: Port = ("x", *cell, i)
@@ -105,12 +108,20 @@ class _Model:
             self.inputs[port] = spec
             equal = placement is Placement.REPLICATE
             nodes.append(make_input(port, equal=equal, size=spec.size, dtype=own))
-        self.segments.append(
-            Segment(
-                name=("cell", *cell), needs=needs, gives=tuple(("x", *cell, i) for i in range(len(nodes)))
-            )
-        )
-        return nodes
+        gives: list[Port] = [("x", *cell, i) for i in range(len(nodes))]
+        ids = None if self.linear else self._ids(cell, random)
+        if ids is not None:
+            gives.append(ids.port)
+        self.segments.append(Segment(name=("cell", *cell), needs=needs, gives=tuple(gives)))
+        return nodes, ids
+
+    def _ids(self, cell: tuple[int, int], random: Random) -> Node:
+        """Six ids; at times each rank has its own."""
+        equal = random.random() < 0.85
+        placement = Placement.REPLICATE if equal else Placement.VARYING
+        port: Port = ("ids", *cell)
+        self.inputs[port] = PortSpec(shape=(6,), dtype=DType.INT64, placement=placement, within=(0, IDS - 1))
+        return make_input(port, equal=equal, size=6, dtype=DType.INT64)
 
     def _written(self, cell: tuple[int, int], made: list[Node]) -> list[Port]:
         """Write what nothing else of the cell reads, and sometimes something that is read too."""

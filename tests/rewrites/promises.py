@@ -200,6 +200,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "gather_of_copies": (no_new_label, several_members),
     "all_reduce_of_parts": (every_label_stays, several_members, moves_no_more),
     "all_reduce_of_gather": (no_new_label, several_members),
+    "push_through_gather": (labels_of_the_class_stay, several_members),
     "reduce_scatter_of_sum": (no_new_label, several_members),
     "one_reduction": (labels_of_the_class_stay, moves_less, only_the_class),
     "equal_copies": (no_new_label, talks_less),

@@ -68,6 +68,8 @@ def take_rows(m: Map, order: ArrayLike) -> Map:
 
 def union_of_intervals(row: Ints, start: Ints, length: Ints, span: int) -> tuple[Ints, Ints, Ints]:
     """Sorted, disjoint (row, start, length) that cover the same positions, all below `span`."""
+    if not len(row):
+        return row, start, length
     wide = span + 1  # so that the end of one row never touches the start of the next
     begin = row * wide + start
     order = np.argsort(begin, kind="stable")

@@ -29,6 +29,7 @@ FEWEST_PROGRAMS = 2000
 FEWEST_APPLIED = 500
 LARGEST_IN_A_ROW = 256  # elements of a value after many steps
 KNOBS = {  # besides those that a rule calls worth trying: it must do right, or refuse
+    "ring": ("handed_on",),
     "merge": ("1/2", "1/3", "1/4"),
     "split": ("3", "5"),
     "two_tiers": ("", "reduce", "scatter"),

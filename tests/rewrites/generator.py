@@ -131,6 +131,15 @@ class _Model:
         self.outputs.update(zip(ports, some, strict=True))
         return ports
 
+    def _spec(self, x: Node) -> PortSpec:
+        """An output; at times it means something on some ranks only, or in part."""
+        valid = None
+        if self.random.random() < 0.1:
+            whole = self.random.random() < 0.7
+            some = [x.size if whole else self.random.randrange(x.size + 1) for _ in range(self.machine[0])]
+            valid = tuple(n if self.random.random() < 0.5 else 0 for n in some)
+        return PortSpec(shape=(x.size,), dtype=x.dtype, valid=valid)
+
     def _problem(self) -> Problem:
         ranks, ranks_per_node = self.machine
         case = Case(
@@ -143,7 +152,7 @@ class _Model:
         return Problem(
             case=case,
             inputs=self.inputs,
-            outputs={p: PortSpec(shape=(x.size,), dtype=x.dtype) for p, x in self.outputs.items()},
+            outputs={port: self._spec(x) for port, x in self.outputs.items()},
             segments=tuple(self.segments),
             parameters={"ranks": ranks, "ranks_per_node": ranks_per_node},
             linear=self.linear,

@@ -6,12 +6,12 @@ It shares no code with `program.meaning`, and what a rewritten Program shares wi
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.program.arithmetics import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
+from overlayccl_core.program.arithmetics import PRIME, Origins, is_max, is_power_of_two, residue
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, topological
@@ -66,10 +66,18 @@ class Exact:
         return rows.sum(3) % PRIME  # type: ignore[no-any-return]
 
 
+class _Times(NamedTuple):
+    """What `Origins` asks of a scale."""
+
+    ratio: Fraction
+    dtype: DType
+    kind: Kind = Kind.SCALE
+
+
 class Rounding:
     """One plane of `Origins`: equal numbers mean the same terms in the same rounding operations.
 
-    x + x is 2 x here: no bit of the two differs, and normal forms make the one of the other.
+    A sum of k equal terms is k x here, as normal forms have it.
     """
 
     planes = 1
@@ -96,10 +104,8 @@ class Rounding:
             members = np.arange(rows * count).reshape(rows, count)
             return self._of.combine(terms.reshape(rows * count, size), members, x)[None]
         reduced = self._of.add_blocks(terms.reshape(rows, count * size), x)[None]
-        if count > 2:
-            return reduced
-        twice = terms[:, :, 0] % MIXED * 2 % PRIME | (terms[:, :, 0] & MIXED)
-        return np.where((terms[:, :, 0] == terms[:, :, 1]) & (reduced != 0), twice, reduced)
+        scaled = self._of.scale(terms[0, :, 0], _Times(ratio=Fraction(count), dtype=x.dtype))[None]
+        return np.where((terms == terms[:, :, :1]).all(2) & (reduced != 0), scaled, reduced)
 
     def of_elements(self, terms: list[Array], x: Node) -> Array:
         """As in `Exact`."""
@@ -209,11 +215,13 @@ def _grouped(x: Node, gave: Array, how: Arithmetic) -> Array:
 
 
 def differs(result: Program, program: Program, how: Callable[[], Arithmetic] = Exact) -> str:
-    """The first output on which two Programs of one Problem differ; empty if none."""
+    """The first output on which two Programs of one Problem differ where it is valid; empty if none."""
     before = evaluated(program, how())
     after = values(result, how(), before)
     for port, x in program.outputs.items():
         wrong = (after[result.outputs[port]] != before[x]).any(0)
+        if (valid := program.problem.outputs[port].valid) is not None:
+            wrong &= np.arange(x.size) < np.array(valid)[:, None]
         if wrong.any():
             rank, element = np.argwhere(wrong)[0].tolist()
             return f"output {port}, rank {rank}, element {element}"

@@ -323,6 +323,39 @@ def _of_joined(d: Draft, joined: Node, rows: int, width: int, groups: Groups) ->
     return make_rowwise(RowAttr(name="sub", width=1 if size == joined.size else width), operands)
 
 
+def sent_around(d: Draft) -> list[Node]:
+    """Permutes of one value, straight or handed on, laid out beside it; at times some are of another."""
+    groups, label, handed_on = d.groups(2), d.label(), d.chance(0.5)
+    x = d.value(6)
+    came: list[Node] = []
+    for _ in range(d.random.randint(2, 3)):
+        distance = d.random.randint(1, groups.size - 1)
+        sources = groups.array[groups.group, (groups.place - distance) % groups.size].tolist()
+        if d.chance(0.15):
+            sources = d.partners()
+        elif d.chance(0.2):
+            sources = [s if d.chance(0.8) else -1 for s in sources]
+        sent = came[-1] if handed_on and came else x
+        if not handed_on and d.chance(0.6):
+            length = d.random.randint(1, x.size)
+            rows = d.ranks if d.chance(0.5) else 1
+            sent = d.view([x], [d.row(x.size, length, 0.1) for _ in range(rows)])
+        if d.chance(0.05):
+            sent = d.value(6)
+        came.append(make_permute(sent, sources, d.label() if d.chance(0.1) else label))
+    if d.chance(0.15):
+        return came
+    values = [*came, x] if d.chance(0.7) else came
+    if len({y.dtype for y in values}) > 1:
+        return came
+    total = sum(y.size for y in dict.fromkeys(values))
+    kept = d.random.randrange(x.size)
+    table = [[*range(total - x.size), total - x.size + kept] for _ in range(d.ranks)]
+    if d.chance(0.7):
+        table = [[*d.row(total, 4, 0.1), d.random.randrange(total)] for _ in range(d.ranks)]
+    return [d.view(list(dict.fromkeys(values)), table)]
+
+
 MOTIFS: tuple[Motif, ...] = (
     any_collective,
     reduced,
@@ -339,5 +372,6 @@ MOTIFS: tuple[Motif, ...] = (
     sent_padded,
     several_alike,
     computed_of_gathered,
+    sent_around,
 )
-WEIGHTS = (1, 1, 4, 9, 4, 8, 1, 4, 4, 2, 4, 4, 2, 4, 7)
+WEIGHTS = (1, 1, 4, 9, 4, 8, 1, 4, 4, 2, 5, 4, 2, 4, 7, 9)

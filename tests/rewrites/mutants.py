@@ -62,8 +62,10 @@ _SUMS = "if adds(x) and "
 _SEVERAL = " and x.groups.size > 1"
 _READ = (
     ("an output is read in full", "reads", "x in program.outputs.values() or ", ""),
+    ("what is not valid is read by others", "valid_of", "if users[x]:", "if False:"),
+    ("an output of two ports", "valid_of", " and len(counts) == len(valid)", ""),
     ("what is no view reads all", "reads", " or any(u.kind is not Kind.VIEW for u in users[x])", ""),
-    ("rows of zeros read nothing of a wider value", "_read_by", "start[mine] - base", "start[mine]"),
+    ("rows of zeros read nothing of a wider value", "read_by", "start[mine] - base", "start[mine]"),
 )
 _SENDERS = ("members are ranks", "of_gather", "x.groups.array[x.groups.group[rank], place]", "place")
 _BLOCKS = (
@@ -294,7 +296,8 @@ FACTS = (
     *_mutants("scatter_what_is_read", *_READ, module=facts),
     *_mutants(
         "scatter_what_is_read",
-        ("no more than there is", "scatter_plan", "width > x.size", "False"),
+        ("no more than there is", "scatter_plan", "not 0 < width <= x.size", "width == 0"),
+        ("not nothing", "scatter_plan", "not 0 < width", "not 0 <= width"),
         ("the reader's place", "scatter_plan", "groups.place[rank] * most", "(rank % groups.size) * most"),
         ("the group's parts", "scatter_plan", "groups.group[rank] * width", "0 * rank"),
         ("a maximum stays one", "_scattered", ", x.attr.reduction)", ")"),
@@ -380,6 +383,75 @@ TIERS = (
             "np.arange(g) - groups.place[:, None]",
         ),
         ("the label stays", "rotations", "x.label)", f"{NO_LABEL})"),
+    ),
+    *_mutants(
+        "ring",
+        ("handed on from the one before", "rotations", "make_permute(came[-1]", "make_permute(came[0]"),
+        ("only a gather is handed on", "rewrite", "or sites[0].kind is not Kind.ALL_GATHER", ""),
+    ),
+    *_mutants(
+        "permute_directly",
+        ("one label", "_path", " and below.label == x.label", ""),
+        ("of the class", "rewrite", "if first in known - {x}", "if first is not x"),
+        (
+            "from where it started",
+            "_path",
+            "np.array(below.sources)[sources]",
+            "sources[np.array(below.sources)]",
+        ),
+        ("who receives nothing", "_path", "sources >= 0", "sources >= -1"),
+        ("the label stays", "_direct", "x.label)", f"{NO_LABEL})"),
+    ),
+    *_mutants(
+        "exchange_of_permutes",
+        ("one value", "_of_one_value", "(_value(p), depths", "(sites[0].operands[0], depths"),
+        ("one depth through the segments", "_of_one_value", "depths.node(p), ", ""),
+        ("one label", "_of_one_value", ", p.label)", ")"),
+        ("a layout of one value", "_value", "if len(sent.operands) == 1 else None", ""),
+        ("several permutes", "_of_one_value", " and len(level) > 1", ""),
+        ("several ranks", "exchange_plan", " or groups.size == 1", ""),
+        ("end to end", "exchange_plan", "filled[of, to] += p.size", "filled[of, to] = p.size"),
+        ("my own block is free", "exchange_plan", "np.diagonal(filled).any() or ", ""),
+        (
+            "no more than what goes to others",
+            "exchange_plan",
+            "not 0 < kept_most <= (groups.size - 1) * sent_most",
+            "not kept_most",
+        ),
+        (
+            "the receiver's block",
+            "exchange_plan",
+            "of * width + groups.place[to] * block",
+            "of * width + groups.place[of] * block",
+        ),
+        ("the sender's block", "exchange_plan", "arrives = groups.place[of]", "arrives = groups.place[to]"),
+        (
+            "all that is kept",
+            "_read_beside",
+            "read_by(view, x, ranks) for view in views",
+            "read_by(view, x, ranks) for view in views[:1]",
+        ),
+        ("the label stays", "_replaced", "permutes[0].label)", "type(permutes[0].label)())"),
+    ),
+    *_mutants(
+        "exchange_of_permutes",
+        (
+            "groups of equal size",
+            "components",
+            " if len({len(part) for part in parts.values()}) == 1 else None",
+            "",
+        ),
+        module=demand,
+    ),
+    *_mutants(
+        "packed_layout",
+        ("a permute's sender's layout", "pack_plan", "np.maximum(x.sources, 0)", "np.arange(len(x.sources))"),
+        ("what lies there as it lies", "_alike", "if np.all(alike)", "if pack.size == span"),
+        ("the label of a permute stays", "_unpacked", "x.sources, x.label)", f"x.sources, {NO_LABEL})"),
+    ),
+    *_mutants(
+        "permute_what_is_read",
+        ("only the idle", "_of_the_idle", "wanted.rank)", "other.rank)"),
     ),
     *_mutants(
         "wire_dtype",

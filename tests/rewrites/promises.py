@@ -138,11 +138,10 @@ def within_the_cap(a: Applied) -> str:
     """A bucket of several values holds at most the knob's share of the class."""
     if a.knob == "all":
         return talks_less(a)
-    whole = sum(x.operands[0].bytes for x in a.sites)
+    held = [max(x.operands[0].bytes, x.bytes) for x in a.sites]
     parts = Fraction(1, 1) if a.knob.endswith("MiB") else Fraction(a.knob)
-    alone = max(x.operands[0].bytes for x in a.sites)
-    cap = max(whole * parts, Fraction(alone))
-    above = [x for x in a.made if x.operands[0].bytes > cap]
+    cap = max(sum(held) * parts, Fraction(max(held)))
+    above = [x for x in a.made if max(x.operands[0].bytes, x.bytes) > cap]
     return f"buckets of {above} above {cap} bytes" if above else talks_less(a)
 
 
@@ -200,6 +199,8 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "gather_of_copies": (no_new_label, several_members),
     "all_reduce_of_parts": (every_label_stays, several_members, moves_no_more),
     "all_reduce_of_gather": (no_new_label, several_members),
+    "permute_directly": (no_new_label, only_the_class, moves_no_more),
+    "exchange_of_permutes": (no_new_label, labels_of_the_class_stay, talks_less),
     "push_through_gather": (labels_of_the_class_stay, several_members),
     "reduce_scatter_of_sum": (no_new_label, several_members),
     "one_reduction": (labels_of_the_class_stay, moves_less, only_the_class),

@@ -118,9 +118,10 @@ def _read_beside(x: Node, views: list[Node], ranks: int) -> tuple[Ints, Ints, In
     """(rank, start, length), sorted and disjoint: what the views read of x on each rank."""
     read = [read_by(view, x, ranks) for view in views]
     if not read:
-        return (np.zeros(0, np.int64),) * 3
-    columns = (np.concatenate(column) for column in zip(*read, strict=True))
-    return map_algebra.union_of_intervals(*columns, x.size)
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing
+    rank, start, length = (np.concatenate(column) for column in zip(*read, strict=True))
+    return map_algebra.union_of_intervals(rank, start, length, x.size)
 
 
 def _pieces(sent: Node, x: Node, ranks: int) -> tuple[Ints, Ints, Ints, Ints]:

@@ -45,7 +45,7 @@ def rotations(x: Node, operand: Node, *, handed_on: bool = False) -> Node:
     """The exchange or gather x of `operand` by permutes: block d of what comes is from d places before me."""
     groups, g = x.groups, x.groups.size
     block = x.size // g
-    came = []
+    came: list[Node] = []
     for d in range(g):
         sent = operand
         if x.kind is Kind.ALL_TO_ALL:

@@ -24,7 +24,7 @@ from tests.rewrites.generator import random_program
 from tests.rewrites.judge import Rounding, differs, loses
 from tests.rewrites.promises import Applied, promises
 
-PROGRAMS = 2400  # for rules that seldom apply
+PROGRAMS = 2600  # for rules that seldom apply
 FEWEST_PROGRAMS = 2000
 FEWEST_APPLIED = 500
 LARGEST_IN_A_ROW = 256  # elements of a value after many steps
@@ -115,6 +115,8 @@ def fault(program: Program, step: Step, result: Program) -> str:
         walk(result)
     except IllegalOrder as error:
         return str(error)
+    if nothing := [x for x in result.nodes if x.size < 1]:
+        return f"{nothing} hold no elements"
     if where := differs(result, program):
         return f"differs at {where}"
     if rule.NUMERICS is RuleNumerics.SAME and (where := differs(result, program, Rounding)):

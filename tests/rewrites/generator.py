@@ -127,6 +127,7 @@ class _Model:
         """Write what nothing else of the cell reads, and sometimes something that is read too."""
         read = {y for x in topological(made) for y in x.operands}
         some = list(dict.fromkeys(x for x in made if x not in read or self.random.random() < 0.3))
+        some += self.random.choices(some, k=int(self.random.random() < 0.1))
         ports: list[Port] = [("y", *cell, i) for i in range(len(some))]
         self.outputs.update(zip(ports, some, strict=True))
         return ports
@@ -134,7 +135,7 @@ class _Model:
     def _spec(self, x: Node) -> PortSpec:
         """An output; at times it means something on some ranks only, or in part."""
         valid = None
-        if self.random.random() < 0.1:
+        if self.random.random() < 0.15:
             whole = self.random.random() < 0.7
             some = [x.size if whole else self.random.randrange(x.size + 1) for _ in range(self.machine[0])]
             valid = tuple(n if self.random.random() < 0.5 else 0 for n in some)

@@ -5,8 +5,8 @@ what came beside x itself, the exchange also carries that, in the block of the r
 exchange does, if it is no more than what goes to others. So a ring of an all_to_all becomes the all_to_all again,
 and a ring of an all_gather one of equal blocks, which `gather_of_copies` makes an all_gather.
 
-Side conditions: two permutes or more of one value x, or of layouts of it, of equal depth through the model's
-segments, under one label; the ranks that talk to each other fall into groups of equal size. Numerics: same.
+Side conditions: two permutes or more of one value x, or of layouts of it, under one label; the ranks that talk to
+each other fall into groups of equal size, of more than one rank. Numerics: same.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,6 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, Replacement, make_collective, make_view, rebuild
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.segments import Depths
 from overlayccl_core.rewrites.demand import components, end_to_end
 from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, no_knobs
 
@@ -34,7 +33,7 @@ knobs = no_knobs
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Replace the permutes of one value, and the views that read what came beside that value."""
     users, replacements = program.users(), dict[Node, Replacement]()
-    for x, permutes in _of_one_value(program, sites):
+    for x, permutes in _of_one_value(sites):
         sent = dict.fromkeys(permutes)
         views = [u for u in users[x] if u.kind is Kind.VIEW and any(y in sent for y in u.operands)]
         if plan := exchange_plan(x, permutes, views, program.problem.ranks):
@@ -42,12 +41,11 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     return replacements
 
 
-def _of_one_value(program: Program, sites: Sequence[Node]) -> list[tuple[Node, list[Node]]]:
+def _of_one_value(sites: Sequence[Node]) -> list[tuple[Node, list[Node]]]:
     """(value, permutes of it that may be one exchange), where there are several."""
-    depths = Depths(program.problem, program.outputs)
     levels: dict[Any, list[Node]] = {}
     for p in sites:
-        levels.setdefault((_value(p), depths.node(p), p.label), []).append(p)
+        levels.setdefault((_value(p), p.label), []).append(p)
     return [(key[0], level) for key, level in levels.items() if key[0] is not None and len(level) > 1]
 
 

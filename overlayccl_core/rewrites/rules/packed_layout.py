@@ -4,7 +4,7 @@ V' lays out on arrival what V laid out before. What is packed is read off the ma
 casts); ranks that pack less than others send zeros behind it, or what lies there if nothing has to be packed then.
 
 Side conditions: the most distinct elements that any rank lays out in one block (for A2A: for one member) are
-fewer than the block's, and not none.
+fewer than the block's. Where there are none, nothing is sent.
 Numerics: same.
 """
 
@@ -49,8 +49,6 @@ def pack_plan(x: Node) -> PackPlan | None:
     width = view.size // blocks
     cell, at, source, length = _pieces(view.map, width)
     span = sum(y.size for y in view.operands)
-    if not len(cell):
-        return None
     cells, start, distinct = map_algebra.union_of_intervals(cell, source, length, span)
     slot, most = end_to_end(cells, distinct, rows * blocks)
     if most >= width:
@@ -66,9 +64,10 @@ def pack_plan(x: Node) -> PackPlan | None:
 
 def _alike(pack: Map, span: int) -> Map:
     """Where a rank would only put zeros behind what lies there as it lies: all that lies there, with no packing."""
-    place = pack.keys % pack.size
-    alike = pack.size == span and np.where(pack.sources < 0, place, pack.sources) == place
-    return maps.identity(span) if np.all(alike) else pack
+    if pack.size != span or not span:
+        return pack
+    place = pack.keys % span
+    return maps.identity(span) if ((pack.sources < 0) | (pack.sources == place)).all() else pack
 
 
 def view_below(x: Node) -> Node | None:

@@ -24,9 +24,8 @@ HANDED_ON = "handed_on"
 
 
 def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """Straight to each member; for a gather of three or more also by way of those between."""
-    gathers = sites[0].kind is Kind.ALL_GATHER and any(x.groups.size > 2 for x in sites)
-    return ("", HANDED_ON) if gathers else ("",)
+    """Straight to each member; `handed_on`, whose steps wait for each other, only where it is asked for."""
+    return ("",)
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:

@@ -374,4 +374,4 @@ MOTIFS: tuple[Motif, ...] = (
     computed_of_gathered,
     sent_around,
 )
-WEIGHTS = (1, 1, 5, 9, 5, 8, 1, 4, 4, 2, 5, 4, 2, 4, 7, 9)
+WEIGHTS = (1, 1, 5, 9, 5, 9, 1, 4, 4, 2, 5, 4, 2, 4, 7, 9)

@@ -7,8 +7,8 @@ import numpy as np
 
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.map_algebra import split_sources, union_of_intervals
-from overlayccl_core.program.maps import Ints
+from overlayccl_core.program.map_algebra import compose, split_sources, union_of_intervals
+from overlayccl_core.program.maps import Ints, leading
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program
 
@@ -68,21 +68,36 @@ def equal_in_groups(x: Node, groups: Groups) -> bool:
 def reads(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[Ints, Ints, Ints] | None:
     """(rank, start, length): the sorted, disjoint stretches of x that each rank reads; None if it may be all.
 
-    users: program.users(), made once for many calls.
+    What an output holds where it is not valid is read by nobody. users: program.users(), made once for many calls.
     """
     if x in program.outputs.values() or not users[x] or any(u.kind is not Kind.VIEW for u in users[x]):
         return None
-    read = [_read_by(u, x, program.problem.ranks) for u in users[x]]
+    ranks = program.problem.ranks
+    read = [read_by(u, x, ranks, valid_of(program, u, users)) for u in users[x]]
     rank, start, length = (np.concatenate(column) for column in zip(*read, strict=True))
     return union_of_intervals(rank, start, length, x.size)
 
 
-def _read_by(view: Node, x: Node, ranks: int) -> tuple[Ints, Ints, Ints]:
+def valid_of(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[int, ...] | None:
+    """How many leading elements of x anybody wants, on each rank; None: all, as of what is no output."""
+    if users[x]:
+        return None
+    valid = [program.problem.outputs[port].valid for port, y in program.outputs.items() if y is x]
+    counts = [v for v in valid if v is not None]
+    return tuple(map(max, *counts, counts[0])) if counts and len(counts) == len(valid) else None
+
+
+def read_by(view: Node, x: Node, ranks: int, valid: tuple[int, ...] | None = None) -> tuple[Ints, Ints, Ints]:
+    """(rank, start, length): the sorted, disjoint stretches of its operand x that a view reads on each rank.
+
+    valid: how many leading elements of the view are wanted, on each rank (None: all).
+    """
     base = sum(y.size for y in view.operands[: view.operands.index(x)])
-    row, _, start, length = split_sources(view.map, np.array([base, base + x.size]))
+    layout = view.map if valid is None else compose(leading(valid, view.size), view.map)
+    row, _, start, length = split_sources(layout, np.array([base, base + x.size]))
     mine = (start >= base) & (start < base + x.size)
     row, start, length = union_of_intervals(row[mine], start[mine] - base, length[mine], x.size)
-    if view.map.rows == 1:  # the union first, then one copy for every rank
+    if layout.rows == 1:  # the union first, then one copy for every rank
         return (
             np.repeat(np.arange(ranks), len(start)),
             np.tile(start, ranks),

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from overlayccl_core.program.maps import ZERO, Ints, Map, check_runs, from_pieces, run_lengths
 
+_MOST_STRETCHES = 2**18  # of a sum that is narrowed: beyond, it costs more to find out than to add
+
 
 def ragged(counts: Ints) -> tuple[Ints, Ints]:
     """(which, nth) of sum(counts) pieces: `counts[i]` pieces of each i, numbered from 0."""
@@ -68,6 +70,8 @@ def take_rows(m: Map, order: ArrayLike) -> Map:
 
 def union_of_intervals(row: Ints, start: Ints, length: Ints, span: int) -> tuple[Ints, Ints, Ints]:
     """Sorted, disjoint (row, start, length) that cover the same positions, all below `span`."""
+    if not len(row):
+        return row, start, length
     wide = span + 1  # so that the end of one row never touches the start of the next
     begin = row * wide + start
     order = np.argsort(begin, kind="stable")
@@ -114,6 +118,52 @@ def fold(m: Map, count: int) -> Folded:
         if (columns == columns[:, :1]).all():
             return "equal", from_pieces(m.rows, size, *columns[:, 0])
     return None
+
+
+def narrowed(m: Map, count: int) -> tuple[Map, int, Map] | None:
+    """The sum of the `count` blocks of a view where blocks are zeros in part: less to add, and the rest as it is.
+
+    (a view of what has several terms on some rank, how many blocks that has, where the sum has what): the last one
+    reads [the sum of the first, what m reads]. Terms keep their order. None: everything is to be added, or it would
+    be too ragged.
+    """
+    size, live = m.size // count, m.sources >= 0
+    if live.all():
+        return None
+    piece, low, length = cut_at_multiples(m.keys[live], m.lengths[live], size)
+    source = m.sources[live][piece] + low - m.keys[live][piece]
+    row, block, low = low // m.size, low % m.size // size, low % size
+    cuts = np.unique(np.concatenate([[0, size], low, low + length]))
+    first = np.searchsorted(cuts, low)
+    stretches = np.searchsorted(cuts, low + length) - first
+    if int(stretches.sum()) > _MOST_STRETCHES:
+        return None
+    piece, nth = ragged(stretches)
+    at = first[piece] + nth  # the stretch between two cuts that each piece of a piece is
+    source, row, block = source[piece] + cuts[at] - low[piece], row[piece], block[piece]
+    order = np.lexsort((block, at, row))
+    at, source, row = at[order], source[order], row[order]
+    cell = row * len(cuts) + at
+    term = np.arange(len(cell)) - np.searchsorted(cell, cell)
+    terms = int(term.max()) + 1
+    several = np.isin(np.arange(len(cuts) - 1), at[term > 0])
+    if several.all() and terms == count:
+        return None
+    width = np.diff(cuts)
+    place = np.cumsum(width * several) - width * several
+    dense = int((width * several).sum())
+    added = several[at]
+    keys = row * terms * dense + term * dense + place[at]
+    packed = from_pieces(m.rows, terms * dense, keys[added], source[added], width[at][added])
+    rows, summed = np.meshgrid(np.arange(m.rows), np.flatnonzero(several), indexing="ij")
+    back = from_pieces(
+        m.rows,
+        size,
+        np.concatenate([(rows * size + cuts[summed]).ravel(), (row * size + cuts[at])[~added]]),
+        np.concatenate([place[summed].ravel(), dense + source[~added]]),
+        np.concatenate([width[summed].ravel(), width[at][~added]]),
+    )
+    return packed, terms, back
 
 
 def inverse_layers(m: Map, base: int, size: int) -> list[Map]:

@@ -10,8 +10,9 @@ A node is a flat value of `size` elements on every rank:
     rowwise             an operation of rowwise.py, for Problems that are not linear
     five collectives    over replica groups, blocks in member order; collective_permute: a source for each rank
 
-View of view composes, scales move outwards past linear operations and multiply, equal nodes are one object,
-a sum of equal or of disjoint blocks is no sum. So two strategies that differ in layout only have one form.
+View of view composes, scales move outwards past linear operations and multiply, equal nodes are one object, a sum
+of equal or of disjoint blocks is no sum, and one of blocks that are zeros in part adds only where several are not.
+So two strategies that differ in layout only have one form.
 """
 
 import hashlib
@@ -211,6 +212,11 @@ def make_sum(x: Node, count: int) -> Node:
     if x.kind is Kind.VIEW and (folded := map_algebra.fold(x.map, count)):
         how, one = folded
         return make_scale(make_view(x.operands, one, x.dtype), count if how == "equal" else 1)
+    if x.kind is Kind.VIEW and (less := map_algebra.narrowed(x.map, count)):
+        packed, terms, back = less
+        return make_view(
+            [make_sum(make_view(x.operands, packed, x.dtype), terms), *x.operands], back, x.dtype
+        )
     return _intern(Kind.SUM, (x,), str(count).encode(), count, x.size // count, x.dtype)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.program import map_algebra
-from overlayccl_core.program.facts import reads
+from overlayccl_core.program.facts import reads, valid_of
+from overlayccl_core.program.groups import Groups, groups_of
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, make_view, rebuild
@@ -101,12 +102,37 @@ def planned(
 def _how_read(program: Program, x: Node, users: Users) -> Hashable:
     """Equal for sites on which `facts.reads` says the same, of equal groups and sizes."""
     readers = tuple(
-        (u.map.digest, sum(y.size for y in u.operands[: u.operands.index(x)]))
+        (u.map.digest, sum(y.size for y in u.operands[: u.operands.index(x)]), valid_of(program, u, users))
         if u.kind is Kind.VIEW
         else u.kind
         for u in users[x]
     )
     return x.groups, x.operands[0].size, x in program.outputs.values(), readers
+
+
+def components(ranks: int, reader: Ints, sender: Ints, order: Sequence[int] | None = None) -> Groups | None:
+    """Groups of the ranks that are connected by who reads from whom; None if they are not of equal size.
+
+    order: of the members of each group (None: by rank).
+    """
+    label = _least_connected(ranks, reader, sender)
+    parts: dict[int, list[int]] = {}
+    for rank in range(ranks) if order is None else order:
+        parts.setdefault(int(label[rank]), []).append(rank)
+    return groups_of(parts.values(), ranks) if len({len(part) for part in parts.values()}) == 1 else None
+
+
+def _least_connected(ranks: int, reader: Ints, sender: Ints) -> Ints:
+    """int[N]: the smallest rank that each rank is connected with."""
+    label = np.arange(ranks)
+    while True:
+        before = label.copy()
+        least = np.minimum(label[reader], label[sender])
+        np.minimum.at(label, reader, least)
+        np.minimum.at(label, sender, least)
+        label = label[label]
+        if (label == before).all():
+            return label
 
 
 def end_to_end(cell: Ints, length: Ints, cells: int) -> tuple[Ints, int]:

@@ -8,7 +8,6 @@ from overlayccl_core.program.language import (
     boundary,
     collective_permute,
     concat,
-    flatten,
     pad,
     reshape,
     select,
@@ -27,25 +26,26 @@ def masked_all_reduce(io, p):
     """Where ranks cannot send to one another: each rank writes into its own slot of a buffer of zeros, all add them
     up, and the pair takes its slot. A graph for each."""
     for name, out, m in _handovers(p):
-        theirs = _through_buffer(p, name, flatten(io.read(name, m)))
-        io.write(out, m, reshape(theirs, p.shape))
+        io.write(out, m, _my_slot(p, all_reduce(_buffer(p, name, io.read(name, m)))))
         boundary()
 
 
 def merged_all_reduce(io, p):
     """One such sum for all activations, then one for all gradients: every microbatch is under way at once."""
     for name, out in (("a", "b"), ("ga", "gb")):
-        mine = concat([flatten(io.read(name, m)) for m in range(p.microbatches)])
-        theirs = split(_through_buffer(p, name, mine), p.microbatches)
+        buffers = [_buffer(p, name, io.read(name, m)) for m in range(p.microbatches)]
+        totals = split(all_reduce(concat(buffers)), p.microbatches)
         for m in range(p.microbatches):
-            io.write(out, m, reshape(theirs[m], p.shape))
+            io.write(out, m, _my_slot(p, totals[m]))
 
 
 def gather_take(io, p):
-    """Gather everybody's and keep the pair's."""
+    """Gather everybody's and keep the sender's of the pair."""
+    half = p.world_size // 2
     for name, out, m in _handovers(p):
         gathered = all_gather(reshape(io.read(name, m), (1, p.elements)))
-        io.write(out, m, reshape(slice_axis(gathered, 0, _partners(p), 1), p.shape))
+        senders = [r % half + (0 if name == "a" else half) for r in range(p.world_size)]
+        io.write(out, m, reshape(slice_axis(gathered, 0, senders, 1), p.shape))
 
 
 def pair_all_reduce(io, p):
@@ -56,12 +56,10 @@ def pair_all_reduce(io, p):
 
 
 def pair_gather(io, p):
-    """A gather within each pair, of which who receives keeps the other half."""
+    """A gather within each pair, of which both keep the sender's half."""
     for name, out, m in _handovers(p):
         both = all_gather(reshape(io.read(name, m), (1, p.elements)), 0, _groups(p))
-        half = p.world_size // 2
-        theirs = slice_axis(both, 0, [1 if r < half else 0 for r in range(p.world_size)], 1)
-        io.write(out, m, reshape(theirs, p.shape))
+        io.write(out, m, reshape(slice_axis(both, 0, 0 if name == "a" else 1, 1), p.shape))
 
 
 def both_ways_at_once(io, p):
@@ -113,13 +111,20 @@ def _groups(p):
     return [[r, r + half] for r in range(half)]
 
 
-def _through_buffer(p, name, x):
-    """x of the pair's other rank, by a sum over all ranks of buffers with a slot for each pair."""
-    half = p.world_size // 2
-    slot = [r % half for r in range(p.world_size)]
-    mine = reshape(select(x, _senders(p, name)), (1, x.shape[0]))
-    total = all_reduce(pad(mine, 0, slot, half))
-    return flatten(slice_axis(total, 0, slot, 1))
+def _buffer(p, name, x):
+    """A buffer of zeros with a slot for each pair, in which who sends has x."""
+    mine = reshape(select(x, _senders(p, name)), (1, p.elements))
+    return pad(mine, 0, _slots(p), p.world_size // 2)
+
+
+def _my_slot(p, buffer):
+    """What the pair has in a buffer."""
+    return reshape(slice_axis(buffer, 0, _slots(p), 1), p.shape)
+
+
+def _slots(p):
+    """The slot of each rank's pair."""
+    return [r % (p.world_size // 2) for r in range(p.world_size)]
 
 
 LIBRARY = Library(

@@ -24,11 +24,12 @@ from tests.rewrites.generator import random_program
 from tests.rewrites.judge import Rounding, differs, loses
 from tests.rewrites.promises import Applied, promises
 
-PROGRAMS = 2400  # for rules that seldom apply
+PROGRAMS = 2600  # for rules that seldom apply
 FEWEST_PROGRAMS = 2000
 FEWEST_APPLIED = 500
 LARGEST_IN_A_ROW = 256  # elements of a value after many steps
 KNOBS = {  # besides those that a rule calls worth trying: it must do right, or refuse
+    "ring": ("handed_on",),
     "merge": ("1/2", "1/3", "1/4"),
     "split": ("3", "5"),
     "two_tiers": ("", "reduce", "scatter"),
@@ -114,6 +115,8 @@ def fault(program: Program, step: Step, result: Program) -> str:
         walk(result)
     except IllegalOrder as error:
         return str(error)
+    if nothing := [x for x in result.nodes if x.size < 1]:
+        return f"{nothing} hold no elements"
     if where := differs(result, program):
         return f"differs at {where}"
     if rule.NUMERICS is RuleNumerics.SAME and (where := differs(result, program, Rounding)):

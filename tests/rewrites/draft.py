@@ -31,12 +31,14 @@ class Draft:
         pool: list[Node],
         *,
         linear: bool,
+        ids: Node | None = None,
     ) -> None:
         self.random = random
         self.ranks, self.ranks_per_node = machine
         self.labels = labels
         self.pool = pool
         self.linear = linear
+        self.ids = ids
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""

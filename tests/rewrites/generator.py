@@ -14,6 +14,7 @@ from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
 from tests.rewrites.draft import LARGEST, Draft
+from tests.rewrites.judge import IDS
 from tests.rewrites.motifs import MOTIFS, WEIGHTS
 
 MACHINES = ((4, 2), (4, 2), (6, 3), (6, 2), (4, 4))  # ranks, ranks on a node
@@ -76,14 +77,14 @@ class _Model:
     def _cell(self, line: int, level: int, plan: list[int], before: list[Port]) -> list[Port]:
         """Make a cell of a line; the outputs that it writes."""
         wanted = [p for p in before if self.random.random() < 0.7] or before[:1]
-        pool = self._given((line, level), Random(plan[0]), tuple(wanted))
+        pool, ids = self._given((line, level), Random(plan[0]), tuple(wanted))
         if level and self.random.random() < 0.5:
             pool += self.made[line][-2:]
         if line and self.random.random() < 0.15:
             pool += self.made[0][-1:]
         made: list[Node] = []
         for seed in plan[1:]:
-            draft = Draft(Random(seed), self.machine, self.labels, pool, linear=self.linear)
+            draft = Draft(Random(seed), self.machine, self.labels, pool, linear=self.linear, ids=ids)
             try:
                 values = draft.random.choices(MOTIFS, WEIGHTS)[0](draft)
             except Rejected:
@@ -94,8 +95,10 @@ class _Model:
         self.made[line] += made
         return self._written((line, level), made or pool[:1])
 
-    def _given(self, cell: tuple[int, int], random: Random, needs: tuple[Port, ...]) -> list[Node]:
-        """Two or three inputs of a cell, and the segment that gives them."""
+    def _given(
+        self, cell: tuple[int, int], random: Random, needs: tuple[Port, ...]
+    ) -> tuple[list[Node], Node | None]:
+        """Two or three inputs of a cell and (where it is not linear) ids, and the segment that gives them."""
         nodes, dtype = [], random.choice(DTYPES)
         for i in range(random.randint(2, 3)):
             port: Port = ("x", *cell, i)
@@ -105,20 +108,38 @@ class _Model:
             self.inputs[port] = spec
             equal = placement is Placement.REPLICATE
             nodes.append(make_input(port, equal=equal, size=spec.size, dtype=own))
-        self.segments.append(
-            Segment(
-                name=("cell", *cell), needs=needs, gives=tuple(("x", *cell, i) for i in range(len(nodes)))
-            )
-        )
-        return nodes
+        gives: list[Port] = [("x", *cell, i) for i in range(len(nodes))]
+        ids = None if self.linear else self._ids(cell, random)
+        if ids is not None:
+            gives.append(ids.port)
+        self.segments.append(Segment(name=("cell", *cell), needs=needs, gives=tuple(gives)))
+        return nodes, ids
+
+    def _ids(self, cell: tuple[int, int], random: Random) -> Node:
+        """Six ids; at times each rank has its own."""
+        equal = random.random() < 0.85
+        placement = Placement.REPLICATE if equal else Placement.VARYING
+        port: Port = ("ids", *cell)
+        self.inputs[port] = PortSpec(shape=(6,), dtype=DType.INT64, placement=placement, within=(0, IDS - 1))
+        return make_input(port, equal=equal, size=6, dtype=DType.INT64)
 
     def _written(self, cell: tuple[int, int], made: list[Node]) -> list[Port]:
         """Write what nothing else of the cell reads, and sometimes something that is read too."""
         read = {y for x in topological(made) for y in x.operands}
         some = list(dict.fromkeys(x for x in made if x not in read or self.random.random() < 0.3))
+        some += self.random.choices(some, k=int(self.random.random() < 0.1))
         ports: list[Port] = [("y", *cell, i) for i in range(len(some))]
         self.outputs.update(zip(ports, some, strict=True))
         return ports
+
+    def _spec(self, x: Node) -> PortSpec:
+        """An output; at times it means something on some ranks only, or in part."""
+        valid = None
+        if self.random.random() < 0.15:
+            whole = self.random.random() < 0.7
+            some = [x.size if whole else self.random.randrange(x.size + 1) for _ in range(self.machine[0])]
+            valid = tuple(n if self.random.random() < 0.5 else 0 for n in some)
+        return PortSpec(shape=(x.size,), dtype=x.dtype, valid=valid)
 
     def _problem(self) -> Problem:
         ranks, ranks_per_node = self.machine
@@ -132,7 +153,7 @@ class _Model:
         return Problem(
             case=case,
             inputs=self.inputs,
-            outputs={p: PortSpec(shape=(x.size,), dtype=x.dtype) for p, x in self.outputs.items()},
+            outputs={port: self._spec(x) for port, x in self.outputs.items()},
             segments=tuple(self.segments),
             parameters={"ranks": ranks, "ranks_per_node": ranks_per_node},
             linear=self.linear,

@@ -6,24 +6,27 @@ It shares no code with `program.meaning`, and what a rewritten Program shares wi
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.program.arithmetics import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.arithmetics import PRIME, Origins, is_max, is_power_of_two, residue
+from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.rowwise import Form
 
 Array = NDArray[np.int64]
+IDS = 16  # ids are below
 
 
 class Exact:
     """Two planes modulo the prime: values, and gains (values of ones under absolute coefficients).
 
-    A maximum is that of the residues nearest to zero, so that a zero is no smallest element.
+    A maximum is that of the residues nearest to zero, so that a zero is no smallest element. An operation on
+    elements is any function of them: a polynomial.
     """
 
     planes = 2
@@ -50,11 +53,31 @@ class Exact:
             return reduced
         return terms.sum(2) % PRIME  # type: ignore[no-any-return]
 
+    def of_elements(self, terms: list[Array], x: Node) -> Array:
+        """Operands [planes, ranks, rows, width or 1] -> [planes, ranks, rows, width]."""
+        return _polynomial(terms, x)
+
+    def of_rows(self, rows: Array, x: Node) -> Array:
+        """[planes, ranks, rows, width] -> [planes, ranks, rows]."""
+        if x.row.name == "row_max":
+            signed = np.where(rows > PRIME // 2, rows - PRIME, rows)
+            largest: Array = signed.max(3) % PRIME
+            return largest
+        return rows.sum(3) % PRIME  # type: ignore[no-any-return]
+
+
+class _Times(NamedTuple):
+    """What `Origins` asks of a scale."""
+
+    ratio: Fraction
+    dtype: DType
+    kind: Kind = Kind.SCALE
+
 
 class Rounding:
     """One plane of `Origins`: equal numbers mean the same terms in the same rounding operations.
 
-    x + x is 2 x here: no bit of the two differs, and normal forms make the one of the other.
+    A sum of k equal terms is k x here, as normal forms have it.
     """
 
     planes = 1
@@ -81,10 +104,24 @@ class Rounding:
             members = np.arange(rows * count).reshape(rows, count)
             return self._of.combine(terms.reshape(rows * count, size), members, x)[None]
         reduced = self._of.add_blocks(terms.reshape(rows, count * size), x)[None]
-        if count > 2:
-            return reduced
-        twice = terms[:, :, 0] % MIXED * 2 % PRIME | (terms[:, :, 0] & MIXED)
-        return np.where((terms[:, :, 0] == terms[:, :, 1]) & (reduced != 0), twice, reduced)
+        scaled = self._of.scale(terms[0, :, 0], _Times(ratio=Fraction(count), dtype=x.dtype))[None]
+        return np.where((terms == terms[:, :, :1]).all(2) & (reduced != 0), scaled, reduced)
+
+    def of_elements(self, terms: list[Array], x: Node) -> Array:
+        """As in `Exact`."""
+        return _polynomial(terms, x)
+
+    def of_rows(self, rows: Array, x: Node) -> Array:
+        """Another number for another order of the terms."""
+        return _polynomial([rows[..., i] for i in range(rows.shape[3])], x)
+
+
+def _polynomial(terms: list[Array], x: Node) -> Array:
+    """A number for terms in their order, which is no linear function of them."""
+    number = np.full_like(terms[0], zlib.crc32(x.row.name.encode()))
+    for term in terms:
+        number = (number * 48271 + term % PRIME) % PRIME
+    return number * number % PRIME  # type: ignore[no-any-return]
 
 
 Arithmetic = Exact | Rounding
@@ -120,6 +157,9 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
     match x.kind:
         case Kind.INPUT:
             random = np.random.default_rng(zlib.crc32(repr(x.port).encode()))
+            if x.dtype is DType.INT64:
+                names = random.integers(0, IDS, (1 if x.attr.equal else ranks, x.size))
+                return np.broadcast_to(names, (how.planes, ranks, x.size))
             data = how.drawn(random, (1 if x.attr.equal else ranks, x.size))
             return np.broadcast_to(data, (how.planes, ranks, x.size))
         case Kind.VIEW:
@@ -132,6 +172,8 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
             return how.cast(below[0], x)
         case Kind.SUM:
             return how.reduce(below[0].reshape(how.planes, ranks, x.count, x.size), x)
+        case Kind.ROWWISE:
+            return _of_rows(x, below, how)
         case Kind.COLLECTIVE_PERMUTE:
             source = np.array(x.sources)
             return np.where(source[:, None] >= 0, below[0][:, source], 0)
@@ -139,6 +181,23 @@ def _value(x: Node, below: list[Array], how: Arithmetic, ranks: int) -> Array:
     members = np.array(x.groups.members)
     values[:, members] = _grouped(x, below[0][:, members], how)
     return values
+
+
+def _of_rows(x: Node, below: list[Array], how: Arithmetic) -> Array:
+    """An operation on elements, on rows, or a lookup in rows."""
+    planes, ranks = below[0].shape[:2]
+    if x.row.operation.form is Form.EACH:
+        rows = [y.reshape(planes, ranks, -1, x.row.width if y.shape[2] == x.size else 1) for y in below]
+        shape = np.broadcast_shapes(*(y.shape for y in rows))
+        return how.of_elements([np.broadcast_to(y, shape) for y in rows], x).reshape(planes, ranks, x.size)
+    rows_of_first = below[0].reshape(planes, ranks, x.size, x.row.width)
+    if x.row.operation.form is Form.REDUCE:
+        return how.of_rows(rows_of_first, x)
+    first = np.resize(np.array(x.row.first), ranks)[None, :, None]
+    place = below[1] - first
+    inside = (place >= 0) & (place < x.row.width)
+    found = np.take_along_axis(rows_of_first, np.where(inside, place, 0)[..., None], 3)[..., 0]
+    return np.where(inside, found, 0)
 
 
 def _grouped(x: Node, gave: Array, how: Arithmetic) -> Array:
@@ -156,11 +215,13 @@ def _grouped(x: Node, gave: Array, how: Arithmetic) -> Array:
 
 
 def differs(result: Program, program: Program, how: Callable[[], Arithmetic] = Exact) -> str:
-    """The first output on which two Programs of one Problem differ; empty if none."""
+    """The first output on which two Programs of one Problem differ where it is valid; empty if none."""
     before = evaluated(program, how())
     after = values(result, how(), before)
     for port, x in program.outputs.items():
         wrong = (after[result.outputs[port]] != before[x]).any(0)
+        if (valid := program.problem.outputs[port].valid) is not None:
+            wrong &= np.arange(x.size) < np.array(valid)[:, None]
         if wrong.any():
             rank, element = np.argwhere(wrong)[0].tolist()
             return f"output {port}, rank {rank}, element {element}"
@@ -177,4 +238,6 @@ def _loses(x: Any) -> bool:
         return False
     if x.kind is Kind.SCALE:
         return not is_power_of_two(x.ratio)
+    if x.kind is Kind.ROWWISE:
+        return x.row.operation.rounds  # type: ignore[no-any-return]
     return x.kind in (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 
-from overlayccl_core.program.kinds import COLLECTIVES, Kind
+from overlayccl_core.program.groups import Groups
+from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.nodes import (
     Node,
     make_cast,
     make_collective,
     make_permute,
+    make_rowwise,
     make_sum,
 )
+from overlayccl_core.program.rowwise import RowAttr
 from tests.rewrites.draft import Draft
 
 Motif = Callable[[Draft], list[Node]]
@@ -260,6 +263,99 @@ def several_alike(d: Draft) -> list[Node]:
     return alike
 
 
+def computed_of_gathered(d: Draft) -> list[Node]:
+    """What is computed of a gather whose rows are joined: elements, rows, a lookup; at times it just misses.
+
+    x of each member is `rows` of `width` elements; joined, a row has those of all members.
+    """
+    groups = d.groups(2 if d.chance(0.95) else 1)
+    rows, width = d.random.choice(((1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (1, 3)))
+    x = d.view([y := d.value()], [[d.random.randrange(y.size) for _ in range(rows * width)]])
+    x = make_cast(x, DType.FLOAT32) if x.dtype.bytes < 4 else x
+    came = make_collective(Kind.ALL_GATHER, x, groups, d.label())
+    g, wide = groups.size, groups.size * width
+    table = [[(m * rows + r) * width + i for r in range(rows) for m in range(g) for i in range(width)]]
+    match d.random.choice(("", "", "", "shuffled", "some", "padded", "padded", "twice", "by rank", "flat")):
+        case "shuffled":
+            d.random.shuffle(table[0])
+        case "some" if len(table[0]) > 1:
+            table[0][d.random.randrange(len(table[0]))] = -1
+        case "padded":
+            table = [[i for r in range(rows) for i in (*table[0][r * wide : (r + 1) * wide], -1)]]
+            wide += 1
+        case "twice":
+            table[0][d.random.randrange(len(table[0]))] = d.random.randrange(len(table[0]))
+        case "by rank":
+            table = [d.random.sample(table[0], len(table[0])) for _ in range(d.ranks)]
+        case "flat":
+            table = [list(range(came.size))]
+    joined = d.view([came], table)
+    joined = d.scaled(joined) if d.chance(0.15) else joined
+    made = [_of_joined(d, joined, rows, wide, groups)]
+    return [*made, came] if d.chance(0.1) else made
+
+
+def _of_joined(d: Draft, joined: Node, rows: int, width: int, groups: Groups) -> Node:
+    """Something that is computed of rows that were gathered."""
+    if d.linear:
+        if d.chance(0.5):
+            return make_cast(joined, d.random.choice((DType.FLOAT64, DType.BFLOAT16)))
+        turned = [[r * width + i for i in range(width) for r in range(rows)]]
+        return make_sum(d.view([joined], turned) if d.chance(0.8) else joined, width)
+    form = d.random.choice(("exp", "sub", "sub", "row_sum", "row_max", "row_max", "pick"))
+    if form == "exp":
+        return make_rowwise(RowAttr(name="exp"), [joined])
+    if form in ("row_sum", "row_max"):
+        return make_rowwise(RowAttr(name=form, width=width), [joined])
+    if form == "pick" and d.ids is not None:
+        by_rank = d.chance(0.1)
+        ids = d.view(
+            [d.ids], [[d.random.randrange(6) for _ in range(rows)] for _ in range(d.ranks if by_rank else 1)]
+        )
+        first = [d.random.randrange(3) for _ in range(d.ranks if d.chance(0.15) else 1)]
+        return make_rowwise(RowAttr(name="pick", width=width, first=tuple(first)), [joined, ids])
+    size = d.random.choice((rows, rows, rows * width))
+    other = d.value()
+    other = make_cast(d.view([other], [d.row(other.size, size, 0.1)]), joined.dtype)
+    if d.chance(0.7):
+        other = make_collective(Kind.ALL_REDUCE, other, groups, d.label())
+    operands = [joined, other] if d.chance(0.7) else [other, joined]
+    return make_rowwise(RowAttr(name="sub", width=1 if size == joined.size else width), operands)
+
+
+def sent_around(d: Draft) -> list[Node]:
+    """Permutes of one value, straight or handed on, laid out beside it; at times some are of another."""
+    groups, label, handed_on = d.groups(2), d.label(), d.chance(0.5)
+    x = d.value(6)
+    came: list[Node] = []
+    for _ in range(d.random.randint(2, 3)):
+        distance = d.random.randint(1, groups.size - 1)
+        sources = groups.array[groups.group, (groups.place - distance) % groups.size].tolist()
+        if d.chance(0.15):
+            sources = d.partners()
+        elif d.chance(0.2):
+            sources = [s if d.chance(0.8) else -1 for s in sources]
+        sent = came[-1] if handed_on and came else x
+        if not handed_on and d.chance(0.6):
+            length = d.random.randint(1, x.size)
+            rows = d.ranks if d.chance(0.5) else 1
+            sent = d.view([x], [d.row(x.size, length, 0.1) for _ in range(rows)])
+        if d.chance(0.05):
+            sent = d.value(6)
+        came.append(make_permute(sent, sources, d.label() if d.chance(0.1) else label))
+    if d.chance(0.15):
+        return came
+    values = [*came, x] if d.chance(0.7) else came
+    if len({y.dtype for y in values}) > 1:
+        return came
+    total = sum(y.size for y in dict.fromkeys(values))
+    kept = d.random.randrange(x.size)
+    table = [[*range(total - x.size), total - x.size + kept] for _ in range(d.ranks)]
+    if d.chance(0.7):
+        table = [[*d.row(total, 4, 0.1), d.random.randrange(total)] for _ in range(d.ranks)]
+    return [d.view(list(dict.fromkeys(values)), table)]
+
+
 MOTIFS: tuple[Motif, ...] = (
     any_collective,
     reduced,
@@ -275,5 +371,7 @@ MOTIFS: tuple[Motif, ...] = (
     reduced_and_cut,
     sent_padded,
     several_alike,
+    computed_of_gathered,
+    sent_around,
 )
-WEIGHTS = (1, 1, 4, 9, 4, 8, 1, 4, 4, 2, 4, 4, 2, 4)
+WEIGHTS = (1, 1, 5, 9, 5, 9, 1, 4, 4, 2, 5, 4, 2, 4, 7, 9)

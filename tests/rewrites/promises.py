@@ -123,8 +123,16 @@ def several_members(a: Applied) -> str:
 
 def still_several(a: Applied) -> str:
     """Nobody is left alone in a group."""
-    alone = [x for x in a.made if x.groups.size == 1]
+    alone = [x for x in a.made if x.kind is not Kind.COLLECTIVE_PERMUTE and x.groups.size == 1]
     return f"{alone} have one member" if alone else ""
+
+
+def keeps_no_more_than_it_sends(a: Applied) -> str:
+    """The block of a rank for itself makes no exchange longer than what goes to the others."""
+    sent = sum(x.size for x in a.gone)
+    made = [x for x in a.made if x.kind is Kind.ALL_TO_ALL]
+    above = [x for x in made if x.size > x.groups.size * (x.groups.size - 1) * sent]
+    return f"{above} for {sent} elements" if above else ""
 
 
 def only_the_class(a: Applied) -> str:
@@ -138,11 +146,10 @@ def within_the_cap(a: Applied) -> str:
     """A bucket of several values holds at most the knob's share of the class."""
     if a.knob == "all":
         return talks_less(a)
-    whole = sum(x.operands[0].bytes for x in a.sites)
+    held = [max(x.operands[0].bytes, x.bytes) for x in a.sites]
     parts = Fraction(1, 1) if a.knob.endswith("MiB") else Fraction(a.knob)
-    alone = max(x.operands[0].bytes for x in a.sites)
-    cap = max(whole * parts, Fraction(alone))
-    above = [x for x in a.made if x.operands[0].bytes > cap]
+    cap = max(sum(held) * parts, Fraction(max(held)))
+    above = [x for x in a.made if max(x.operands[0].bytes, x.bytes) > cap]
     return f"buckets of {above} above {cap} bytes" if above else talks_less(a)
 
 
@@ -200,6 +207,14 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "gather_of_copies": (no_new_label, several_members),
     "all_reduce_of_parts": (every_label_stays, several_members, moves_no_more),
     "all_reduce_of_gather": (no_new_label, several_members),
+    "permute_directly": (every_label_stays, only_the_class, moves_no_more),
+    "exchange_of_permutes": (
+        labels_of_the_class_stay,
+        talks_less,
+        still_several,
+        keeps_no_more_than_it_sends,
+    ),
+    "push_through_gather": (labels_of_the_class_stay, several_members),
     "reduce_scatter_of_sum": (no_new_label, several_members),
     "one_reduction": (labels_of_the_class_stay, moves_less, only_the_class),
     "equal_copies": (no_new_label, talks_less),

@@ -51,9 +51,11 @@ def test_rules_in_a_row_keep_programs_right(capsys: pytest.CaptureFixture[str]) 
 
 def test_the_judge_agrees_with_the_evaluator_of_the_gates_on_mutants() -> None:
     verdicts = []
-    for seed in range(150):
+    for seed in range(500):
         program = program_of(seed)
-        if program.problem.ranks != 4 or any(is_max(x) or x.kind is Kind.CAST for x in program.nodes):
+        if program.problem.ranks != 4 or any(spec.valid for spec in program.problem.outputs.values()):
+            continue
+        if any(is_max(x) or x.kind in (Kind.CAST, Kind.ROWWISE) for x in program.nodes):
             continue
         random = np.random.default_rng(seed)
         for _ in range(4):

@@ -6,7 +6,8 @@ from overlayccl_core.rewrites import rule as rules_
 from overlayccl_core.rewrites.apply import rule_names
 from overlayccl_core.rewrites.rule import RuleNumerics
 from tests.rewrites.campaign import PROGRAMS, Wrong, run
-from tests.rewrites.mutants import MUTANTS, Mutant
+from tests.rewrites.mutant import Mutant
+from tests.rewrites.mutants import MUTANTS
 
 BETTER = {RuleNumerics.LOSSY: RuleNumerics.REORDERED, RuleNumerics.REORDERED: RuleNumerics.SAME}
 

@@ -1,7 +1,8 @@
 """{C(x_i)} -> slices of C(x_i side by side): collectives that cannot wait for each other in buckets.
 
-Knob: the largest bucket, in bytes of operands: `all`, a share `1/k` of what can be joined, or `25MiB`. Buckets are
-filled in the order in which the model gives the values; a value larger than a bucket is alone.
+Knob: the largest bucket, in bytes of operands (of an all_gather: of what is gathered, which a rank has to hold):
+`all`, a share `1/k` of what can be joined, or `25MiB`. Buckets are filled in the order in which the model gives the
+values; a value larger than a bucket is alone.
 Side conditions: one kind, reduction, groups (or partners), label and dtype; equal depth through the model's
 segments, so that no bucket waits for itself or for another. Numerics: same.
 """
@@ -31,7 +32,8 @@ NUMERICS = RuleNumerics.SAME
 
 ALL = "all"
 SHARES = ("1/2", "1/3", "1/4", "1/8", "1/16", "1/32")
-CAPS = ("25MiB", "32MiB", "64MiB")  # that practitioners set; the first is torch DistributedDataParallel's own
+# What practitioners set: of gradients (the first is torch DistributedDataParallel's own), of gathered parameters.
+CAPS = ("25MiB", "32MiB", "64MiB", "256MiB", "512MiB")
 _KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 Bucket = list[Node]
@@ -71,17 +73,22 @@ def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
 
 def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
     """The sites in order, cut where the next one would exceed the cap."""
-    cap = cap_bytes(knob, sum(x.operands[0].bytes for x in level))
+    cap = cap_bytes(knob, sum(map(held_bytes, level)))
     bucket: Bucket = []
     filled = 0
     for x in level:
-        size = x.operands[0].bytes
+        size = held_bytes(x)
         if bucket and filled + size > cap:
             yield bucket
             bucket, filled = [], 0
         bucket.append(x)
         filled += size
     yield bucket
+
+
+def held_bytes(x: Node) -> int:
+    """Bytes of a collective's operand or result, whichever is larger."""
+    return max(x.operands[0].bytes, x.bytes)
 
 
 def cap_bytes(knob: str, total: int) -> Fraction:

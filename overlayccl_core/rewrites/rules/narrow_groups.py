@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from overlayccl_core.program import maps
-from overlayccl_core.program.groups import Groups, groups_of
+from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.maps import Ints, Map
+from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, make_view
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites import demand
@@ -32,28 +32,9 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 def narrower_groups(x: Node, wanted: Demand) -> Groups | None:
     """The components, each with its members in the group's order; None if they are not of equal size."""
-    groups = x.groups
-    component = _components(groups.ranks, wanted.rank, wanted.sender)
-    parts: dict[int, list[int]] = {}
-    for rank in groups.array.ravel().tolist():
-        parts.setdefault(int(component[rank]), []).append(rank)
-    sizes = {len(part) for part in parts.values()}
-    if len(sizes) != 1 or not 1 < min(sizes) < groups.size:
-        return None
-    return groups_of(parts.values(), groups.ranks)
-
-
-def _components(ranks: int, reader: Ints, sender: Ints) -> Ints:
-    """int[N]: the smallest rank that each rank is connected with."""
-    label = np.arange(ranks)
-    while True:
-        before = label.copy()
-        least = np.minimum(label[reader], label[sender])
-        np.minimum.at(label, reader, least)
-        np.minimum.at(label, sender, least)
-        label = label[label]
-        if (label == before).all():
-            return label
+    order = x.groups.array.ravel().tolist()
+    narrow = demand.components(x.groups.ranks, wanted.rank, wanted.sender, order)
+    return narrow if narrow is not None and 1 < narrow.size < x.groups.size else None
 
 
 def _narrowed(x: Node, operand: Node, narrow: Groups) -> Node:

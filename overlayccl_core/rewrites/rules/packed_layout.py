@@ -1,10 +1,10 @@
-"""AG(V x) -> V'(AG(V_packed x)), A2A likewise: what repeats, and what is zero anyway, is not sent.
+"""AG(V x) -> V'(AG(V_packed x)), A2A and permutes likewise: what repeats, and what is zero anyway, is not sent.
 
 V' lays out on arrival what V laid out before. What is packed is read off the map of the view below (through
-casts); ranks that pack less than others send zeros behind it.
+casts); ranks that pack less than others send zeros behind it, or what lies there if nothing has to be packed then.
 
 Side conditions: the most distinct elements that any rank lays out in one block (for A2A: for one member) are
-fewer than the block's, and not none.
+fewer than the block's. Where there are none, nothing is sent.
 Numerics: same.
 """
 
@@ -16,12 +16,12 @@ import numpy as np
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Ints, Map
-from overlayccl_core.program.nodes import Node, make_view, rebuild
+from overlayccl_core.program.nodes import Node, make_permute, make_view, rebuild
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.demand import end_to_end
 from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, blocks_in, each, like, members, no_knobs
 
-KINDS = (Kind.ALL_GATHER, Kind.ALL_TO_ALL)
+KINDS = (Kind.ALL_GATHER, Kind.ALL_TO_ALL, Kind.COLLECTIVE_PERMUTE)
 NUMERICS = RuleNumerics.SAME
 knobs = no_knobs
 
@@ -49,17 +49,25 @@ def pack_plan(x: Node) -> PackPlan | None:
     width = view.size // blocks
     cell, at, source, length = _pieces(view.map, width)
     span = sum(y.size for y in view.operands)
-    if not len(cell):
-        return None
     cells, start, distinct = map_algebra.union_of_intervals(cell, source, length, span)
     slot, most = end_to_end(cells, distinct, rows * blocks)
     if most >= width:
         return None
-    pack = maps.from_pieces(rows, blocks * most, cells * most + slot, start, distinct)
+    pack = _alike(maps.from_pieces(rows, blocks * most, cells * most + slot, start, distinct), span)
     holder = np.searchsorted(cells * (span + 1) + start, cell * (span + 1) + source, "right") - 1
     place = slot[holder] + source - start[holder]
     unpack = maps.from_pieces(rows * blocks, width, cell * width + at, place, length)
+    if x.kind is Kind.COLLECTIVE_PERMUTE:  # who receives nothing holds zeros, in whatever layout
+        return PackPlan(pack=pack, back=map_algebra.take_rows(unpack, np.maximum(x.sources, 0)))
     return PackPlan(pack=pack, back=_of_members(x, unpack, rows, most))
+
+
+def _alike(pack: Map, span: int) -> Map:
+    """Where a rank would only put zeros behind what lies there as it lies: all that lies there, with no packing."""
+    if pack.size != span or not span:
+        return pack
+    place = pack.keys % span
+    return maps.identity(span) if ((pack.sources < 0) | (pack.sources == place)).all() else pack
 
 
 def view_below(x: Node) -> Node | None:
@@ -97,7 +105,10 @@ def _of_members(x: Node, unpack: Map, rows: int, most: int) -> Map:
 
 
 def _unpacked(x: Node, operand: Node, plan: PackPlan) -> Node:
-    return make_view([like(x, x.kind, _packed(operand, plan.pack))], plan.back)
+    packed = _packed(operand, plan.pack)
+    if x.kind is Kind.COLLECTIVE_PERMUTE:
+        return make_view([make_permute(packed, x.sources, x.label)], plan.back)
+    return make_view([like(x, x.kind, packed)], plan.back)
 
 
 def _packed(x: Node, pack: Map) -> Node:

@@ -1,6 +1,7 @@
 """V(AG x) -> V'(permute(V x)): a gather of which every rank reads one other member's block, and no two the same.
 
-A rank reads its own block from x directly. What a rank packs that sends to nobody is read by nobody.
+A rank reads its own block from x directly. What a rank packs that sends to nobody is read by nobody; a rank that
+reads nothing lays out what came as the first that does, in the place of every member's block.
 
 Side conditions: every consumer is a view and it is no output; each rank reads of at most one other rank, each
 rank is read by at most one other, and some rank by one.
@@ -52,12 +53,13 @@ def permute_plan(x: Node, wanted: Demand) -> PermutePlan | None:
     if not len(senders) or not one_source or len(np.unique(senders)) < len(senders):
         return None
     slot, most = other.packed(x.groups.size, ranks)
+    idle, as_first = _of_the_idle(x, wanted, other)
     back = maps.from_pieces(
         ranks,
         x.size,
-        np.concatenate([other.rank * x.size + other.start, own.rank * x.size + own.start]),
-        np.concatenate([slot, most + own.offset]),
-        np.concatenate([other.length, own.length]),
+        np.concatenate([other.rank * x.size + other.start, own.rank * x.size + own.start, idle]),
+        np.concatenate([slot, most + own.offset, slot[as_first]]),
+        np.concatenate([other.length, own.length, other.length[as_first]]),
     )
     return PermutePlan(
         sources=tuple(sources.tolist()),
@@ -65,6 +67,15 @@ def permute_plan(x: Node, wanted: Demand) -> PermutePlan | None:
         back=back,
         as_rank=demand.first_that(np.isin(np.arange(ranks), senders)),
     )
+
+
+def _of_the_idle(x: Node, wanted: Demand, other: Demand) -> tuple[maps.Ints, maps.Ints]:
+    """(where, on each rank that reads nothing, in each member's block; which of the pieces of the first reader)."""
+    first = np.flatnonzero(other.rank == other.rank[0])
+    idle = np.setdiff1d(np.arange(x.groups.ranks), wanted.rank)
+    blocks = np.arange(x.groups.size) * x.operands[0].size
+    keys = idle[:, None, None] * x.size + blocks[:, None] + other.offset[first]
+    return keys.ravel(), np.tile(first, len(idle) * len(blocks))
 
 
 def _permuted(x: Node, operand: Node, plan: PermutePlan) -> Node:

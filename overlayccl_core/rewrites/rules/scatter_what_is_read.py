@@ -1,7 +1,7 @@
 """V(AR x) -> V'(RS(V_dest x)): a reduction of which every member reads a part gives each only its own.
 
 Side conditions: every consumer is a view and it is no output; group size times the most that any rank reads is
-at most the size of x.
+at most the size of x, and not nothing.
 Numerics: reordered (the library reduces in another order).
 """
 
@@ -32,7 +32,7 @@ def scatter_plan(x: Node, wanted: tuple[Ints, Ints, Ints]) -> tuple[Map, Map] | 
     groups, (rank, start, length) = x.groups, wanted
     slot, most = end_to_end(rank, length, groups.ranks)
     width = groups.size * most
-    if width > x.size:
+    if not 0 < width <= x.size:
         return None
     placed = groups.group[rank] * width + groups.place[rank] * most + slot
     of_group = maps.from_pieces(len(groups.members), width, placed, start, length)

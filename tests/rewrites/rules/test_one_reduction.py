@@ -29,7 +29,7 @@ def test_blocks_of_one_reduction_are_added_first() -> None:
 
 
 def test_under_one_layout_for_all_ranks() -> None:
-    a = "index_select(all_reduce(x), [3, 1, -1, 2])"
+    a = "index_select(all_reduce(x), [3, 1, 0, 2])"
     body = f'io.write("y", add({a}, slice_axis(all_reduce(e), 0, 2, 4)))'
     assert payloads(rewritten(RULE, traced(body, 4))) == [4]
 
@@ -42,6 +42,10 @@ LOOKS_LIKE_IT = {
         {"y": 4},
     ),
     "not only reductions": ('io.write("y", add(all_reduce(x), e))', {"y": 12}),
+    "read beside the sum, where it stands alone": (
+        'a = index_select(all_reduce(x), [3, 1, -1, 2])\nio.write("y", add(a, slice_axis(all_reduce(e), 0, 2, 4)))',
+        {"y": 4},
+    ),
     "no sum": ('io.write("y", concat([all_reduce(x), all_reduce(e)]))', {"y": 24}),
     "written as well": (f'io.write("z", all_reduce(x))\nio.write("y", {BOTH})', {"y": 12, "z": 12}),
     "read as well": (f'io.write("z", all_gather(all_reduce(x)))\nio.write("y", {BOTH})', {"y": 12, "z": 48}),

@@ -1,0 +1,42 @@
+"""P(P(x)) -> P(x): what was handed on from rank to rank comes straight from where it started.
+
+So the steps of a ring no longer wait for each other. Every permute above one of the class that it reads through
+permutes alone is rewritten, whatever its depth.
+
+Side conditions: the permutes between have the same label. Numerics: same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from overlayccl_core.program import maps
+from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.maps import Ints
+from overlayccl_core.program.nodes import Node, Replacement, make_permute
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, no_knobs
+
+KINDS = (Kind.COLLECTIVE_PERMUTE,)
+NUMERICS = RuleNumerics.SAME
+knobs = no_knobs
+
+
+def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
+    """Replacements of the permutes that hand on what came through one of the sites."""
+    known = set(sites)
+    paths = {x: _path(x) for x in program.collectives if x.kind is Kind.COLLECTIVE_PERMUTE}
+    return {x: _direct(x, first, sources) for x, (first, sources) in paths.items() if first in known - {x}}
+
+
+def _path(x: Node) -> tuple[Node, Ints]:
+    """(the first permute on the way to x, the rank from which each rank's value came to it)."""
+    first, sources = x, np.array(x.sources)
+    while (below := first.operands[0]).kind is Kind.COLLECTIVE_PERMUTE and below.label == x.label:
+        sources = np.where(sources >= 0, np.array(below.sources)[sources], maps.ZERO)
+        first = below
+    return first, sources
+
+
+def _direct(x: Node, first: Node, sources: Ints) -> Replacement:
+    return lambda go: make_permute(go(first.operands[0]), sources.tolist(), x.label)

@@ -328,10 +328,13 @@ def sent_around(d: Draft) -> list[Node]:
     groups, label, handed_on = d.groups(2), d.label(), d.chance(0.5)
     x = d.value(6)
     came: list[Node] = []
+    to_itself = d.chance(0.1)
     for _ in range(d.random.randint(2, 3)):
         distance = d.random.randint(1, groups.size - 1)
         sources = groups.array[groups.group, (groups.place - distance) % groups.size].tolist()
-        if d.chance(0.15):
+        if to_itself:
+            sources = list(range(d.ranks))
+        elif d.chance(0.15):
             sources = d.partners()
         elif d.chance(0.2):
             sources = [s if d.chance(0.8) else -1 for s in sources]

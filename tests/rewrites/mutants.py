@@ -208,12 +208,6 @@ TIERS = (
         ("end to end", "exchange_plan", "filled[of, to] += p.size", "filled[of, to] = p.size"),
         ("my own block is free", "exchange_plan", "np.diagonal(filled).any() or ", ""),
         (
-            "no more than what goes to others",
-            "exchange_plan",
-            "not 0 < kept_most <= (groups.size - 1) * sent_most",
-            "not kept_most",
-        ),
-        (
             "the receiver's block",
             "exchange_plan",
             "of * width + groups.place[to] * block",

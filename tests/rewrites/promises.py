@@ -127,14 +127,6 @@ def still_several(a: Applied) -> str:
     return f"{alone} have one member" if alone else ""
 
 
-def keeps_no_more_than_it_sends(a: Applied) -> str:
-    """The block of a rank for itself makes no exchange longer than what goes to the others."""
-    sent = sum(x.size for x in a.gone)
-    made = [x for x in a.made if x.kind is Kind.ALL_TO_ALL]
-    above = [x for x in made if x.size > x.groups.size * (x.groups.size - 1) * sent]
-    return f"{above} for {sent} elements" if above else ""
-
-
 def only_the_class(a: Applied) -> str:
     """What stands below the class stays as it is."""
     after, depth = set(a.result.collectives), a.sites[0].depth
@@ -212,7 +204,6 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         labels_of_the_class_stay,
         talks_less,
         still_several,
-        keeps_no_more_than_it_sends,
     ),
     "push_through_gather": (labels_of_the_class_stay, several_members),
     "reduce_scatter_of_sum": (no_new_label, several_members),

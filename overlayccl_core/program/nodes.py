@@ -337,15 +337,18 @@ def topological(roots: Iterable[Node], known: "set[Node] | Mapping[Node, Any]" =
     """All nodes below the roots, operands first; not those in `known`, nor what only they use."""
     order: list[Node] = []
     seen: set[Node] = set()
-    stack = [(x, False) for x in reversed(list(roots))]
+    stack = [x for x in reversed(list(roots)) if x not in known]
+    opened: set[Node] = set()
     while stack:
-        x, done = stack.pop()
-        if done:
-            order.append(x)
-        elif x not in seen and x not in known:
+        x = stack[-1]
+        if x in seen:
+            stack.pop()
+        elif x in opened or not x.operands:
             seen.add(x)
-            stack.append((x, True))
-            stack.extend((y, False) for y in reversed(x.operands))
+            order.append(stack.pop())
+        else:
+            opened.add(x)
+            stack += [y for y in reversed(x.operands) if y not in opened and y not in seen and y not in known]
     return order
 
 

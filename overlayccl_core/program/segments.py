@@ -104,6 +104,8 @@ class Depths:
 
     def node(self, root: Node) -> int:
         """Depth of a node; IllegalOrder if a segment would wait for itself."""
+        if root in self._node:
+            return self._node[root]
         for x in topological([root], self._node):
             if x in self._node:  # set meanwhile, through a segment
                 continue

@@ -22,19 +22,34 @@ class Search(searches.Search):
     elites_a_round: int = Field(
         ge=1, description="how many new elites are expanded before prices are looked at again"
     )
+    settled: int = Field(
+        ge=1, description="rounds in a row that leave so many cheapest elites as they are, after which it ends"
+    )
 
 
 @dataclass(slots=True)
 class Offline:
-    """Each elite once, the cheapest first. Labels are for the loop: only Programs without any are expanded."""
+    """Each elite once, the cheapest first. Labels are for the loop: only Programs without any are expanded.
+
+    It ends when all are expanded, or when the cheapest stay the same: where several collectives can each be made in
+    many ways, families are as many as their combinations, and nearly all of them are dear.
+    """
 
     search: Search
     _expanded: set[str] = field(default_factory=set)
+    _cheapest: tuple[str, ...] = ()
+    _unchanged: int = 0  # rounds
 
     def propose(self, standing: Standing) -> Iterator[Rewrite] | None:
-        """The steps at the cheapest of the elites that were not expanded yet; None if all were."""
-        new = [c for c in standing.elites if self._is_new(c) and (standing.lossy or not c.lossy)]
-        return self._steps(new[: self.search.elites_a_round], standing) if new else None
+        """The steps at the cheapest of the elites that were not expanded yet; None if it ends."""
+        many = self.search.elites_a_round
+        elites = [c for c in standing.elites if standing.lossy or not c.lossy]
+        cheapest = tuple(c.program.digest for c in elites[:many])
+        self._unchanged = self._unchanged + 1 if cheapest == self._cheapest else 0
+        self._cheapest = cheapest
+        new = [c for c in elites if self._is_new(c)]
+        ends = not new or self._unchanged >= self.search.settled
+        return None if ends else self._steps(new[:many], standing)
 
     def _is_new(self, candidate: Candidate) -> bool:
         return candidate.program.digest not in self._expanded and not has_labels(candidate.program)

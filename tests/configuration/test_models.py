@@ -36,7 +36,7 @@ def test_labels_tell_the_model_and_its_microbatches() -> None:
         ({"layers": 0}, "layers: must be greater than or equal to 1 (got 0)"),
         (
             {"parallelism": "tensr"},
-            "parallelism: must be 'tensor', 'data', 'sharded' or 'pipeline' (got 'tensr')",
+            "parallelism: must be 'tensor', 'data', 'pipeline' or 'sharded' (got 'tensr')",
         ),
         ({"microbatches": [2, 2]}, "items must differ (got [2, 2])"),
         ({"loss_microbatches": 3}, "loss_microbatches must be one of microbatches (got 3 and [1, 4])"),

@@ -119,7 +119,8 @@ def test_a_bad_proposal_is_a_row_and_the_search_goes_on(proposal: Any, message: 
     )
     assert refused.outcome is ProposalOutcome.REJECTED and message in refused.message
     assert right.outcome is ProposalOutcome.PROGRAM
-    rows = [row | {"case": PROBLEM.case.id, "direction": "forward"} for row in sketch_rows(result.attempts)]
+    head = {"case": PROBLEM.case.id, "direction": "forward", "search": "hostile"}
+    rows = [row | head for row in sketch_rows(result.attempts)]
     assert write(SKETCHES, rows, tmp_path / "sketches.parquet").height == len(rows)
 
 

@@ -87,3 +87,8 @@ def bus_factor(case: Case) -> float:
 def proxy(large: Case) -> dict[str, Any]:
     """The same part."""
     return {"elements": large["elements"], "edge": large["edge"]}
+
+
+def examples(ranks: int) -> dict[str, dict[str, Any]]:
+    """By name: entries at which all its strategies are proven, at so many ranks."""
+    return {"small": {"elements": 8, "edge": 2}, "train": {"elements": 1024 * 1024, "edge": 4096}}

@@ -23,7 +23,8 @@ class Search(searches.Search):
         ge=1, description="how many new elites are expanded before prices are looked at again"
     )
     settled: int = Field(
-        ge=1, description="rounds in a row that leave so many cheapest elites as they are, after which it ends"
+        ge=1,
+        description="rounds in a row that leave so many cheapest elites as they are, after which it ends",
     )
 
 

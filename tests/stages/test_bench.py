@@ -246,3 +246,13 @@ def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:
     jobs = bench.jobs_of(listed.iter_rows(named=True), emit)
     assert len({job.key for job in jobs.values()}) == listed.height
     assert jobs[tuple(listed.select(bench.KEY).row(0))].program.digest == listed["program"][0]
+
+
+def test_who_races_whom(tmp_path: Path) -> None:
+    """Seeds also among themselves, for the best seed; what loses bits among its own."""
+    listed = shortlist(tmp_path).filter(pl.col("direction") == "forward").head(3).to_dicts()
+    listed[1] |= {"why": ["random"], "origin": "rule"}
+    listed[2] |= {"numerics": "lossy"}
+    place = f"{listed[0]['case']} forward"
+    races = [job.races for job in bench.jobs_of(listed, emit).values()]
+    assert races == [(place, f"{place} seeds"), (place,), (f"{place} lossy",)]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +118,9 @@ def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
 def test_values_of_the_deployed_file_are_looked_at_where_a_model_trains_the_case_too(tmp_path: Path) -> None:
     """There it is not timed alone, and beside it only what says what is right."""
     untrained = decided(tmp_path)
-    trained = replace(untrained, choice=untrained.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
+    trained = dataclasses.replace(
+        untrained, choice=untrained.choice.with_columns(trained_in=pl.lit("nano-dp m1"))
+    )
     seen = {}
     for name, of in (("untrained", untrained), ("trained", trained)):
         launches = confirm._Launches(DEPLOYMENT, QUICK, {"grad_ar": of}, tmp_path, lambda _line: None, "")

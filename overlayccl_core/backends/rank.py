@@ -92,6 +92,9 @@ class Rank(Protocol):
         on this rank. ValueError where there is no such thing.
         """
 
+    def own_part(self, tensor: Any) -> Any:
+        """What this rank has of a parameter or gradient, which a framework's step may keep in shards."""
+
     def library_calls(self, operation: str) -> int | None:
         """How many calls of the library an operation is that torch's dispatcher names (`c10d.allreduce_`).
 

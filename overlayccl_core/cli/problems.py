@@ -59,8 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
     cases = _cases(where, name)
     if cases:
-        problem = catalog.build(cases[0])
-        backward = next((b for b in map(catalog.backward, cases) if b is not None), None)
+        case = max(cases, key=_ports_of)  # with indices that are worth a range
+        problem, backward = catalog.build(case), catalog.backward(case)
+        yield "at", case.id
         yield "reads", _ports(problem.inputs)
         yield "writes", _ports(problem.outputs)
         yield "p.", ", ".join(problem.parameters)
@@ -80,6 +81,11 @@ def _cases(where: Context, name: str) -> list[Case]:
         return cases_of(where.settings, where.deployment, name, where.root)
     except NoCases:
         return []
+
+
+def _ports_of(case: Case) -> int:
+    problem = catalog.build(case)
+    return len(problem.inputs) + len(problem.outputs)
 
 
 def _strategies(library: SeedLibrary) -> str:
@@ -123,8 +129,12 @@ def _ports(ports: Mapping[Port, PortSpec]) -> str:
         shapes.setdefault(str(port[0]), set()).add(spec.shape)
     parts = []
     for name, indices in families.items():
-        axes = [f"{min(axis)}..{max(axis)}" for axis in zip(*indices, strict=True)]
+        axes = [_range(min(axis), max(axis)) for axis in zip(*indices, strict=True)]
         shape = str(min(shapes[name])) if len(shapes[name]) == 1 else f"{len(shapes[name])} shapes"
         of = f" of {shape}" + (" (valid in part)" if name in in_part else "")
         parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + of)
     return ", ".join(parts)
+
+
+def _range(low: object, high: object) -> str:
+    return f"{low}..{high}" if low != high else str(low)

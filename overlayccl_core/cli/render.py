@@ -27,16 +27,17 @@ WIDE = 160  # columns where the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
 NAME_WIDTH, NARROW_NAME, NARROW_WORD = 28, 20, 10
 NOTHING = "-"
+SAME_LEGEND = "a = b: one Program."
 LEGEND = (
-    "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change. a = b: one "
-    "Program."
+    "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change. "
+    f"{SAME_LEGEND}"
 )
 CASES_LEGEND = (
     "Times are of one pass: all exchanges of the Case once, in the bench, by which was chosen; what is "
     "deployed was timed again since. predicted: in brackets the range of 8 true times of 10 (10-90%). "
     "measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, so not "
     "quite the quotient of two times. Both have their 95% intervals. repeat error: how far two measurements "
-    "of the same thing differ. *: hand_bundled, the obvious change. a = b: one Program."
+    f"of the same thing differ. *: hand_bundled, the obvious change. {SAME_LEGEND}"
 )
 
 

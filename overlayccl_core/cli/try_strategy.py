@@ -12,6 +12,7 @@ from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.cli.prove import proof_text
 from overlayccl_core.cli.render import (
     LEGEND,
+    SAME_LEGEND,
     console,
     print_line,
     print_text,
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results / LOGS, say)
     for part in trial_tables(listed, _floor(where)):
         console().print(part, highlight=False)
-    print_text(LEGEND)
+    print_text(SAME_LEGEND if arguments.no_measure else LEGEND)
     if any(one.timed and one.timed.disturbed for one in listed):
         print_line("Disturbed: others took CPU time while strategies ran; measure again on a quiet machine.")
     if theta is None:

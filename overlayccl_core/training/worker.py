@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.distributed.tensor import DTensor
 
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import NO_JOB, Phase
@@ -123,7 +122,7 @@ class _Trainer:
         errors = []
         for name, parameter in state.pieces.parameters.items():
             want = self.pieces.shard(self.plan.model, name, expected[name], self.rank.index, self.rank.ranks)
-            got = torch.zeros_like(want) if parameter.grad is None else _here(parameter.grad)
+            got = torch.zeros_like(want) if parameter.grad is None else self.rank.own_part(parameter.grad)
             errors.append(relative_error(got, want))
         return Inspection(
             matmuls=counts.matmuls,
@@ -238,11 +237,6 @@ def steps_of(each: Sequence[float], seconds: float, settings: StepSettings) -> l
     fitting = int((seconds - of_slow) / of_others)
     steps = min(max(fitting, settings.minimum_steps), settings.maximum_steps)
     return [settings.minimum_steps if is_slow else steps for is_slow in slow]
-
-
-def _here(gradient: Tensor) -> Tensor:
-    """This rank's rows of a gradient that the framework keeps in shards."""
-    return gradient.to_local() if isinstance(gradient, DTensor) else gradient
 
 
 def relative_error(got: Tensor, want: Tensor) -> float:

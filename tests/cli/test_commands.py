@@ -248,7 +248,7 @@ def test_a_seed_without_a_price_says_why(root: Path) -> None:
     write(THETA, rows, path)
     done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--no-measure")
     assert done.returncode == 0, done.stderr
-    assert "No price for exchange = native, " in done.stdout and "gave no theta for " in done.stdout
+    assert "No price for exchange = native: " in done.stdout and "gave no theta for all_to_all" in done.stdout
 
 
 @pytest.mark.ranks

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.program.arithmetics import PRIME, Origins, is_max, is_power_of_two, residue
+from overlayccl_core.program.arithmetics import MIXED, PRIME, Origins, is_max, is_power_of_two, residue
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, topological
@@ -75,9 +75,10 @@ class _Times(NamedTuple):
 
 
 class Rounding:
-    """One plane of `Origins`: equal numbers mean the same terms in the same rounding operations.
+    """One plane of numbers as `Origins` has them: equal ones mean the same terms in the same rounding operations.
 
-    A sum of k equal terms is k x here, as normal forms have it.
+    Zeros among terms round nothing, a power of two on all terms may as well be on their sum, and a sum of k equal
+    terms is k x here, as normal forms have it.
     """
 
     planes = 1
@@ -99,13 +100,18 @@ class Rounding:
 
     def reduce(self, terms: Array, x: Node) -> Array:
         """[1, rows, terms, size] -> [1, rows, size]."""
-        _, rows, count, size = terms.shape
-        if x.is_collective:
-            members = np.arange(rows * count).reshape(rows, count)
-            return self._of.combine(terms.reshape(rows * count, size), members, x)[None]
-        reduced = self._of.add_blocks(terms.reshape(rows, count * size), x)[None]
-        scaled = self._of.scale(terms[0, :, 0], _Times(ratio=Fraction(count), dtype=x.dtype))[None]
-        return np.where((terms == terms[:, :, :1]).all(2) & (reduced != 0), scaled, reduced)
+        terms, live = terms[0], terms[0] != 0
+        first = np.take_along_axis(terms, live.argmax(1)[:, None], 1)
+        number = np.full_like(first[:, 0], zlib.crc32(repr((_how(x), x.dtype)).encode()) % PRIME)
+        for term, there in zip(_ratios(terms, first).swapaxes(0, 1), live.swapaxes(0, 1), strict=True):
+            number = np.where(there, (number * number % PRIME * 48271 + term) % PRIME, number)
+        rounded = number * (first[:, 0] % MIXED) % PRIME | MIXED
+        if not x.is_collective:
+            alike = ((terms == first) | ~live).all(1)
+            for k in np.unique(live.sum(1)[alike]).tolist():
+                times = self._of.scale(first[:, 0], _Times(ratio=Fraction(k or 1), dtype=x.dtype))
+                rounded = np.where(alike & (live.sum(1) == k), times, rounded)
+        return np.where(live.sum(1) > 1, rounded, first[:, 0])[None]
 
     def of_elements(self, terms: list[Array], x: Node) -> Array:
         """As in `Exact`."""
@@ -114,6 +120,21 @@ class Rounding:
     def of_rows(self, rows: Array, x: Node) -> Array:
         """Another number for another order of the terms."""
         return _polynomial([rows[..., i] for i in range(rows.shape[3])], x)
+
+
+def _how(x: Node) -> tuple[str, ...]:
+    """The operation that adds."""
+    return (x.kind.value, x.attr.reduction.value) if x.is_collective else (x.kind.value,)
+
+
+def _ratios(terms: Array, first: Array) -> Array:
+    """terms[rows, terms, size] over first[rows, 1, size], modulo the prime; results are told from inputs."""
+    inverse, square, exponent = np.ones_like(first), first % MIXED, PRIME - 2
+    while exponent:
+        if exponent & 1:
+            inverse = inverse * square % PRIME
+        square, exponent = square * square % PRIME, exponent >> 1
+    return (terms % MIXED * inverse % PRIME * 2 + (terms >= MIXED)) % PRIME  # type: ignore[no-any-return]
 
 
 def _polynomial(terms: list[Array], x: Node) -> Array:

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 FrameworkStep = Callable[[Sequence[Any]], float]
@@ -52,6 +53,11 @@ def sharded(model: torch.nn.Module, device: str) -> FrameworkStep:
         return total
 
     return step
+
+
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's rows of what `fully_shard` keeps in shards; anything else as it is."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _passes(model: torch.nn.Module, batch: Any, batches: int) -> float:

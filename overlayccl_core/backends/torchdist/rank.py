@@ -85,6 +85,10 @@ class Rank:
             return frameworks.sharded(model, self.device)
         return frameworks.replicated(model, float(bucket_mib))
 
+    def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What this rank has of a parameter or gradient: `fully_shard` keeps them as DTensors."""
+        return frameworks.own_part(tensor)
+
     def library_calls(self, operation: str) -> int | None:
         """Calls that an operation of torch's dispatcher is; None: it is not torch.distributed's."""
         return int(operation not in NO_CALLS) if operation.startswith(CALLS) else None

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "catalog": {"program", "problems"},
     "configuration": {"catalog", "program"},
     "deployments": {"program"},
-    "workloads": {"problems", "configuration"},
+    "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
     "probes": {"program", "configuration", "deployments"},
     "costmodel": {"program", "deployments", "measuring"},

@@ -19,7 +19,7 @@ def changed(folder: Path, **fields: object) -> None:
 
 def test_the_default_search_is_there_and_survives_its_own_text() -> None:
     offline = load("offline", FOLDER)
-    assert (offline.proposer, offline.elites_a_round, offline.random) == ("offline", 20, 4)
+    assert (offline.proposer, offline.elites_a_round, offline.random) == ("offline", 6, 4)
     assert Search.from_json(offline.to_json()) == offline
 
 
@@ -61,7 +61,7 @@ def test_a_proposer_has_fields_of_its_own(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
     changed(tmp_path, proposer="scripted", sketches=2)
     mine = load("mine", tmp_path)
-    assert (mine.sketches, mine.elites_a_round, mine.seconds) == (2, 20, 600)
+    assert (mine.sketches, mine.elites_a_round, mine.seconds) == (2, 6, 600)
     assert Search.from_json(mine.to_json()) == mine
     assert mine.changed(seed=5).sketches == 2
 
@@ -94,7 +94,7 @@ def test_a_proposer_without_fields_of_its_own_has_those_of_every_search(
     (tmp_path / "search/proposers").mkdir(parents=True)
     (tmp_path / "search/proposers/bare.py").write_text('"""Says nothing."""\n')
     monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
-    changed(tmp_path, proposer="bare", elites_a_round=None)
+    changed(tmp_path, proposer="bare", elites_a_round=None, settled=None)
     bare = load("mine", tmp_path)
     assert type(bare) is Search
     assert Search.from_json(bare.to_json()) == bare

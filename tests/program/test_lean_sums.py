@@ -93,8 +93,8 @@ def evaluated(x: Node, values: np.ndarray) -> np.ndarray:
 def backwards(problem: str, **at: int) -> list[Program]:
     """The derived backwards of every seed."""
     small = case(problem, HALO if problem == "halo" else None, **at)  # type: ignore[arg-type]
-    if not catalog.plug_in(problem).has_backward(small):
-        return []
+    if not catalog.plug_in(problem).has_backward(small) or not catalog.build(small).linear:
+        return []  # what is not linear has a backward of its own, not a transpose
     problem_ = catalog.backward(small)
     assert problem_ is not None
     found = []

@@ -27,7 +27,15 @@ def test_strategies_that_are_one_program_share_a_row(capsys: pytest.CaptureFixtu
     console.cache_clear()
     same = {"role": "other", "program": "aa", "proof": "pass", "numerics": "exact", "measured_us": 4e3}
     rows = [
-        row(SUMMARY, **PLACE, candidate="developer", role="developer", program="bb", proof="pass", numerics="exact"),
+        row(
+            SUMMARY,
+            **PLACE,
+            candidate="developer",
+            role="developer",
+            program="bb",
+            proof="pass",
+            numerics="exact",
+        ),
         row(SUMMARY, **PLACE, candidate="single_graph", **same),
         row(SUMMARY, **PLACE, candidate="merged", **(same | {"role": "hand_bundled"})),
         row(SUMMARY, **PLACE, candidate="unmeant", role="other", program=None, proof="not_applicable"),

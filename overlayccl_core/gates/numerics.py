@@ -125,10 +125,10 @@ def _real_inputs(
         return np.abs(data) if one_sign else data
 
     inputs = drawn_inputs(pair, problem.ranks, draw, checks)
+    nodes, valid = pair.inputs, pair.valid_inputs
     if Check.INVALID_INPUTS in checks:
-        valid = pair.valid_inputs
         inputs = {port: with_invalid(data, valid.get(port), np.nan) for port, data in inputs.items()}
-    return {port: data.astype(NUMPY_DTYPES[pair.inputs[port].dtype]) for port, data in inputs.items()}
+    return {port: data.astype(NUMPY_DTYPES[nodes[port].dtype]) for port, data in inputs.items()}
 
 
 def _widened(inputs: dict[Port, Array]) -> dict[Port, Array]:

@@ -192,10 +192,7 @@ class Origins:
     def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
         """A number for each element of the result: of all that it is made of, in order. None is a zero."""
         form, rows = node.row.operation.form, node.row.rows(operands)
-        if form in (Form.REDUCE, Form.PICK):
-            terms = [x[:, :, i : i + 1] for x in rows for i in range(x.shape[2])]
-        else:
-            terms = rows
+        terms = [_row(x) for x in rows] if form in (Form.REDUCE, Form.PICK) else rows
         in_row = np.arange(node.row.width if form is Form.ONE_HOT else 1)
         terms = [*terms, first[:, None, None] + in_row]
         shape = np.broadcast_shapes(*(x.shape for x in terms))
@@ -274,6 +271,16 @@ def _mixed(keep_zero: Array, terms: Iterable[Array], tag: tuple[object, ...]) ->
     for term in terms:
         total = (total * total % PRIME + term % PRIME * 48271 + constant + (term >= MIXED)) % PRIME
     return np.where(keep_zero == 0, 0, total | MIXED)
+
+
+def _row(x: Array) -> Array:
+    """int64[.., 1]: a number below the prime for each row of numbers [.., width], in their order.
+
+    Multiply-shift hashing (Dietzfelbinger et al. 1997): a product with random words, of which the upper bits count.
+    """
+    words = np.random.default_rng(PRIME).integers(1 << 63, size=x.shape[-1], dtype=np.uint64)
+    products = x.astype(np.uint64) @ (2 * words + 1)
+    return (products >> np.uint64(33)).astype(np.int64)[..., None]
 
 
 def is_max(node: Node) -> bool:

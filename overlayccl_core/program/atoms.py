@@ -314,6 +314,7 @@ class AtomPair:
         self.valid_inputs = valid_inputs or {}
         self.valid_outputs = valid_outputs or {}
         self._levels: list[dict[Port, Cuts]] = []
+        self._order: list[Node] = []  # made when it is asked for
 
     @classmethod
     def of(cls, problem: Problem, outputs: Outputs, wanted: Outputs) -> "AtomPair":
@@ -326,7 +327,9 @@ class AtomPair:
     @property
     def order(self) -> list[Node]:
         """All nodes of both, operands first."""
-        return topological([*self.outputs.values(), *self.wanted.values()])
+        if not self._order:
+            self._order = topological([*self.outputs.values(), *self.wanted.values()])
+        return self._order
 
     @property
     def inputs(self) -> dict[Port, Node]:
@@ -355,6 +358,7 @@ class AtomPair:
         self._levels.append({p: cuts[x] for p, x in self.outputs.items()})
         self.outputs = {p: new[x] for p, x in self.outputs.items()}
         self.wanted = {p: new[x] for p, x in self.wanted.items()}
+        self._order = []
 
     def _ends(self) -> Ends:
         ends: dict[Node, Ints] = {}

@@ -2,7 +2,7 @@
 
 Families are kept apart because the cost model may be wrong about a whole one, and because a useful form is often
 reached through a dearer one. Labels are no part of the structure: of what comes with boundaries a Program without
-them is tried at once, and of what has no labels one with its collectives in flight together.
+them is tried at once, and of it and of each elite one with its collectives in flight together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,6 +73,7 @@ class Archive:
     known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
     _ids: set[int] = field(default_factory=set)  # of `candidates`
+    _tried_early: set[int] = field(default_factory=set)
 
     def enter(self, bases: Iterable[Base]) -> None:
         """Programs of people, then each under other labels."""
@@ -131,24 +132,27 @@ class Archive:
         return candidate
 
     def try_step(self, parent: Candidate, *steps: Step, why: str = "") -> Candidate | None:
-        """What steps make of a candidate, new or known; None if they come to nothing.
-
-        What is new is also tried with its collectives in flight together, where any could be.
-        """
-        candidate = self._stepped(parent, steps, why)
-        if candidate is not None and candidate.recipe == parent.child_recipe(*steps):
-            self.try_early(candidate)
-        return candidate
+        """What steps make of a candidate, new or known; None if they come to nothing."""
+        return self._stepped(parent, steps, why)
 
     def _try_other_labels(self, candidate: Candidate) -> None:
         """The same with all of its collectives in one graph, and in flight together."""
+        plain: Candidate | None = candidate
         if has_graphs(candidate.program):
-            self.try_step(candidate, *without_boundaries(candidate.program))
-        else:
+            plain = self.try_step(candidate, *without_boundaries(candidate.program))
+        if plain is not None:
+            self.try_early(plain)
+
+    def try_elites_early(self) -> None:
+        """Each of the elites with its collectives in flight together, where any could be; once."""
+        for candidate in list(self.elites.values()):
             self.try_early(candidate)
 
     def try_early(self, candidate: Candidate) -> None:
-        """The same with all collectives of a depth in flight before one is waited for."""
+        """The same with all collectives of a depth in flight before one is waited for; tried once."""
+        if id(candidate) in self._tried_early:
+            return
+        self._tried_early.add(id(candidate))
         if not has_labels(candidate.program) and may_overlap(candidate.program):
             self.try_labels(candidate, early_issues(candidate.program))
 

@@ -86,6 +86,7 @@ def explore(
                     return Explored(stop=Stop.PROGRAMS, rounds=rounds)
                 if clock() > search.seconds:
                     return Explored(stop=Stop.SECONDS, rounds=rounds)
+            archive.try_elites_early()
     except ProposerFailed as failure:
         return Explored(stop=Stop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
     return Explored(stop=Stop.ROUNDS, rounds=rounds)
@@ -154,6 +155,7 @@ class Seeker:
             expanded.add(winner.program)
             for step in structural_steps(winner.program, lossy=self.lossy):
                 archive.try_step(winner, step)
+            archive.try_elites_early()
         return True
 
     def _concluded(self, archive: Archive, explored: Explored) -> SearchResult:

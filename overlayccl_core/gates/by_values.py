@@ -4,7 +4,8 @@ No prime helps with exp, and no smaller size stands for the Case's own. So the P
 ranks:
 
 1. in float64: every element of every output is within 1e-9 of the reference's. What is saved for the backward is
-   compared by what it is for: every element of the gradients that the reference of the backward makes of it.
+   compared by what it is for: every element of the gradients that the reference of the backward makes of it. And
+   it must be what any backward takes: forward and backward are chosen apart.
 2. in its own dtypes, against the same float64, within the tolerance of its class (program/numerics.py).
 3. What is replicated has the same bits on all ranks.
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from overlayccl_core.gates.draws import compared
-from overlayccl_core.gates.replicas import differing, ranks_text, unlike_replicas
+from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.verdict import Check, Reason, Wrong
 from overlayccl_core.program.arithmetics import Arithmetic, Array, Double, Real
 from overlayccl_core.program.atoms import AtomPair
@@ -77,12 +78,15 @@ class _Trial:
     """Program and reference on one draw."""
 
     def __init__(self, program: Program, reference: Program, draw: Draw, random: np.random.Generator) -> None:
+        brought = reference.problem.nonlinear
         self.program = program
         self.reference = reference
         self.label = draw.label
         self.backward = _backward_of(reference.problem)
+        self.wrong_saved = None if brought is None else brought.wrong_saved
         self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
         self.right: tuple[dict[Port, Array], dict[Port, Held]] = {}, {}  # in float64: saved, gradients
+        self.saved: dict[Port, Array] = {}  # by what was evaluated last
         self.peak_bytes = 0
 
     def run(self, tried: Tried, checks: frozenset[Check], lossy_bound: float) -> None:
@@ -93,13 +97,13 @@ class _Trial:
             if Check.VALUES in checks:
                 got = self._evaluate(self.program, doubled, Double())
                 self._compare(got, want, NONLINEAR_TOLERANCE, Reason.WRONG_VALUE, "in float64")
+                if self.wrong_saved is not None and (wrong := self.wrong_saved(doubled, self.saved)):
+                    raise Wrong(Reason.WRONG_VALUE, wrong)
             if Check.NUMERICS in checks:
                 got = self._evaluate(self.program, self.inputs, Real())
                 bound = lossy_bound if loses(self.program.outputs.values()) else REORDERED_TOLERANCE
                 error = self._compare(got, want, bound, Reason.INACCURATE, "in its own dtypes")
                 tried.error = max(tried.error, error)
-                if Check.REPLICAS in checks:
-                    self._compare_ranks(got)
         tried.peak_bytes = max(tried.peak_bytes, self.peak_bytes)
 
     def _cotangents(self, given: Inputs, random: np.random.Generator) -> Inputs:
@@ -120,6 +124,7 @@ class _Trial:
         held, peak = evaluate(program.outputs, inputs, arithmetic, ranks)
         if self.backward is not None:
             saved = {p: held.pop(p).on_all() for p, spec in program.problem.outputs.items() if spec.saved}
+            self.saved = saved
             known, gradients = self.right
             if not known or any(not _same(known[p], x) for p, x in saved.items()):
                 gradients, more = evaluate(self.backward.outputs, {**inputs, **saved}, arithmetic, ranks)
@@ -159,19 +164,6 @@ class _Trial:
         if self.backward is not None and port not in self.program.outputs:
             return self.backward.problem
         return self.program.problem
-
-    def _compare_ranks(self, got: Mapping[Port, Held]) -> None:
-        for port, spec in self.program.problem.outputs.items():
-            if port not in got or spec.placement is not Placement.REPLICATE:
-                continue
-            if found := differing(spec.valid, got[port]):
-                first, others, element = found
-                raise Wrong(
-                    Reason.RANKS_DIFFER,
-                    f"{port_text(port)}, element {element}, {self.label(port, element)}: rank {first} and"
-                    f" {ranks_text(others)} hold other bits, and it is replicated: let all compute it by the"
-                    " same operations in the same order, or one of them and send it",
-                )
 
 
 def _backward_of(problem: Problem) -> Program | None:

@@ -5,15 +5,17 @@ ids. Everyone needs the loss of each token, log(sum(exp(logits))) - logit of the
 (Megatron-LM, Shoeybi et al. 2019, section 3: the output embedding).
 
 It is not linear. What the backward needs is saved: `shift`, a number for each token by which its logits were
-shifted before exp (their maximum, say), and `log_sum`, the logarithm of the sum of exp(logits - shift). Only their
-sum means something. It is saved in two parts because float32 does not hold the sum well where logits are large.
+shifted before exp (their maximum, or a number near it), and `log_sum`, the logarithm of the sum of
+exp(logits - shift). Only their sum means something. It is saved in two parts because float32 does not hold the sum
+well where logits are large.
 
 The backward is a Problem of its own, without a collective: (softmax - one at the target) times the cotangent.
 The loss is replicated, and so is its cotangent: every rank has the same, there is no 1/N.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,8 +50,7 @@ SHIFT: Port = ("shift",)
 LOG_SUM: Port = ("log_sum",)
 Floats = NDArray[np.float32]
 
-OFF = 30  # how far from the maximum a backward takes what is saved as the shift
-TRIED_TOKENS = 16  # at least, in several draws where a Case has fewer
+OFF = 30  # how far from the maximum a forward may save a shift, and a backward takes one
 
 
 class Entry(Fields):
@@ -97,7 +98,10 @@ def problem(case: Case) -> Problem:
         parameters=_parameters(case),
         linear=False,
         nonlinear=Nonlinear(
-            draws=partial(_draws, case), backward=_backward(case), backward_reference=backward_reference
+            draws=partial(_draws, case),
+            backward=_backward(case),
+            backward_reference=backward_reference,
+            wrong_saved=partial(_wrong_shift, case),
         ),
     )
 
@@ -180,6 +184,7 @@ def backward_reference(io: IO, p: Any) -> None:
 
 # ------------------------------------------------------------------------------------- what it is tried on
 Place = tuple[int, int]  # rank, word of its part
+EDGES = ("first", "last", "any")  # word of a rank's part, where what is met by index is met or missed
 
 
 def _on(rank: int, x: Floats, other: Any) -> Floats:
@@ -193,64 +198,93 @@ def _one(x: Floats, place: Place) -> Floats:
     return made
 
 
-# In words -> logits [ranks, V/N] of one token, from unit normals; where its target is; a rank without it.
-KINDS: dict[str, Callable[[Floats, Place, int, np.random.Generator], Floats]] = {
-    "logits of size 1": lambda x, target, rank, random: x,
-    "logits around 1000": lambda x, target, rank, random: 10 * x + 1000,
-    "logits around -1000": lambda x, target, rank, random: 10 * x - 1000,
-    "logits of size 30": lambda x, target, rank, random: 30 * x,
-    "the logits of one rank 800 below": lambda x, target, rank, random: _on(rank, x, x - 800),
-    "logits of -inf on one rank": lambda x, target, rank, random: _on(rank, x, -np.inf),
-    "the largest logit on several ranks": lambda x, target, rank, random: np.round(x).clip(-1, 1),
-    "one logit far above the others, of the target": lambda x, target, rank, random: _one(x, target),
-    "one logit far above the others, not of the target": lambda x, target, rank, random: _one(x, (rank, 0)),
+# In words -> logits [ranks, V/N] of one token, from unit normals; where its target is; a place on another rank.
+KINDS: dict[str, Callable[[Floats, Place, Place], Floats]] = {
+    "logits of size 1": lambda x, target, other: x,
+    "logits of size 10": lambda x, target, other: 10 * x,
+    "logits of size 30": lambda x, target, other: 30 * x,
+    "the logits of one rank 800 below": lambda x, target, other: _on(other[0], x, x - 800),
+    "logits of -inf on one rank": lambda x, target, other: _on(other[0], x, -np.inf),
+    "the largest logit on several ranks": lambda x, target, other: np.round(x).clip(-1, 1),
+    "one logit far above the others, of the target": lambda x, target, other: _one(x, target),
+    "one logit far above the others, not of the target": lambda x, target, other: _one(x, other),
 }
+AROUND = (0, 1000, 1000, -1000, -1000)  # so that hardly a token is spared what overflows
+ROUNDS = 2  # of all kinds at all edges, at least, in several draws where a Case has fewer tokens
 
 
 def _draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
-    """Every kind of logits, token by token; several draws where the tokens are few."""
-    kinds = list(KINDS) if hostile else list(KINDS)[:1]
-    for first in range(0, TRIED_TOKENS, case["tokens"]):
-        yield _draw(case, random, [kinds[t % len(kinds)] for t in range(first, first + case["tokens"])])
+    """Every kind of logits at every edge, each around some number; which token has which is drawn."""
+    kinds = list(product(KINDS, EDGES)) if hostile else [(next(iter(KINDS)), "any")]
+    for done in range(0, ROUNDS * len(kinds), case["tokens"]):
+        order = random.permutation(np.arange(done, done + case["tokens"]) % len(kinds))
+        around = random.choice(AROUND, case["tokens"]) if hostile else np.zeros(case["tokens"], int)
+        yield _draw(case, random, [kinds[k] for k in order], around)
 
 
-def _draw(case: Case, random: np.random.Generator, kinds: list[str]) -> Draw:
+def _draw(
+    case: Case, random: np.random.Generator, kinds: Sequence[tuple[str, str]], around: NDArray[np.int64]
+) -> Draw:
     tokens, ranks, words = len(kinds), case.ranks, case["vocabulary"] // case.ranks
     logits = random.standard_normal((ranks, tokens, words), np.float32)
-    home = (np.arange(tokens) + random.integers(ranks)) % ranks  # targets in every rank's part
-    place = random.integers(0, words, tokens)
+    home = (random.permutation(tokens) + random.integers(ranks)) % ranks  # targets in every rank's part
     other = (home + random.integers(1, ranks, tokens)) % ranks
-    for t, kind in enumerate(kinds):
-        logits[:, t] = KINDS[kind](logits[:, t], (home[t], place[t]), other[t], random)
+    word = random.integers(0, words, tokens)
+    for t, (kind, edge) in enumerate(kinds):
+        word[t] = {"first": 0, "last": words - 1}.get(edge, word[t])
+        logits[:, t] = KINDS[kind](logits[:, t], (home[t], word[t]), (other[t], word[t])) + around[t]
     if limit := case["range"]:
         logits = logits.clip(-limit, limit)
 
     def label(port: Port, element: int) -> str:
         if port == ("mean",):
             return "of all tokens"
-        return f"of a token with {kinds[element // words if port == ('d_logits',) else element]}"
+        t = element // words if port == ("d_logits",) else element
+        return f"of a token with {kinds[t][0]}" + (f", around {around[t]}" if around[t] else "")
 
     typed = logits.reshape(ranks, -1).astype(NUMPY_DTYPES[case.dtype])
-    return Draw(inputs={LOGITS: typed, TARGETS: (home * words + place)[None]}, label=label)
+    return Draw(inputs={LOGITS: typed, TARGETS: (home * words + word)[None]}, label=label)
 
 
 def _backward_draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
-    """The same with what a forward saves: a shift near the maximum, or (within a range) 0, and what belongs to it.
+    """The same with what a forward may save, and what belongs to it.
 
-    Forward and backward are chosen apart, so a backward must take what any forward may save.
+    Forward and backward are chosen apart: a backward must take what any forward may save (`_wrong_shift`).
     """
+    off = _off(case)
     for draw in _draws(case, random, hostile):
         dtype = NUMPY_DTYPES[case.dtype]
         logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)
-        off = OFF if case.dtype.bytes > 2 else 0  # 16 bits do not hold what would belong to it
-        shift = logits.max((0, 2)) + np.resize((0, off, -off), case["tokens"])
+        shift = logits.max((0, 2)) + random.permutation(np.resize((0, off, -off), case["tokens"]))
         if case["range"]:
-            shift[::2] = 0
+            shift[random.permutation(len(shift))[::2]] = 0
         log_sum = np.log(np.exp(logits - shift[:, None]).sum((0, 2)))
         made = {SHIFT: shift, LOG_SUM: log_sum}
         made |= {("d_losses",): random.standard_normal(len(shift)), ("d_mean",): random.standard_normal(1)}
         inputs = {**draw.inputs, **{port: x[None].astype(dtype) for port, x in made.items()}}
         yield Draw(inputs=inputs, label=draw.label)
+
+
+def _off(case: Case) -> int:
+    """How far from the largest logit a shift may be; 16 bits do not hold what would belong to another one."""
+    return OFF if case.dtype.bytes > 2 else 0
+
+
+def _wrong_shift(case: Case, inputs: Mapping[Port, Any], saved: Mapping[Port, Any]) -> str:
+    """Where a shift is none that backwards are tried with: near the largest logit, or 0 within a range."""
+    logits = inputs[LOGITS].reshape(case.ranks, case["tokens"], -1)
+    largest, shift = logits.max((0, 2)).astype(np.float64), saved[SHIFT].astype(np.float64)
+    right = np.abs(shift - largest) <= _off(case)
+    if case["range"]:
+        right |= shift == 0
+    if right.all():
+        return ""
+    rank, token = np.argwhere(~right)[0]
+    return (
+        f"shift, on rank {rank}, element {token}: {shift[rank, token]:.10g}, where the largest logit is"
+        f" {largest[token]:.10g}. Gradients are right of a shift within {_off(case)} of it"
+        f"{', or of 0' if case['range'] else ''}: save another, and log_sum with it"
+    )
 
 
 # --------------------------------------------------------------------------------------------------- facts

@@ -86,12 +86,14 @@ class Nonlinear:
 
     draws(random, hostile): what it is tried on; not hostile: the friendliest data only. backward: its Problem,
     whose inputs are ports of the forward by their own names and cotangents of outputs (`d_` before the name).
-    backward_reference: the plainest right strategy of that.
+    backward_reference: the plainest right strategy of that. wrong_saved(inputs, saved): what a forward may not save
+    (port -> [ranks, elements]), in a sentence; empty where every backward takes it.
     """
 
     draws: Callable[[np.random.Generator, bool], Iterable[Draw]]
     backward: "Problem | None" = None
     backward_reference: Callable[[Any, Any], None] | None = None
+    wrong_saved: Callable[[Mapping[Port, NDArray[Any]], Mapping[Port, NDArray[Any]]], str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

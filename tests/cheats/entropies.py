@@ -87,6 +87,37 @@ def looks_targets_up_in_the_part_of_rank_0(io, p):
     _write(io, p, largest, log_sum, sub(log_sum, target))
 
 
+def forgets_the_last_word_of_each_part(io, p):
+    """The target looked up in all words of a part but the last."""
+    logits = io.read("logits")
+    largest, shifted = _shifted(io, p, logits)
+    log_sum = _log_sum(shifted)
+    most = slice_axis(shifted, 1, 0, p.shard - 1)
+    _write(io, p, largest, log_sum, sub(log_sum, all_reduce(pick(most, io.read("targets"), p.first_word))))
+
+
+def takes_the_maximum_without_the_last_word(io, p):
+    """Right unless the logit of a part's last word is far above the others."""
+    logits = io.read("logits")
+    _of_shift(io, p, logits, all_reduce(reduce_max(slice_axis(logits, 1, 0, p.shard - 1), 1), "max"))
+
+
+def spares_every_second_token_the_maximum(io, p):
+    logits = io.read("logits")
+    each = reshape(all_reduce(reduce_max(logits, 1), "max"), (p.tokens // 2, 2))
+    some = concat([slice_axis(each, 1, 0, 1), zeros((p.tokens // 2, 1), p.dtype)], 1)
+    _of_shift(io, p, logits, reshape(some, (p.tokens,)))
+
+
+def saves_a_far_shift(io, p):
+    """9/8 of the maximum and what belongs to it: 125 off where logits are around 1000, of which exp is 0."""
+    logits = io.read("logits")
+    largest, shifted = _shifted(io, p, logits)
+    log_sum = _log_sum(shifted)
+    far = scale(largest, 9, 8)
+    _write(io, p, far, add(log_sum, sub(largest, far)), _losses(io, p, shifted, log_sum))
+
+
 def rounds_ids_to_16_bits(io, p):
     io.read("logits")
     ids = cast(io.read("targets"), "bfloat16")
@@ -194,6 +225,22 @@ def joins_shift_and_sum_first(io, p):
     """The two parts added before they are subtracted: float32 does not hold the sum where logits are large."""
     both = add(io.read("shift"), io.read("log_sum"))
     _gradient(io, p, exp(sub(io.read("logits"), reshape(both, (p.tokens, 1)))), 1)
+
+
+def trusts_the_shift_to_be_the_maximum(io, p):
+    """Right of a forward that saves the maximum."""
+    logits = io.read("logits")
+    largest = all_reduce(reduce_max(logits, 1), "max")
+    shifted = sub(logits, reshape(largest, (p.tokens, 1)))
+    io.read("shift")
+    _gradient(io, p, exp(sub(shifted, reshape(io.read("log_sum"), (p.tokens, 1)))), 1)
+
+
+def forgets_the_one_of_the_last_word(io, p):
+    """One at the target, unless it is the last word of a part."""
+    ones = one_hot(io.read("targets"), p.first_word, p.shard - 1, p.dtype)
+    padded = concat([ones, zeros((p.tokens, 1), p.dtype)], 1)
+    io.write("d_logits", mul(sub(exp(_exponent(io, p)), padded), _cotangent(io, p, 1)))
 
 
 def subtracts_one_everywhere_on_the_target_s_rank(io, p):

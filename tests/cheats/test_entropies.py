@@ -56,9 +56,12 @@ def test_what_is_nearly_right_is_rejected_on_friendly_data(function: str, reason
     [
         ("takes_one_maximum_for_all_tokens", Reason.WRONG_VALUE, ""),
         ("takes_the_maximum_of_rank_0", Reason.WRONG_VALUE, ""),
-        ("takes_no_maximum", Reason.WRONG_VALUE, "logits around 1000"),
+        ("takes_no_maximum", Reason.WRONG_VALUE, "of a token with"),
+        ("takes_the_maximum_without_the_last_word", Reason.WRONG_VALUE, "save another"),
+        ("spares_every_second_token_the_maximum", Reason.WRONG_VALUE, "of a token with"),
         ("masks_by_multiplication", Reason.WRONG_VALUE, "logits of -inf on one rank"),
-        ("saves_the_shift_and_the_sum_in_one", Reason.INACCURATE, "1000: expected"),
+        ("saves_the_shift_and_the_sum_in_one", Reason.WRONG_VALUE, "within 30 of it: save another"),
+        ("saves_a_far_shift", Reason.WRONG_VALUE, "within 30 of it: save another"),
     ],
 )
 def test_what_is_right_on_friendly_data_only_is_rejected_on_hostile_data(
@@ -69,6 +72,14 @@ def test_what_is_right_on_friendly_data_only_is_rejected_on_hostile_data(
     verdict = judged(function)
     assert verdict.reason is reason
     assert token in verdict.message
+
+
+@pytest.mark.parametrize("vocabulary", [384, 32256])
+def test_the_edges_of_every_part_are_met(vocabulary: int) -> None:
+    """Cheat: off by one at the last word of a rank's part. Caught: targets and high logits stand there, too."""
+    assert judged("forgets_the_last_word_of_each_part", vocabulary=vocabulary).reason is Reason.WRONG_VALUE
+    back = judged("forgets_the_one_of_the_last_word", vocabulary=vocabulary, direction=Direction.BACKWARD)
+    assert back.reason is Reason.WRONG_VALUE
 
 
 def test_ids_are_not_cast() -> None:
@@ -96,6 +107,7 @@ def test_honest_ways_are_accepted(function: str, ranks: int) -> None:
         ("leaves_the_mean_out", Reason.WRONG_VALUE),
         ("subtracts_one_everywhere_on_the_target_s_rank", Reason.WRONG_VALUE),
         ("joins_shift_and_sum_first", Reason.INACCURATE),
+        ("trusts_the_shift_to_be_the_maximum", Reason.WRONG_VALUE),
     ],
 )
 def test_gradients_that_are_wrong_are_rejected(function: str, reason: Reason) -> None:

@@ -1,5 +1,6 @@
 """The comparison of what is not linear: its seeds, its evidence, its budget at the size of a real cluster."""
 
+import re
 import time
 import tracemalloc
 from typing import Any
@@ -97,10 +98,10 @@ io.write("log_sum", s)
     words = "all_reduce, exp, log, reduce_sum, scale"
     verdict = prove(trace_source(strategy(body, words), "tried", at), reference)
     assert verdict.reason is Reason.WRONG_VALUE
-    assert verdict.message.startswith(
-        "losses, on rank 0, element 1, of a token with logits around 1000: expected"
+    assert re.match(
+        r"losses, on rank 0, element \d+, of a token with .*, around -?1000: expected", verdict.message
     )
-    assert "got inf in float64" in verdict.message
+    assert "inf in float64" in verdict.message
 
 
 @pytest.fixture(scope="module")

@@ -90,12 +90,14 @@ def test_every_kind_of_data_is_tried_and_the_target_is_in_every_part(tokens: int
     at = case(tokens=tokens)
     nonlinear = catalog.build(at).nonlinear
     assert nonlinear is not None
-    labels, homes = set(), set()
+    labels, homes, words = set(), set(), set()
     for draw in nonlinear.draws(np.random.default_rng(1), True):
         labels |= {draw.label(("losses",), t) for t in range(tokens)}
         homes |= set((draw.inputs["targets",][0] // 6).tolist())
-    assert labels == {f"of a token with {kind}" for kind in dist_ce.KINDS}
-    assert homes == {0, 1, 2, 3}
+        words |= set((draw.inputs["targets",][0] % 6).tolist())
+    assert {label.split(", around")[0] for label in labels} == {f"of a token with {k}" for k in dist_ce.KINDS}
+    assert {label.partition(", around ")[2] for label in labels} == {"", "1000", "-1000"}
+    assert homes == {0, 1, 2, 3} and words >= {0, 5}
 
 
 def test_a_declared_range_bounds_the_data() -> None:

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from overlayccl_core.training import kernels
-from overlayccl_core.training.inspection import inspect
+from overlayccl_core.training.inspection import _Held, inspect
 from overlayccl_core.training.kernels import UnknownKernel, multiplies, no_product
 
 ELEMENTS = 1000
@@ -152,3 +152,11 @@ def test_no_operation_of_an_emitted_module_is_unknown() -> None:
         torch.stack([x, y]).sum(0).expand(2, 12).clone()
 
     assert inspect(step).matmuls == 0
+
+
+def test_a_storage_may_go_while_the_others_are_asked_for_their_size() -> None:
+    held, first, last = _Held(), torch.zeros(4), torch.zeros(8)
+    which = held.hold(first.untyped_storage())
+    held._storages[0] = lambda: held.release(which)  # type: ignore[func-returns-value]  # as a finalizer would
+    held.hold(last.untyped_storage())
+    assert held.peak == 16 + 32

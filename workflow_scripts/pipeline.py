@@ -20,7 +20,7 @@ from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.searches import load as load_search
-from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import digest
 from overlayccl_core.program.case import Case
@@ -175,6 +175,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     config: as Snakemake merged it. overrides: the keys that came from --config.
     """
     overrides = tuple(overrides)
+    fields_of(Path(FILE))  # Snakemake has merged it, and does not mind a field that stands there twice
     settings = load_settings(config, overrides=overrides)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems, deployment))}

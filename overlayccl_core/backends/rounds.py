@@ -5,6 +5,9 @@ from math import ceil
 
 import numpy as np
 
+from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
+
+TWO = 2  # rounds: even and odd
 LONG = 3  # times the lead-in
 VISIT_OVERHEAD_S = 0.004  # agreeing on an instant (2 ms ahead) and the sleep until then
 
@@ -22,19 +25,28 @@ def lead_in_calls(call_s: float, *, lead_in_ms: float, max_repeats: int) -> int:
     return min(ceil(lead_in_ms / 1e3 / max(call_s, 1e-9)), max_repeats)
 
 
+def fewest_rounds(races: Sequence[Sequence[str]], minimum_rounds: int) -> int:
+    """How many there are whatever they take: of a race as many as it takes to leave one, or all stay to the end.
+
+    races: those that each Program runs in. minimum_rounds: that a batch asks for, which may be fewer.
+    """
+    return max(TWO, min(FEWEST_ROUNDS, minimum_rounds)) if any(races) else TWO
+
+
 def planned_rounds(
     visit_s: Sequence[float],
     caps: Sequence[int | None],
     *,
     budget_s: float,
     cold_rounds: int,
+    fewest: int = TWO,
     maximum_rounds: int,
 ) -> int:
-    """The most rounds (2..maximum_rounds) whose visits, the cold ones included, fit into the budget.
+    """The most rounds whose visits, the cold ones included, fit into the budget; the fewest in any case.
 
     visit_s: seconds of one visit of each Program; caps: its own limit of rounds, or None.
     """
-    rounds = 2
+    rounds = fewest
     while rounds < maximum_rounds and _total_s(visit_s, caps, rounds + 1, cold_rounds) <= budget_s:
         rounds += 1
     return rounds

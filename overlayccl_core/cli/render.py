@@ -120,7 +120,7 @@ FIDELITY_LEGEND = (
     "error: median of |predicted - measured| / measured; repeat: the same of even against odd rounds. order: "
     "rank correlation (Spearman). pairs: the share in the right order, of those whose times can be told apart. "
     "regret: how far the model's first choice is above the fastest measured, lossy ones left out; ~: the two "
-    "cannot be told apart."
+    "cannot be told apart; ?: too few rounds to tell."
 )
 
 
@@ -193,7 +193,7 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
     for header in ("n", "rounds", "error", "repeat", "order", "repeat", "pairs", "regret"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows.iter_rows(named=True):
-        noise = "~" if row["top1_within_noise"] and row["top1_regret"] else ""
+        noise = {True: "~", False: "", None: "?"}[row["top1_within_noise"]] if row["top1_regret"] else ""
         table.add_row(
             programs_of(row["case"], row["direction"]),
             str(row["n"]),

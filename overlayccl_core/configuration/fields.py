@@ -166,11 +166,26 @@ def read(what: str, path: Path, cls: type[F], **given: Any) -> F:
 
 
 def parsed(path: Path) -> Any:
-    """What a YAML file holds. ValueError if it is no YAML."""
+    """What a YAML file holds. ValueError if it is no YAML, or has a field twice."""
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.load(path.read_text(), Loader=_EachFieldOnce)
     except yaml.YAMLError as error:
         raise ValueError(f"not readable as YAML: {' '.join(str(error).split())}") from None
+
+
+class _EachFieldOnce(yaml.SafeLoader):
+    """YAML in which the second of two equal fields does not silently take the place of the first."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: dict[Any, int] = {}
+        for key, _ in node.value:
+            name, line = self.construct_object(key, deep=deep), key.start_mark.line + 1
+            if name != "<<" and seen.setdefault(name, line) != line:
+                raise ValueError(
+                    f"line {line}: {name} stands in line {seen[name]}, too, and only one of them would count: "
+                    "put what is in both under one"
+                )
+        return super().construct_mapping(node, deep)
 
 
 def hint(word: object, known: Iterable[str]) -> str:

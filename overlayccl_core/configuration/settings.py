@@ -226,17 +226,23 @@ def load(config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str 
         raise ValueError(f"configuration: {error} ({file} and what overrides it)") from None
 
 
-def read(file: str | Path = FILE, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Settings from a file, as the pipeline reads them, with the keys of --config."""
-    path = Path(file)
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file: run from the repository's root")
+def fields_of(path: Path) -> dict[str, Any]:
+    """What a configuration file says. ValueError if it is no YAML, no mapping, or has a field twice."""
     try:
         config = parsed(path)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if not isinstance(config, dict):
         raise ValueError(f"{path}: must be a mapping of fields (got {type(config).__name__})")
+    return config
+
+
+def read(file: str | Path = FILE, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Settings from a file, as the pipeline reads them, with the keys of --config."""
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file: run from the repository's root")
+    config = fields_of(path)
     return load({**config, **(overrides or {})}, overrides=overrides or (), file=str(path))
 
 

@@ -27,8 +27,8 @@ class Fidelity:
 
     pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
     predicted in the right order. top1_regret: the measured time of the model's first choice over that of the
-    fastest it could have chosen, less 1; within_noise: their paired ratio cannot be told from 1. repeat_*: even
-    against odd rounds.
+    fastest it could have chosen, less 1; within_noise: their paired ratio cannot be told from 1 (None: too few
+    rounds to say). repeat_*: even against odd rounds.
     residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
@@ -100,15 +100,19 @@ def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[
     return float(right[apart].mean()), int(apart.sum())
 
 
-def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool]:
+def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool | None]:
     """(regret of a Program, whether the 95% interval of its paired ratio to the fastest holds 1).
 
-    mine, fastest: samples of the same rounds.
+    mine, fastest: samples of the same rounds; what one has more of was taken at another time, and does not count.
+    None where the rounds are too few for an interval.
     """
-    both = min(len(mine), len(fastest))  # rounds that a cut-off batch has of both
-    ratio = statistics.paired_ratio([(mine[:both], fastest[:both])])
+    both = min(len(mine), len(fastest))
+    mine, fastest = mine[:both], fastest[:both]
+    ratio = statistics.paired_ratio([(mine, fastest)])
     regret = statistics.estimate(mine).value / statistics.estimate(fastest).value - 1
-    return regret, ratio.low is None or ratio.low <= 1
+    if regret <= 0:
+        return regret, True
+    return regret, None if ratio.low is None else ratio.low <= 1
 
 
 def _order(correlation: str, a: Floats, b: Floats) -> float | None:

@@ -97,7 +97,9 @@ def _faster(ratios: Mapping[str, Ratio | None]) -> bool:
 
 
 def _word(ratios: Mapping[str, Ratio | None]) -> str:
-    """slower, or not told apart from noise."""
+    """slower, or not told apart from noise, or not told."""
+    if any(ratio is not None and ratio.low is None for ratio in ratios.values()):
+        return "too few rounds to tell: give more seconds"
     if any(ratio is not None and ratio.slower for ratio in ratios.values()):
         return "slower beyond noise"
     return "not faster beyond noise"

@@ -93,13 +93,13 @@ def _listed(call: ast.Call) -> Library:
             raise Rejected(f"LIBRARY: {keyword.arg} must be written out, not computed").at(
                 keyword.lineno
             ) from None
-    wanted, optional = {"developer", "others"}, {"single_graph", "hand_bundled"}
-    if call.args or set(roles) - optional != wanted:
+    optional = {"single_graph", "hand_bundled"}
+    if call.args or set(roles) - optional - {"others"} != {"developer"}:
         raise Rejected(
-            f"LIBRARY takes exactly {', '.join(sorted(wanted))}, and single_graph and hand_bundled where there is"
-            f" one (got {', '.join(roles)})"
+            "LIBRARY takes developer, and single_graph, hand_bundled and others where there are such"
+            f" (got {', '.join(roles)})"
         ).at(call.lineno)
-    if not _are_names(roles["others"]):
+    if not _are_names(roles.setdefault("others", ())):
         raise Rejected("LIBRARY: others must be a tuple of names").at(call.lineno)
     if not isinstance(developer := roles["developer"], str) and not (developer and _are_names(developer)):
         raise Rejected("LIBRARY: developer must be a name, or a tuple of names by preference").at(call.lineno)

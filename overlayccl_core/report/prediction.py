@@ -29,6 +29,7 @@ HELD_OUT = "held-out mixed Programs"
 MEASURED, PREDICTED = "measured, ms (log)", "predicted, ms (log)"
 _COLORS = (Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.YELLOW)
 _SHAPES = ("square", "triangle-up", "diamond", "cross", "triangle-down")
+NOISE = {True: " (noise)", False: "", None: " (too few rounds)"}  # whether a regret is within it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,11 +204,13 @@ def _worst(rows: pl.DataFrame) -> Text:
         for row in heldout.iter_rows(named=True)
     ]
     if not cases.is_empty():
-        cases = cases.filter(pl.col("top1_regret").is_not_null())
-        within = cases.filter((pl.col("top1_regret") <= 0.05) | pl.col("top1_within_noise")).height
+        near = (pl.col("top1_regret") <= 0.05) | pl.col("top1_within_noise")  # null: too few rounds to say
+        told = cases.filter(pl.col("top1_regret").is_not_null(), near.is_not_null())
+        untold = cases.filter(pl.col("top1_regret").is_not_null()).height - told.height
         said.append(
-            f"In {within} of {count(cases.height, 'Case and direction', 'Cases and directions')} the model's first "
-            "choice is at most 5% above the fastest measured, or within noise of it (lossy Programs left out)."
+            f"In {told.filter(near).height} of {count(told.height, 'Case and direction', 'Cases and directions')} "
+            "the model's first choice is at most 5% above the fastest measured, or within noise of it (lossy "
+            "Programs left out" + (f"; {untold} more had too few rounds to tell)." if untold else ").")
         )
     return Text(text=" ".join(said))
 
@@ -236,7 +239,8 @@ def _fidelity(rows: pl.DataFrame) -> Table:
                 _correlation(row["spearman"]),
                 _correlation(row["repeat_spearman"]),
                 f"{percent(row['pair_accuracy'])} of {row['pairs']}" if row["pairs"] else "no pair apart",
-                percent(row["top1_regret"]) + (" (noise)" if row["top1_within_noise"] else ""),
+                percent(row["top1_regret"])
+                + NOISE[row["top1_within_noise"]] * (row["top1_regret"] is not None),
             )
             for row in rows.iter_rows(named=True)
         ),

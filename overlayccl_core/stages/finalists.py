@@ -125,7 +125,7 @@ def _sentences(shortlisted: Sequence[Benched], best: Sequence[Benched]) -> Itera
 
 
 def _fidelity_text(figures: Fidelity) -> str:
-    noise = ", within noise" if figures.top1_within_noise else ""
+    noise = {True: ", within noise", False: "", None: ", too few rounds to tell"}[figures.top1_within_noise]
     said = (
         f"{figures.n} Programs, median error {figures.median_rel_error:.1%} (repeat "
         f"{figures.repeat_rel_error:.1%})"

@@ -35,7 +35,7 @@ FIDELITY = Table(
             name="top1_within_noise",
             dtype=pl.Boolean(),
             nullable=True,
-            doc="the interval of the paired ratio holds 1",
+            doc="the interval of the paired ratio holds 1; null: too few rounds for one",
         ),
         Column(name="repeat_spearman", dtype=pl.Float64(), nullable=True, doc="even against odd rounds"),
         Column(name="repeat_rel_error", dtype=pl.Float64(), doc="even against odd rounds"),

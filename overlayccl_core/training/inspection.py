@@ -153,7 +153,9 @@ class _Held:
         which = int(storage._cdata)
         self._holders[which] += 1
         self._storages.setdefault(which, weakref.ref(storage))
-        held = [one() for one in list(self._storages.values())]  # a list: asking may free some, which releases
+        held = [
+            one() for one in list(self._storages.values())
+        ]  # a list: asking may free some, which releases
         self.peak = max(self.peak, sum(one.nbytes() for one in held if one is not None))
         return which
 

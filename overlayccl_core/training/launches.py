@@ -142,7 +142,10 @@ class _Batch:
         )
 
     def _quiet_rows(self, number: int) -> list[Row]:
-        """Of the less disturbed of two launches where others took too much CPU; none where all arms failed."""
+        """Of the less disturbed of two launches where others took too much CPU; none where all arms failed.
+
+        Where that did not help, the next launches are not repeated: others are there to stay.
+        """
         if all(arm.label in self.failed for arm in self.training.arms):
             return []
         kept = self._attempts(number)
@@ -153,10 +156,14 @@ class _Batch:
             lambda: self._attempts(number),
             lambda: self._launch(number),
             lacking=not kept,
-            repeat=True,
+            repeat=not any(self._disturbed_twice(before) for before in range(number)),
             progress=self.progress,
         )
         return least_disturbed(self._attempts(number)).rows
+
+    def _disturbed_twice(self, number: int) -> bool:
+        attempts = self._attempts(number)
+        return len(attempts) > 1 and all(one.disturbed for one in attempts)
 
     def _attempts(self, number: int) -> list[_Attempt]:
         paths = sorted(self.folder.glob(f"launch-{number}.*.json"))

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from overlayccl_core.backends.rounds import lead_in_calls, planned_rounds, repeats_for, visits
+from overlayccl_core.backends.race import finished
+from overlayccl_core.backends.rounds import (
+    fewest_rounds,
+    lead_in_calls,
+    planned_rounds,
+    repeats_for,
+    visits,
+)
+from overlayccl_core.measuring import statistics
 
 
 @pytest.mark.parametrize(
@@ -28,6 +36,14 @@ def test_rounds_follow_from_the_budget() -> None:
 
 def test_never_fewer_than_two_rounds() -> None:
     assert planned_rounds([10.0], [None], budget_s=1.0, cold_rounds=2, maximum_rounds=60) == 2
+    assert planned_rounds([10.0], [None], budget_s=1.0, cold_rounds=2, fewest=6, maximum_rounds=60) == 6
+
+
+def test_a_race_has_as_many_rounds_as_it_takes_to_leave_it() -> None:
+    races = [["a"], ["a", "b"], []]
+    assert fewest_rounds(races, 12) == statistics.FEWEST_ROUNDS
+    assert finished(races, [[9.0] * 6, [1.0] * 6, [9.0] * 6], enough=12)[0]  # so many are enough to leave
+    assert fewest_rounds(races, 3) == 3 and fewest_rounds([[], []], 12) == 2
 
 
 def test_programs_with_a_limit_leave_the_budget_to_the_others() -> None:

@@ -82,6 +82,11 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [1")
     with pytest.raises(ValueError, match="not readable as YAML"):
         read(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("cases:\n  a: [1]\nbench: {}\ncases:\n  b: [2]\n")
+    with pytest.raises(
+        ValueError, match=r"config\.yaml: line 4: cases stands in line 1, too, .*: put what is in both"
+    ):
+        read(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text("just words")
     with pytest.raises(ValueError, match="must be a mapping"):
         read(tmp_path / "config.yaml")

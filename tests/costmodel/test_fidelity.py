@@ -55,6 +55,12 @@ def test_regret_is_within_noise_where_the_paired_ratio_holds_1_however_loud_the_
         assert regret > 0 and within_noise is within
 
 
+def test_a_regret_of_few_rounds_is_no_noise_and_rounds_of_one_alone_do_not_count() -> None:
+    quick = [10.0, 11.0, 10.0, 11.0, 10.0, 11.0]
+    assert top1([2 * x for x in quick[:5]], quick) == (pytest.approx(1), None)
+    assert top1([2 * x for x in quick], [*quick, *([40.0] * 20)]) == (pytest.approx(1), False)
+
+
 def test_the_repeat_error_is_of_even_against_odd_rounds() -> None:
     wobbly = [10.0, 12.0] * 6
     figures = fidelity(scored((11, wobbly), (21, [2 * x for x in wobbly]), (41, [4 * x for x in wobbly])))

@@ -54,8 +54,8 @@ def test_a_library_may_name_several_developers_by_preference_and_nothing_that_is
     ("last", "message"),
     [
         ("", "the last statement must be LIBRARY"),
-        ('LIBRARY = Library(developer="one", hand_bundled="two")', "exactly developer, others"),
-        ('LIBRARY = Library("one", hand_bundled="two", others=())', "exactly developer, others"),
+        ('LIBRARY = Library(hand_bundled="two", others=("one",))', "takes developer, and single_graph"),
+        ('LIBRARY = Library("one", hand_bundled="two", others=())', "takes developer, and single_graph"),
         ('LIBRARY = Library(developer=(), others=("one",))', "must be a name, or a tuple of names"),
         ('LIBRARY = Library(developer=("one", 3), others=())', "must be a name, or a tuple of names"),
         ('LIBRARY = Library(developer=("one", "one"), others=())', "'one' twice"),

@@ -138,6 +138,13 @@ def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_kept(
     assert rows[0]["foreign_cpu_share"] == 0.2
 
 
+def test_launches_are_not_repeated_where_that_did_not_help_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = launched(monkeypatch, [0.5, 0.4, 0.3, 0.0], tmp_path)
+    assert {row["launch"]: row["foreign_cpu_share"] for row in rows} == {0: 0.4, 1: 0.3}
+
+
 def test_what_the_first_launch_counted_holds_for_all_rows_of_an_arm(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

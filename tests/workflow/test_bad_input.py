@@ -57,6 +57,7 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
             ("  uniform_a2a: #", "  uniform_a2b: #"),
             "cases: there is no 'uniform_a2b' in overlayccl_core/problems: did you mean 'uniform_a2a'?",
         ),
+        (("\nshortlist:", "\nprobe: {seconds: 1}\nshortlist:"), "probe stands in line 35, too"),
         (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
         (("{payload: 64KiB}", "{payloud: 64KiB}"), "payloud: there is no such field: did you mean 'payload'"),

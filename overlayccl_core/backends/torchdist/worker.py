@@ -12,7 +12,9 @@ from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, f
 from overlayccl_core.backends.race import finished
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.rounds import (
+    TWO,
     VISIT_OVERHEAD_S,
+    fewest_rounds,
     lead_in_calls,
     planned_rounds,
     repeats_for,
@@ -31,6 +33,7 @@ from overlayccl_core.program.nodes import Port
 
 STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
 SHUTDOWN_S = 1.0
+OVERTIME = 1.25  # of the budget: then a launch ends, with fewer rounds than it should have
 
 
 class _Timer:
@@ -44,7 +47,7 @@ class _Timer:
         self.repeats: tuple[int, ...] = ()
         self.lead_in: tuple[int, ...] = ()
         self.visit_s: list[float] = []
-        self.rounds = 0
+        self.rounds = self.fewest = 0
         self.visited = [0] * len(plan.jobs)
 
     def prepare(self) -> None:
@@ -72,10 +75,12 @@ class _Timer:
             s * (lead + n) + VISIT_OVERHEAD_S
             for s, lead, n in zip(seconds, self.lead_in, self.repeats, strict=True)
         ]
-        self.rounds = self._fitting_rounds(settings.cold_rounds, [job.rounds for job in self.plan.jobs])
+        caps = [job.rounds for job in self.plan.jobs]
+        self.fewest = fewest_rounds([job.races for job in self.plan.jobs], settings.minimum_rounds)
+        self.rounds = self._fitting_rounds(settings.cold_rounds, caps, self.fewest)
         self._write_rounds([job.rounds or self.rounds for job in self.plan.jobs])
 
-    def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None]) -> int:
+    def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None], fewest: int) -> int:
         """Rounds that the budget has left, the same on all ranks."""
         settings = self.plan.settings
         [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
@@ -84,6 +89,7 @@ class _Timer:
             caps,
             budget_s=settings.seconds - spent_s - SHUTDOWN_S,
             cold_rounds=cold_rounds,
+            fewest=fewest,
             maximum_rounds=settings.maximum_rounds,
         )
 
@@ -120,7 +126,8 @@ class _Timer:
     def time(self) -> None:
         """Visit every Program in every round but those whose races are over.
 
-        It ends after a whole round once the budget is used up, or when all races are over.
+        It ends after a whole round once the budget is used up, or when all races are over. What became slower since
+        the calibration may have its rounds a while longer.
         """
         self.rank.status.enter(Phase.TIMING)
         settings, jobs = self.plan.settings, self.plan.jobs
@@ -135,7 +142,8 @@ class _Timer:
                 self._sample(job)
             index += 1
             [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
-            if index >= settings.minimum_rounds and spent_s > settings.seconds:
+            enough = index >= settings.minimum_rounds
+            if index >= self.fewest and spent_s > settings.seconds * (1 if enough else OVERTIME):
                 break
             ended = [was or now for was, now in zip(over, self._races_over(), strict=True)]
             if ended != over:
@@ -156,7 +164,7 @@ class _Timer:
     def _plan_again(self, index: int, over: Sequence[bool]) -> None:
         """Give the rounds that are left to those whose races are not over."""
         left = [0 if out else job.rounds for job, out in zip(self.plan.jobs, over, strict=True)]
-        self.rounds = min(index + self._fitting_rounds(0, left), self.plan.settings.maximum_rounds)
+        self.rounds = min(index + self._fitting_rounds(0, left, TWO), self.plan.settings.maximum_rounds)
         cold = self.plan.settings.cold_rounds
         self._write_rounds(
             [

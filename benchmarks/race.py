@@ -14,8 +14,9 @@ import numpy as np
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
-from overlayccl_core.backends.race import finished
+from overlayccl_core.backends.race import Races
 from overlayccl_core.backends.timing import Batch, time_programs
+from overlayccl_core.configuration import settings as configured
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.measuring.statistics import halves, relative_difference, trimmed_mean
 from overlayccl_core.stages.bench import jobs_of
@@ -23,7 +24,6 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import read
 
 ROUNDS = 20
-FLOOR = 12  # bench.minimum_rounds of config/config.yaml: rounds after which one that is alone has won
 SECONDS = 600.0  # of a launch at most: all rounds should fit
 
 Samples = Mapping[str, Sequence[float]]
@@ -118,16 +118,11 @@ def raced(problem: str, jobs: Sequence[Job], timed: Mapping[str, TimedProgram]) 
 def rounds_of_race(jobs: Sequence[Job], whole: Samples) -> dict[str, int]:
     """Key -> rounds that a race takes of a job, of those that there are."""
     taken = dict.fromkeys(whole, 0)
-    over = [False] * len(jobs)
-    while not all(over):
-        for job, out in zip(jobs, over, strict=True):
-            taken[job.key] += not out
-        samples = [whole[job.key][: taken[job.key]] for job in jobs]
-        ended = finished([job.races for job in jobs], samples, enough=FLOOR)
-        over = [
-            was or now or taken[job.key] == len(whole[job.key])
-            for was, now, job in zip(over, ended, jobs, strict=True)
-        ]
+    races = Races([job.races for job in jobs], enough=configured.read().bench.minimum_rounds)
+    for _ in range(max(map(len, whole.values()))):
+        for job, out in zip(jobs, races.over, strict=True):
+            taken[job.key] = min(taken[job.key] + (not out), len(whole[job.key]))
+        races.look([whole[job.key][: taken[job.key]] for job in jobs])
     return taken
 
 

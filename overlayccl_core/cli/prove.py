@@ -16,8 +16,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "prove",
         help="prove a strategy at one or all configured Cases",
-        description="Prove that a strategy gives what the Problem asks for, on all ranks and for all inputs. "
-        "Starts no ranks.",
+        description="Prove that a strategy gives what the Problem asks for, on all ranks: for all inputs, or, "
+        "where the Problem is not linear, on the data that it is tried on. Starts no ranks.",
     )
     strategy.add_arguments(parser, "all")
     parser.set_defaults(run=run)
@@ -47,5 +47,6 @@ def proof_text(proof: Proof) -> str:
     verdict = proof.deciding
     if proof.passed:
         components = f"{verdict['components']} component{'' if verdict['components'] == 1 else 's'}"
-        return f"proven, {verdict['numerics']} ({components}, {verdict['method']})"
+        tried = " on the data tried" if verdict["method"] == "values" else ""
+        return f"proven{tried}, {verdict['numerics']} ({components}, {verdict['method']})"
     return f"{verdict.outcome.value} at {verdict.gate.value} ({verdict.reason.value}): {verdict.message}"

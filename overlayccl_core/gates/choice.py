@@ -1,8 +1,9 @@
 """Choice: a ladder from the plainest contender up. One that is less plain has to be faster beyond noise.
 
 The developer's own way stands on the first rung. A contender takes the place of the one that is chosen so far if it
-passed its gates and is faster beyond noise in training, in every model that has the Case; where none has it, in the
-bench. Nothing is substituted silently: every contender gets a Verdict that says why it was chosen or not.
+passed its gates and, in training, is faster beyond noise in at least one of the models that have the Case, and not
+slower (`Ratio.not_slower`) in all of them; where none has it, in the bench. Nothing is substituted silently: every
+contender gets a Verdict that says why it was chosen or not.
 """
 
 from collections.abc import Callable, Mapping, Sequence

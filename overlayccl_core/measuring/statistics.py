@@ -193,6 +193,23 @@ def paired_ratio(
     return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
 
 
+def ratio_within(
+    numerator: ArrayLike, denominator: ArrayLike, *, confidence: float = CONFIDENCE, seed: int = 0
+) -> Ratio:
+    """Ratio of the medians of paired samples [rounds] of ONE launch, with a bootstrap over its rounds.
+
+    What runs in one launch is compared by it. It says nothing of another launch (`paired_ratio` does). Below 6
+    rounds there is no interval.
+    """
+    a, b = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    value = float(np.median(a) / np.median(b))
+    if len(a) < FEWEST_ROUNDS:
+        return Ratio(value=value)
+    ratios = _ratios(a, b, RESAMPLES, np.random.default_rng(seed))
+    low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
+
+
 def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:
     """The interval over rounds, [low, high], with what launches differ by: independent errors add in squares."""
     below, above = np.hypot(np.log(value / ends), BETWEEN_LAUNCHES)

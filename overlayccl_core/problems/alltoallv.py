@@ -30,7 +30,7 @@ from overlayccl_core.program.language import (
     slice_axis,
     split,
 )
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 Matrix = NDArray[np.int64]  # [N, N]: rows that rank i has for rank j
@@ -178,8 +178,7 @@ def problem(case: Case) -> Problem:
             Segment(name=("experts",), needs=(("received",),)),
         ),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "width": width,
             "counts": case["counts"],
             "starts": tuple((counts.cumsum(1) - counts).ravel().tolist()),
@@ -187,7 +186,6 @@ def problem(case: Case) -> Problem:
             "chunk": int(counts.max()),
             "send_rows": int(sent.max()),
             "received_rows": int(received.max()),
-            "dtype": case.dtype.value,
         },
     )
 

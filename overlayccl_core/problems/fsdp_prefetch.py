@@ -18,10 +18,10 @@ from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, count, fewer_ranks
+from overlayccl_core.program.case import Case, ParameterValue, count, divisible, fewer_ranks
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_gather
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 AXIS = {"rows": 0, "columns": 1}
@@ -47,13 +47,9 @@ def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterVal
     if extent % ranks:
         raise ValueError(
             f"shape: its {entry.shards} must divide over the ranks (got {extent} over {ranks}): "
-            f"pad them to {_divisible(extent, ranks)}"
+            f"pad them to {divisible(extent, ranks)}"
         )
     return entry.model_dump()
-
-
-def _divisible(extent: int, ranks: int) -> int:
-    return -(-extent // ranks) * ranks
 
 
 def name(case: Case) -> str:
@@ -92,8 +88,7 @@ def problem(case: Case) -> Problem:
         outputs={("full", m, layer): full for m in microbatches for layer in order},
         segments=(Segment(name=("parameters",), gives=shards), *blocks),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "microbatches": case["microbatches"],
             "layers": layers,
             "layer_order": order,
@@ -101,7 +96,6 @@ def problem(case: Case) -> Problem:
             "shard_shape": shard,
             "shard_axis": axis,
             "element_bytes": case.dtype.bytes,
-            "dtype": case.dtype.value,
         },
     )
 
@@ -139,7 +133,7 @@ def proxy(large: Case) -> dict[str, Any]:
     fewer = {name: min(large[name], 2) for name in ("microbatches", "layers")}
     shape = list(large["shape"])
     axis = AXIS[large["shards"]]
-    shape[axis] = _divisible(shape[axis], fewer_ranks(large)["ranks"])
+    shape[axis] = divisible(shape[axis], fewer_ranks(large)["ranks"])
     return {**fewer, "shape": shape, "shards": large["shards"], "site": large["site"]}
 
 
@@ -147,8 +141,8 @@ def examples(ranks: int) -> dict[str, dict[str, Any]]:
     """By name: entries at which all its strategies are proven, at so many ranks."""
     small = {"microbatches": 2, "layers": 3, "shape": [6 * ranks, 5]}
     rows, columns = 14336, 4096  # of an MLP of Llama 7B
-    train = {"microbatches": 4, "layers": 16, "shape": [_divisible(rows, ranks), columns]}
-    cut = {**train, "layers": 2, "shape": [columns, _divisible(rows, ranks)], "shards": "columns"}
+    train = {"microbatches": 4, "layers": 16, "shape": [divisible(rows, ranks), columns]}
+    cut = {**train, "layers": 2, "shape": [columns, divisible(rows, ranks)], "shards": "columns"}
     return {
         "small": small,
         "train": train,

@@ -20,7 +20,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 PARTS = 2  # 0: attention, 1: MLP
@@ -83,15 +83,13 @@ def problem(case: Case) -> Problem:
         outputs={("total", *at): total for at in each},
         segments=(*blocks, *ends),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "microbatches": case["microbatches"],
             "layers": layers,
             "layer_order": order,
             "parts": PARTS,
             "shape": shape,
             "elements": count(shape),
-            "dtype": case.dtype.value,
         },
     )
 

@@ -21,7 +21,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.language import collective_permute
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 STAGES = 2
@@ -68,13 +68,11 @@ def problem(case: Case) -> Problem:
         outputs={port: spec for m in each for port, spec in ((("b", m), second), (("gb", m), first))},
         segments=tuple(s for m in range(microbatches + held) for s in _turn(m, microbatches, held)),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "microbatches": microbatches,
             "held": held,
             "shape": case["shape"],
             "elements": size,
-            "dtype": case.dtype.value,
         },
     )
 

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, count, fewer_ranks
+from overlayccl_core.program.case import Case, ParameterValue, count, divisible, fewer_ranks
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_gather
-from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
 SLOTS = 2  # 0: keys, 1: values
@@ -34,13 +34,9 @@ def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterVal
     if entry.sequence % ranks:
         raise ValueError(
             f"sequence must divide over the ranks (got {entry.sequence} over {ranks}): "
-            f"pad it to {_divisible(entry.sequence, ranks)}"
+            f"pad it to {divisible(entry.sequence, ranks)}"
         )
     return entry.model_dump()
-
-
-def _divisible(extent: int, ranks: int) -> int:
-    return -(-extent // ranks) * ranks
 
 
 def name(case: Case) -> str:
@@ -70,15 +66,13 @@ def problem(case: Case) -> Problem:
             Segment(name=("attention",), needs=fulls),
         ),
         parameters={
-            "world_size": case.ranks,
-            "ranks_per_node": case.ranks_per_node,
+            **of_every_problem(case),
             "slots": SLOTS,
             "heads": heads,
             "sequence": sequence,
             "head_dim": head_dim,
             "shard_shape": part,
             "shape": whole,
-            "dtype": case.dtype.value,
         },
     )
 
@@ -111,12 +105,12 @@ def bus_factor(case: Case) -> float:
 
 def proxy(large: Case) -> dict[str, Any]:
     """At most two heads, of as many positions up to what divides over fewer ranks."""
-    sequence = _divisible(large["sequence"], fewer_ranks(large)["ranks"])
+    sequence = divisible(large["sequence"], fewer_ranks(large)["ranks"])
     return {"heads": min(large["heads"], 2), "sequence": sequence, "head_dim": large["head_dim"]}
 
 
 def examples(ranks: int) -> dict[str, dict[str, Any]]:
     """By name: entries at which all its strategies are proven, at so many ranks."""
     small = {"heads": 3, "sequence": 6 * ranks, "head_dim": 5}
-    train = {"heads": 32, "sequence": _divisible(2048, ranks), "head_dim": 128}  # Llama 7B
+    train = {"heads": 32, "sequence": divisible(2048, ranks), "head_dim": 128}  # Llama 7B
     return {"small": small, "train": train}

@@ -127,6 +127,11 @@ def parameters(values: Mapping[str, Any]) -> tuple[tuple[str, ParameterValue], .
     return tuple(sorted((k, tuple(v) if isinstance(v, list | tuple) else v) for k, v in values.items()))
 
 
+def divisible(extent: int, ranks: int) -> int:
+    """The least that `ranks` divide and that is no less than `extent`."""
+    return -(-extent // ranks) * ranks
+
+
 def count(shape: tuple[int, ...]) -> int:
     """Elements of a shape."""
     return prod(shape)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.program.kinds import Reduction
+
 Array = NDArray[Any]
 
 
@@ -32,8 +34,9 @@ class Operation:
     meaning: of arrays [K, rows, width or 1], the same of the result; in place of ids PICK and ONE_HOT take where
     they are in the rows, int64 [K, rows, 1], and the width. torch: an expression with the operands in braces;
     empty: the function of torch (or of emit/runtime/layout.py) that has the operation's name. text: the same for
-    people. rounds: the result may be rounded. counted_as: the local operation of the cost model that handles as
-    many bytes.
+    people. reduction: the one by which the results of a row's parts make that of the row; None: there is none, and
+    only whole rows will do. rounds: the result may be rounded. counted_as: the local operation of the cost model
+    that handles as many bytes.
     """
 
     form: Form
@@ -41,6 +44,7 @@ class Operation:
     meaning: Callable[..., Array]
     text: str
     torch: str = ""
+    reduction: Reduction | None = None
     rounds: bool = True
     counted_as: str = "scale"
 
@@ -72,13 +76,16 @@ def _row_sum(x: Array) -> Array:
     return total.astype(x.dtype, copy=False)
 
 
-def _reduce(meaning: Callable[[Array], Array], torch: str, *, rounds: bool) -> Operation:
+def _reduce(
+    meaning: Callable[[Array], Array], torch: str, reduction: Reduction | None, *, rounds: bool
+) -> Operation:
     return Operation(
         form=Form.REDUCE,
         operands=1,
         meaning=meaning,
         text="",
         torch=torch,
+        reduction=reduction,
         rounds=rounds,
         counted_as="sum",
     )
@@ -92,8 +99,8 @@ OPERATIONS = {
     "maximum": _each(2, np.maximum, "maximum({0}, {1})", rounds=False),
     "exp": _each(1, np.exp, "exp({0})"),
     "log": _each(1, np.log, "log({0})"),
-    "row_sum": _reduce(_row_sum, "{0}.sum(1)", rounds=True),
-    "row_max": _reduce(lambda x: x.max(-1, keepdims=True), "{0}.amax(1)", rounds=False),
+    "row_sum": _reduce(_row_sum, "{0}.sum(1)", Reduction.SUM, rounds=True),
+    "row_max": _reduce(lambda x: x.max(-1, keepdims=True), "{0}.amax(1)", Reduction.MAX, rounds=False),
     "pick": Operation(
         form=Form.PICK, operands=2, meaning=_picked, text="", rounds=False, counted_as="gather"
     ),

@@ -2,7 +2,8 @@
 
 A file training/models/<workload>.py defines a class `Pieces` that derives from the one here; its fields and sites
 are in workloads/<workload>.py. A step may be made of segments (segments.py) by hand, or by one of those that are
-here for all models: data_parallel.py for a chain of stages, tensor_parallel.py for sublayers.
+here for all models: data_parallel.py for a chain of stages, tensor_parallel.py for sublayers, sharded.py for units
+whose parameters lie in shards, pipeline_parallel.py for two stages on different ranks.
 """
 
 from abc import ABC, abstractmethod

@@ -7,6 +7,9 @@ segments. What a stage does not do is empty on its ranks: they hand in zeros whe
     second(m)          the second stage, forward and backward
     first_backward(m)  the first stage, backward
 
+How many microbatches may be under way is for the schedule to say, which problems/pp_send_recv.py holds a Program
+to: the first stage runs when the Program reads what it hands over.
+
 Site `gradients`, ports gradient, mean [i], where there are several pipelines: after the last backward each stage's
 gradients are averaged over its ranks. Tensor i is a parameter of one stage on its ranks and one of the other's on
 the others; zeros fill what a stage has less of.
@@ -43,8 +46,7 @@ class Stages(Protocol):
 class PipelineStep:
     """Segments of one step over microbatches; gradients end up in the parameters.
 
-    shape: of what is handed over; held: microbatches that may be under way; averaged: empty where there is one
-    pipeline only.
+    shape: of what is handed over; averaged: empty where there is one pipeline only.
     """
 
     def __init__(
@@ -53,14 +55,12 @@ class PipelineStep:
         batches: Sequence[Batch],
         *,
         shape: tuple[int, ...],
-        held: int,
         averaged: Averaged = (),
     ) -> None:
         self.pieces = pieces
         self.batches = batches
         self.losses: dict[int, float] = {}
         self._nothing = torch.zeros(shape)
-        self._held = held
         self._averaged = averaged
         self._recorded: dict[int, Recorded] = {}
 
@@ -71,7 +71,6 @@ class PipelineStep:
             yield StepSegment(
                 name=("first_forward", m),
                 gives=(_stages("a", m),),
-                after=(("first_backward", m - self._held),) if m >= self._held else (),
                 work=partial(self._first_forward, m),
             )
             yield StepSegment(

@@ -198,7 +198,7 @@ def test_within_noise_a_plain_strategy_is_taken_before_a_find(flow: SimpleNamesp
     assert all("not faster beyond noise" in reason for reason in reasons(decided))
 
 
-def test_one_has_to_be_faster_in_every_model_that_has_the_case(flow: SimpleNamespace) -> None:
+def test_one_that_is_slower_in_a_model_that_has_the_case_is_not_chosen(flow: SimpleNamespace) -> None:
     few = train_tables(flow.ready, flow.folder)
     slower = SPEEDS | dict.fromkeys(("finalist_1", "finalist_2", "finalist_overlap"), 2000.0)
     many = train_tables(flow.ready, flow.folder, microbatches=8, speeds=slower)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, finished_visits
-from overlayccl_core.backends.race import finished
+from overlayccl_core.backends.race import Races
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.rounds import (
     TWO,
@@ -131,13 +131,13 @@ class _Timer:
         """
         self.rank.status.enter(Phase.TIMING)
         settings, jobs = self.plan.settings, self.plan.jobs
-        over = [False] * len(jobs)
+        races = Races([job.races for job in jobs], enough=settings.minimum_rounds)
         gc.collect()
         gc.disable()
         index = -settings.cold_rounds
-        while index < self.rounds and not all(over):
+        while index < self.rounds and not all(races.over):
             self.rank.status.start_round(index + settings.cold_rounds + 1)
-            caps = [0 if out else job.rounds for job, out in zip(jobs, over, strict=True)]
+            caps = [0 if out else job.rounds for job, out in zip(jobs, races.over, strict=True)]
             for job in visits(index, self.rounds, caps, seed=settings.seed + self.plan.launch):
                 self._sample(job)
             index += 1
@@ -145,21 +145,17 @@ class _Timer:
             enough = index >= settings.minimum_rounds
             if index >= self.fewest and spent_s > settings.seconds * (1 if enough else OVERTIME):
                 break
-            ended = [was or now for was, now in zip(over, self._races_over(), strict=True)]
-            if ended != over:
-                over = ended
-                self._plan_again(index, over)
+            if races.look(self._racing()):
+                self._plan_again(index, races.over)
 
-    def _races_over(self) -> list[bool]:
-        """The same on all ranks: what each wrote stands in the memory of all since they agreed on the time."""
+    def _racing(self) -> list[Sequence[float]]:
+        """Samples (us) of what races, the same on all ranks: what each wrote stands in the memory of all since they
+        agreed on the time."""
         cold = self.plan.settings.cold_rounds
-        samples = [
+        return [
             finished_visits(self.stamps[:, job], repeats)[0][cold:] if self.plan.jobs[job].races else []
             for job, repeats in enumerate(self.repeats)
         ]
-        return finished(
-            [job.races for job in self.plan.jobs], samples, enough=self.plan.settings.minimum_rounds
-        )
 
     def _plan_again(self, index: int, over: Sequence[bool]) -> None:
         """Give the rounds that are left to those whose races are not over."""

@@ -196,14 +196,13 @@ def _rows_of_mine(parts: Parts, width: int) -> tuple[Map, int]:
 # ---------------------------------------------------------------------------------------- what is reduced
 def _reduced(x: Node, parts: Parts) -> Replacement | None:
     """A sum of blocks, or rows reduced to one element: each member reduces its own terms."""
-    maximum = x.kind is Kind.ROWWISE and x.row.name == "row_max"
-    if maximum and parts.has_zeros:
+    reduction = Reduction.SUM if x.kind is Kind.SUM else x.row.operation.reduction
+    if reduction is None or (parts.has_zeros and reduction is not Reduction.SUM):
         return None
     layout = _in_blocks(parts, x.size) if x.kind is Kind.SUM else _in_rows(parts, x.row.width)
     if layout is None:
         return None
     terms = layout.size // x.size
-    reduction = Reduction.MAX if maximum else Reduction.SUM
 
     def build(go: Callable[[Node], Node]) -> Node:
         mine = _of_mine(x.operands[0], layout, go)

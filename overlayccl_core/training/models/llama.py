@@ -112,7 +112,6 @@ class Pieces(pieces.Pieces[Model]):
             self,
             batches,
             shape=(len(batches[0]), self.model.sequence, self.model.width),
-            held=STAGES if self.model.schedule == "1f1b" else len(batches),
             averaged=averaged if self.ranks > STAGES else (),
         )
 

@@ -20,7 +20,7 @@ from tests.small_problems import exchange, strategy
 
 WORDS = (
     "add, all_gather, all_reduce, all_to_all, boundary, broadcast, cast, collective_permute, concat, index_select,"
-    " pad, permute_dims, reduce_scatter, reduce_sum, reshape, scale, select, slice_axis, split"
+    " pad, permute_dims, reduce_max, reduce_scatter, reduce_sum, reshape, scale, select, slice_axis, split"
 )
 PAIRS = ((0, 1), (2, 3))
 CROSSED = ((0, 3), (1, 2))

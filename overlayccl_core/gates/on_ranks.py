@@ -24,8 +24,9 @@ Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 
 
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
-    """port -> [ranks of the deployment, elements] in the port's dtype: unit normals (ids: any that are allowed),
-    alike where declared so.
+    """port -> [ranks of the deployment, elements] in the port's dtype: unit normals, alike where declared so.
+
+    Ids are any that are allowed, half of them at the ends of the ranks' parts.
 
     Each of the Case's groups has values of its own. NaN where an input is not valid.
     """
@@ -36,16 +37,19 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
         rows = 1 if spec.placement is Placement.REPLICATE else problem.ranks
         whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
         for group in members:
-            drawn = _drawn(spec, (rows, spec.size), random)
+            drawn = _drawn(spec, (rows, spec.size), random, problem.ranks)
             drawn = with_invalid(drawn, spec.valid, np.nan)
             whole[list(group)] = drawn.astype(whole.dtype)
         inputs[port] = whole
     return inputs
 
 
-def _drawn(spec: PortSpec, shape: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
+def _drawn(spec: PortSpec, shape: tuple[int, int], random: np.random.Generator, ranks: int) -> NDArray[Any]:
     if spec.dtype is DType.INT64 and spec.within is not None:
-        return random.integers(*spec.within, shape, endpoint=True)
+        low, high = spec.within
+        first = np.linspace(low, high + 1, ranks + 1).astype(np.int64)  # of every rank's part
+        ends = random.choice(np.concatenate([first[:-1], first[1:] - 1]), shape)
+        return np.where(random.random(shape) < 0.5, ends, random.integers(low, high, shape, endpoint=True))
     drawn = random.standard_normal(shape, np.float32)
     return drawn if spec.within is None else drawn.clip(*spec.within)
 

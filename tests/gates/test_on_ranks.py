@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from overlayccl_core import catalog
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, tolerance
@@ -124,3 +125,11 @@ def test_an_output_that_is_not_written_or_of_another_size_is_wrong() -> None:
 def test_ranks_and_elements_differ_in_what_they_are_given() -> None:
     [x] = inputs_of(SUM.problem, 0).values()
     assert x.shape == (4, 64) and len(np.unique(x)) == x.size and x.dtype == np.float32
+
+
+def test_ids_meet_the_ends_of_every_part() -> None:
+    entry = {"tokens": 64, "vocabulary": 40}
+    problem = catalog.build(catalog.case("dist_ce", entry, ranks=4, ranks_per_node=4))
+    ids = inputs_of(problem, 0)["targets",]
+    assert {0, 9, 10, 19, 20, 29, 30, 39} < set(ids[0].tolist()) < set(range(40))
+    assert (ids == ids[0]).all()

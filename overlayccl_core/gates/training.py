@@ -105,17 +105,25 @@ def _matmuls(trained: Trained) -> Verdict:
 
 def _gradients(trained: Trained) -> Verdict:
     error = trained.arm.gradient_rel_error
-    bound = LOSSY_TOLERANCE if trained.numerics is NumericsClass.LOSSY else REORDERED_TOLERANCE
     if error is None:
         return _unproven("its gradients were not compared with the unsharded model's: train it again")
-    figures = {"gradient_rel_error": error, "bound": bound}
-    if wrong := wrong_gradients(error, bound):
+    figures = {"gradient_rel_error": error, "bound": gradient_bound(trained.numerics)}
+    if wrong := wrong_gradients(error, trained.numerics):
         return _fails(Reason.WRONG_GRADIENT, wrong, **figures)
     return _passes(f"all gradients within {error:.1e} of the unsharded model's", **figures)
 
 
-def wrong_gradients(error: float, bound: float = LOSSY_TOLERANCE) -> str:
-    """What is wrong with gradients that are so far (relative, the worst) from the unsharded model's; or nothing."""
+def gradient_bound(numerics: NumericsClass) -> float:
+    """How far gradients may be off that went through Programs of a class; relative."""
+    return LOSSY_TOLERANCE if numerics is NumericsClass.LOSSY else REORDERED_TOLERANCE
+
+
+def wrong_gradients(error: float, numerics: NumericsClass) -> str:
+    """What is wrong with gradients that are so far (relative, the worst) from the unsharded model's; or nothing.
+
+    numerics: the worst class of the Programs that they went through.
+    """
+    bound = gradient_bound(numerics)
     if error <= bound:  # not where it is not a number
         return ""
     return f"a gradient is {error:.2g} (relative) away from the unsharded model's, {bound:.0e} is allowed"

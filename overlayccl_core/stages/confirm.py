@@ -214,14 +214,19 @@ class _Launches:
         training = arms.training(steps, self.settings.launches)
         trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, self.progress)
         for row in trained:
-            _check_deployed(row)
+            _check_deployed(row, self._worst_numerics())
         return trained, arms.stamps(trained)
 
+    def _worst_numerics(self) -> NumericsClass:
+        """Of all that is deployed."""
+        deployed = (row for rows in self.rows.values() for row in rows if row["arm"] == ArmName.DEPLOYED)
+        return max((NumericsClass(row["numerics"]) for row in deployed), key=list(NumericsClass).index)
 
-def _check_deployed(row: Row) -> None:
+
+def _check_deployed(row: Row, numerics: NumericsClass) -> None:
     """ValueError where the deployed files failed in a step, or gave wrong gradients."""
     error = row["gradient_rel_error"]
-    wrong = row["message"] or ("" if error is None else wrong_gradients(error))
+    wrong = row["message"] or ("" if error is None else wrong_gradients(error, numerics))
     if row["arm"] == ArmName.DEPLOYED and wrong:
         raise ValueError(
             f"the deployed files, in {label(row['model'], row['microbatches'])}: {wrong}: do not use them; look at "

@@ -171,6 +171,7 @@ def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tm
     [
         (1e-6, "", ""),
         (0.3, "", "a gradient is 0.3 "),
+        (1e-3, "", "a gradient is 0.001 "),  # what only a lossy one may be
         (math.nan, "", "a gradient is nan "),
         (None, "rank 1 of 2 died", "rank 1 of 2 died"),
     ],

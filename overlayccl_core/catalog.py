@@ -1,5 +1,6 @@
 """Problems by name: from a Case to its Problem, its reference Program and its backward."""
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Any, Protocol
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks, parameters
-from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.kinds import DType, Rejected
 from overlayccl_core.program.library import BACKWARD, read_library
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -114,9 +115,18 @@ def reference_program(problem: Problem) -> Program:
     here = build(problem.case)
     if problem.direction is Direction.BACKWARD and here.nonlinear is not None:
         assert here.nonlinear.backward is not None and here.nonlinear.backward_reference is not None
-        return trace_function(here.nonlinear.backward_reference, here.nonlinear.backward)
-    forward = trace_function(plug_in(problem.case.problem).reference, here)
+        return _traced(here.nonlinear.backward_reference, here.nonlinear.backward)
+    forward = _traced(plug_in(problem.case.problem).reference, here)
     return forward if problem.direction is Direction.FORWARD else transpose(forward, problem)
+
+
+def _traced(reference: Callable[[Any, Any], None], problem: Problem) -> Program:
+    """ValueError where it is none of the Problem, so that nobody looks for the mistake in a strategy."""
+    try:
+        return trace_function(reference, problem)
+    except Rejected as error:
+        where = f"{inspect.getsourcefile(reference)}: {reference.__name__} at {problem.case.id}"
+        raise ValueError(f"{where} is no Program of the Problem: {error}") from None
 
 
 def payload_bytes(case: Case) -> int:

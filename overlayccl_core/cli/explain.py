@@ -8,6 +8,7 @@ import polars as pl
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.cli.terms_table import terms_table
+from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.report.terms import Explanation, explanations
 from overlayccl_core.tables.bench import BENCH
@@ -32,6 +33,7 @@ def add(commands: Any) -> None:
         description="Price by term of what was chosen, of the runner-up and of the developer's strategy, with what "
         "the others cost more. Reads the tables of a finished run.",
     )
+    parser.add_argument("--problem", metavar="NAME", help="only this Problem (default: all)")
     parser.add_argument("--case", metavar="ID", help="only this Case (default: all)")
     parser.add_argument(
         "--direction", choices=[d.value for d in Direction], help="only this direction (default: both)"
@@ -42,14 +44,21 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; ValueError where nothing was chosen yet, and for a Case without a choice."""
     where = context(arguments)
-    explained = [one for problem in _problems(where) for one in _explanations(where, problem)]
+    problems = _problems(where)
+    if arguments.problem is not None:
+        if arguments.problem not in problems:
+            raise ValueError(
+                f"{where.results} has no Problem {arguments.problem!r}: {hint(arguments.problem, problems)}"
+            )
+        problems = [arguments.problem]
+    explained = [one for problem in problems for one in _explanations(where, problem)]
     if not explained:
         raise ValueError(f"{where.results}: nothing is chosen yet: run {where.command()}")
     wanted = [one for one in explained if _is_wanted(one, arguments.case, arguments.direction)]
     if not wanted:
-        known = ", ".join(dict.fromkeys(f"{one.case} {one.direction}" for one in explained))
+        known = dict.fromkeys(f"{one.case} {one.direction}" for one in explained)
         asked = " ".join(word for word in (arguments.case, arguments.direction) if word)
-        raise ValueError(f"{where.results}: there is no choice for {asked}: choose one of {known}")
+        raise ValueError(f"{where.results}: there is no choice for {asked}: {hint(asked, known)}")
     for one in wanted:
         title = f"{one.case} {one.direction}"
         console().print(terms_table(title, [(part.value, priced) for part, priced in one.parts]))

@@ -402,5 +402,9 @@ def test_explain_compares_the_choice_with_runner_up_and_developer(
         assert part in done.words
     assert not too_wide(done.out)
     assert "no choice for n9" in call("--root", str(tmp_path), "explain", "--case", "n9").err
+    assert (
+        "has no Problem 'uniform_a2': did you mean 'uniform_a2a'"
+        in call("--root", str(tmp_path), "explain", "--problem", "uniform_a2").err
+    )
     (tables / "prices.parquet").unlink()
     assert "prices.parquet: is missing beside the choice" in call("--root", str(tmp_path), "explain").err

@@ -81,7 +81,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | SMALL | CONFIG))
     (tree.root / "config/models/tiny.yaml").write_text(yaml.safe_dump(TINY))
     tree.edit("config/searches/offline.yaml", "rounds: 100", "rounds: 1")
-    tree.edit("config/searches/offline.yaml", "elites_a_round: 20", "elites_a_round: 4")
+    tree.edit("config/searches/offline.yaml", "elites_a_round: 6", "elites_a_round: 4")
     shutil.copy(tree.root / "tests/workflow/made_up.py", tree.root / "sitecustomize.py")
     ran = {"a fresh tree": tree.run(), "nothing": tree.run()}
     tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")

@@ -11,7 +11,7 @@ from overlayccl_core.backends.torchdist.rank import run_rank
 
 
 def main(folder: Path) -> None:
-    """`sum`: meet the others; `exit 3`; `kill 9`; `raise`; `wait`: until it is ended; `rank`: the same, as a rank."""
+    """`sum`: meet the others; `exit 3`; `kill 9`; `raise`; `wait`: until it is ended; `rank`: so does a rank."""
     rank = int(os.environ["RANK"])
     todo = (folder / "todo").read_text().splitlines()
     what, _, number = todo[rank].partition(" ")

@@ -1,8 +1,12 @@
 """Batches of small Programs for tests of timing, and modules that misbehave."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import Any
+
+import psutil
 
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.timing import Batch
@@ -92,3 +96,16 @@ def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> Batch:
 def leftovers(folder: Path) -> list[str]:
     """What a batch left that is neither a finished launch nor a folder of launches."""
     return [str(p) for p in folder.rglob("*") if p.is_file() and p.suffix != ".parquet"]
+
+
+def processes_of(folder: Path) -> set[int]:
+    """Processes of launches in a folder, ranks and what started them: what they print goes to a log there.
+
+    Ranks are forked, so no command line names their launch; the link still does where the log is removed.
+    """
+    belonging = set()
+    for process in psutil.process_iter():
+        with suppress(OSError):  # it has ended, or is another's
+            if os.readlink(f"/proc/{process.pid}/fd/1").startswith(f"{folder}/"):
+                belonging.add(process.pid)
+    return belonging

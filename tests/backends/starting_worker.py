@@ -7,9 +7,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from overlayccl_core.backends.torchdist.rank import run_rank
+
 
 def main(folder: Path) -> None:
-    """`sum`: meet the others; `exit 3`; `kill 9`; `raise`; `wait`: until somebody ends it."""
+    """`sum`: meet the others; `exit 3`; `kill 9`; `raise`; `wait`: until it is ended; `rank`: so does a rank."""
     rank = int(os.environ["RANK"])
     todo = (folder / "todo").read_text().splitlines()
     what, _, number = todo[rank].partition(" ")
@@ -30,3 +32,5 @@ def main(folder: Path) -> None:
             raise RuntimeError("no luck")
         case "wait":
             time.sleep(60)
+        case "rank":
+            run_rank(folder, "gloo", lambda _rank: time.sleep(60))

@@ -1,14 +1,20 @@
 """How ranks are started, and that how they ended is told as fields: nothing is read out of the launch's log."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from overlayccl_core.backends.launch import LOG_FILE, Launch
+from overlayccl_core.backends.launch import LOG_FILE, STATUS_FILE, Launch
+from overlayccl_core.backends.status import Status
 from overlayccl_core.backends.torchdist import launch
+from tests.backends.batches import processes_of
 
 pytestmark = pytest.mark.ranks
 WORKER = "tests.backends.starting_worker"
@@ -50,3 +56,45 @@ def test_ranks_that_fail_together_are_all_told(tmp_path: Path) -> None:
 def test_what_a_rank_prints_is_no_exit_code(tmp_path: Path) -> None:
     (tmp_path / LOG_FILE).write_text(f"  exitcode  : -9 (pid: {os.getpid()})\n")
     assert exit_codes(tmp_path) == {}
+
+
+CALLER = f"""
+import sys, time
+from pathlib import Path
+from overlayccl_core.backends.torchdist import launch
+try:
+    launch.launch(launch.Launch(worker={WORKER!r}, folder=Path(sys.argv[1]), ranks=2))
+except KeyboardInterrupt:
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["broken off", "killed"])
+def test_no_process_outlives_a_launch_that_is_broken_off_or_its_caller(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    """Broken off, the launch ends them all, and its caller lives on. Killed, each dies with its parent."""
+    (tmp_path / "todo").write_text("rank\nrank")
+    caller = subprocess.Popen([sys.executable, "-c", CALLER, str(tmp_path)])
+    try:
+        ranks: set[int] = set()
+        _until(lambda: (tmp_path / STATUS_FILE).exists(), 60)
+        while len(ranks) < 2 and caller.poll() is None:
+            time.sleep(0.1)
+            ranks = set(Status.open(tmp_path / STATUS_FILE, 2).snapshot()[:, Status.PID].tolist()) - {0}
+        found = processes_of(tmp_path)
+        assert found > ranks and len(found) == len(ranks) + 1 == 3
+        caller.send_signal(how)
+        _until(lambda: not processes_of(tmp_path), 10)
+        assert processes_of(tmp_path) == set()
+        assert (caller.poll() is None) is (how is signal.SIGINT)
+    finally:
+        caller.kill()
+        caller.wait()
+
+
+def _until(holds: Callable[[], bool], seconds: float) -> None:
+    """Return once it does, or after so long."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.1)

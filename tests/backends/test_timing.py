@@ -1,6 +1,5 @@
 """Timing on real ranks: what a batch gives, keeps and does again."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,28 +7,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
+from overlayccl_core.backends.launch import STATUS_FILE
+from overlayccl_core.backends.status import Status
 from overlayccl_core.backends.timed_launches import LAUNCH
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 from overlayccl_core.tables.table import read
-from tests.backends.batches import BODIES, batch, broken_job, jobs, leftovers, settings, silent
+from tests.backends.batches import BODIES, batch, broken_job, jobs, leftovers, processes_of, settings, silent
 
 pytestmark = pytest.mark.ranks
-
-
-def ranks_of(folder: Path) -> list[psutil.Process]:
-    """Processes that belong to launches in a folder."""
-    belonging = []
-    for process in psutil.process_iter():
-        try:
-            if any(str(folder) in part for part in process.cmdline()) and process.pid != os.getpid():
-                belonging.append(process)
-        except psutil.Error:
-            continue
-    return belonging
 
 
 def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path: Path) -> None:
@@ -75,7 +63,7 @@ def test_a_rank_that_fails_ends_the_batch_naming_rank_and_program(
     with pytest.raises(ValueError, match=f"rank 1 of 2 {pattern}"):
         time_programs(batch(tmp_path, [*jobs(), broken_job(statement)]), silent)
     assert time.monotonic() - started < 30
-    assert ranks_of(tmp_path) == []
+    assert processes_of(tmp_path) == set()
     assert leftovers(tmp_path) == []
 
 
@@ -106,13 +94,17 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on_where_it_was(
         if ": round " in line and "round 0 " not in line:
             break
     time.sleep(1.0)
+    [launch] = tmp_path.glob("bench-*/launch-*")
+    ranks = Status.open(launch / STATUS_FILE, 2).snapshot()[:, Status.PID].tolist()
+    found = processes_of(tmp_path)
+    assert found > set(ranks) and len(found) == len(ranks) + 1
     process.send_signal(how)
     process.wait(20)
     process.stdout.close()
     end = time.monotonic() + 10
-    while ranks_of(tmp_path) and time.monotonic() < end:
+    while processes_of(tmp_path) and time.monotonic() < end:
         time.sleep(0.1)
-    assert ranks_of(tmp_path) == []
+    assert processes_of(tmp_path) == set()
 
     [folder] = tmp_path.glob("bench-*")
     if how is signal.SIGKILL:

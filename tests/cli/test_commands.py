@@ -1,5 +1,6 @@
 """The `overlayccl` command as people call it: real processes, their exit codes and what they say."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.probes.mixed import mixed_probes
@@ -258,3 +260,10 @@ def test_try_measures_beside_the_seeds_without_a_theta(root: Path) -> None:
     assert "1.00 (1.00..1.00)" not in done.stdout  # the developer over itself
     assert "snakemake --profile local results/local/theta.parquet" in done.stdout
     assert not (root / "results/local/.partial").exists()  # it measures anew each time, and leaves nothing
+
+
+def test_what_is_not_linear_is_proven_on_the_data_tried_and_says_so(root: Path) -> None:
+    entry = json.dumps(catalog.plug_in("dist_ce").examples(4)["small"])
+    done = overlayccl(root, "prove", "three_all_reduce", "--problem", "dist_ce", "--case-json", entry)
+    words = " ".join(done.stdout.split())
+    assert done.returncode == 0 and "proven on the data tried, " in words and "values)" in words

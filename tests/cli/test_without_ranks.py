@@ -213,14 +213,6 @@ def test_a_problem_with_cases_that_no_run_measures_is_listed_traced_and_proven(
     assert done.code == 0 and done.out.count("proven, exact") == 5
 
 
-def test_what_is_not_linear_is_proven_on_the_data_tried_and_says_so(call: Call) -> None:
-    entry = json.dumps(catalog.plug_in("dist_ce").examples(4)["small"])
-    done = call("prove", "three_all_reduce", "--problem", "dist_ce", "--case-json", entry)
-    assert done.code == 0 and "proven on the data tried, " in done.words and "values)" in done.words
-    linear = call("prove", "flat", "--problem", "grad_ar", "--case-json", '{"sizes": [5, 6, 7]}')
-    assert linear.code == 0 and ": proven, exact" in linear.words
-
-
 def test_trace_shows_the_program_of_a_seed_and_of_a_file(call: Call, root: Path) -> None:
     entry = '{"sizes": [5, 6, 7]}'
     seed = call("trace", "flat", "--problem", "grad_ar", "--case-json", entry)

@@ -5,7 +5,6 @@ ranks (made_up.py): all commands are the real ones, and what ran is what their p
 """
 
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,11 +40,10 @@ EVERYTHING = {
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of the command: what it started, in order, what it said, how long it took."""
+    """One run of the command: what it started, in order, and what it said."""
 
     started: tuple[str, ...]
     said: str
-    seconds: float
 
 
 class Tree:
@@ -64,13 +62,11 @@ class Tree:
         """The literal command."""
         noted = self.root / "started.txt"
         noted.write_text("")
-        began = time.monotonic()
         done = snakemake(self.root, "--profile", "local", "all")
-        seconds = time.monotonic() - began
         assert done.returncode == 0, done.stdout + done.stderr
         started = tuple(line.strip() for line in noted.read_text().splitlines())
         assert len(set(started)) == len(started), started
-        return Ran(started, done.stdout + done.stderr, seconds)
+        return Ran(started, done.stdout + done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +102,6 @@ def test_nothing_changed_and_nothing_runs(runs: dict[str, Ran]) -> None:
     again = runs["nothing"]
     assert again.started == ()
     assert "Nothing to be done" in again.said
-    assert again.seconds < 30, f"{again.seconds:.1f} s (6 s on a quiet machine)"
 
 
 def test_an_edit_of_the_cost_model_that_keeps_the_shortlists_measures_nothing(runs: dict[str, Ran]) -> None:

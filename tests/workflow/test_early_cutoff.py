@@ -14,7 +14,7 @@ import yaml
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.test_miniature import SMALL, TINY
 
-pytestmark = pytest.mark.timeout(900)  # six runs: two minutes, if alone
+pytestmark = pytest.mark.timeout(1800)  # six runs: two minutes, if alone
 
 CONFIG = {
     "problems": ["tp_mlp", "uniform_a2a"],

@@ -1,5 +1,6 @@
 """A folder of text to train on: its files in the order of their names; the last tenth of each is held out."""
 
+import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def read(folder: Path) -> tuple[bytes, bytes]:
     cuts = [len(text) - len(text) // HELD_OUT for text in texts]
     train = b"".join(text[:cut] for text, cut in zip(texts, cuts, strict=True))
     return train, b"".join(text[cut:] for text, cut in zip(texts, cuts, strict=True))
+
+
+def digest(folder: Path) -> str:
+    """16 hexadecimal digits for what `read` reads. ValueError as there."""
+    train, validation = read(folder)
+    return hashlib.sha256(b"%d %b%b" % (len(train), train, validation)).hexdigest()[:16]
 
 
 def check(folder: Path, batch: int, sequence: int) -> None:

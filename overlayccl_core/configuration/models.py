@@ -85,6 +85,14 @@ class Model(Sizes):
     def replicas(self, ranks: int) -> tuple[int, ...]:
         """rank -> which replica of the data it trains on: equal for ranks that share a batch; 0 is the first."""
 
+    def data_digest(self) -> str | None:
+        """Of the files that its training reads; None: it reads none."""
+        return None
+
+    def identity(self) -> str:
+        """JSON of all that decides what is trained: its fields, and what the files hold that it reads."""
+        return json.dumps([self.to_json(), self.data_digest()])
+
     @property
     def framework_arms(self) -> tuple[str, ...]:
         """Arms of the framework's own (measuring/arms.py); none, unless a model says so."""

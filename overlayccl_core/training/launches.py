@@ -66,7 +66,7 @@ class Training:
     def key(self, code: str) -> str:
         """Digest of everything that decides what the figures mean."""
         return key(
-            self.model.to_json(),
+            self.model.identity(),
             [asdict(arm) for arm in self.arms],
             sorted(self.sources.items()),
             (self.deployment.ranks, self.deployment.library, self.fingerprint, code),

@@ -142,6 +142,10 @@ class Model(Sizes, models.Model):
         elements = sum(prod(shape) for name, shape in self.parameter_sizes() if name.startswith("blocks.0."))
         return ceil(elements / self.width / ROWS) * ROWS
 
+    def data_digest(self) -> str | None:
+        """Of the corpus's text, where one is named."""
+        return None if self.corpus is None else corpus.digest(Path(self.corpus))
+
     def check(self, ranks: int) -> None:
         """Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even.
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.configuration import corpus
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.table import write
 from tests.workflow.repository import ROOT, copy_to, python, snakemake
@@ -94,6 +95,23 @@ def test_a_folder_of_plug_ins_that_is_not_there_is_no_mistake_of_a_file(
     monkeypatch.setenv("OVERLAYCCL_PLUGINS", "/nowhere")
     with pytest.raises(OSError, match=r"^OVERLAYCCL_PLUGINS: there is no folder /nowhere: name folders"):
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+
+
+def test_another_text_in_the_folder_of_a_corpus_is_another_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    Path("texts").mkdir()
+    with Path("config/models/nano.yaml").open("a") as file:
+        file.write("corpus: texts\n")
+    parameters = []
+    for text in (b"x" * 6000, b"x" * 6000, b"y" * 6000):
+        Path("texts/a.txt").write_bytes(text)
+        corpus.read.cache_clear()  # as in a process of its own
+        pipeline = prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+        parameters.append(pipeline.model_json("nano"))
+    assert parameters[0] == parameters[1] != parameters[2]
 
 
 def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_where_it_was_named(

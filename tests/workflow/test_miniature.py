@@ -20,7 +20,10 @@ from overlayccl_core.tables.table import read
 from tests.workflow.repository import copy_to, snakemake
 from workflow_scripts.pipeline import prepare
 
-pytestmark = [pytest.mark.ranks, pytest.mark.timeout(1800)]  # one run of everything: a minute or two, if alone
+pytestmark = [
+    pytest.mark.ranks,
+    pytest.mark.timeout(1800),
+]  # one run of everything: a minute or two, if alone
 
 SMALL = {
     "problems": ["tp_mlp"],

@@ -128,3 +128,14 @@ def test_a_corpus_that_is_missing_or_too_short_is_refused(
 def test_a_corpus_that_is_long_enough_is_taken(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"x" * 5210)
     models.load("nano").changed(corpus=str(tmp_path)).check(4)
+
+
+def test_the_text_of_a_corpus_has_a_digest_of_what_it_holds(tmp_path: Path) -> None:
+    texts = {"first": b"x" * 5210, "equal": b"x" * 5210, "another word": b"y" + b"x" * 5209}
+    digests = []
+    for name, text in texts.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_bytes(text)
+        digests.append(models.load("nano").changed(corpus=str(tmp_path / name)).data_digest())
+    assert digests[0] == digests[1] != digests[2]
+    assert models.load("nano").data_digest() is None

@@ -1,5 +1,6 @@
 """A Problem at a Case: what the ranks must compute together, and the model's own work around it."""
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -159,7 +160,7 @@ class Problem:
         node = self._nodes.get(port)
         if node is None:
             if port not in self.inputs:
-                raise Rejected(f"no input {port_text(port)}: there are {_some(self.inputs)}")
+                raise no_such("input", port, self.inputs)
             spec = self.inputs[port]
             equal = spec.placement is Placement.REPLICATE
             node = self._nodes[port] = make_input(port, equal=equal, size=spec.size, dtype=spec.dtype)
@@ -176,6 +177,10 @@ def port_text(port: Port) -> str:
     return f"{port[0]}[{', '.join(map(str, port[1:]))}]" if len(port) > 1 else str(port[0])
 
 
-def _some(ports: Mapping[Port, PortSpec]) -> str:
-    names = [port_text(p) for p in ports]
-    return ", ".join(names[:4]) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")
+def no_such(what: str, port: Port, known: Mapping[Port, PortSpec]) -> Rejected:
+    """The message for a port that is none of the known inputs or outputs: the nearest one, and what there are."""
+    names = [port_text(p) for p in known]
+    close = difflib.get_close_matches(port_text(port), names, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    some = ", ".join(names[:4]) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")
+    return Rejected(f"no {what} {port_text(port)}: {hint}there are {some}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
-from overlayccl_core.program.problem import Problem, port_text
+from overlayccl_core.program.problem import Problem, no_such, port_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
         match event:
             case Read(port):
                 if port not in problem.inputs:
-                    raise Rejected(f"read {port_text(port)}: {problem.name} has no such input")
+                    raise no_such("input", port, problem.inputs)
                 if port in read:
                     raise Rejected(f"{port_text(port)} is read twice: keep the value of the first read")
                 read.add(port)
@@ -151,7 +151,7 @@ def _check_read(node: Node, read: set[Port], known: set[Node]) -> None:
 
 def _check_written(problem: Problem, port: Port, node: Node, outputs: Outputs) -> None:
     if port not in problem.outputs:
-        raise Rejected(f"write {port_text(port)}: {problem.name} has no such output")
+        raise no_such("output", port, problem.outputs)
     if port in outputs:
         raise Rejected(f"{port_text(port)} is written twice: write every output once")
     spec = problem.outputs[port]

@@ -26,8 +26,8 @@ def test_events_that_are_a_program() -> None:
         ([READ], "output y is never written"),
         ([READ, READ, WRITE], "a is read twice"),
         ([READ, WRITE, WRITE], "y is written twice"),
-        ([Read(("b",)), WRITE], "no such input"),
-        ([READ, Write(("z",), A)], "no such output"),
+        ([Read(("b",)), WRITE], "no input b: there are a"),
+        ([READ, Write(("z",), A)], "no output z: there are y"),
         (
             [READ, Write(("y",), make_cast(A, DType.BFLOAT16))],
             "4 elements of bfloat16, declared 4 of float32",
@@ -61,5 +61,7 @@ def test_a_problem_refuses_segments_of_unknown_ports() -> None:
 
 
 def test_an_unknown_input_names_those_there_are() -> None:
-    with pytest.raises(Rejected, match=r"no input partial\[9, 9\]: there are partial\[0, 0\].*\(6 in all\)"):
+    with pytest.raises(
+        Rejected, match=r"no input partial\[9, 9\]: did you mean .*there are partial\[0, 0\].*\(6 in all\)"
+    ):
         layers(4, 3, 2, (4,)).input_node(("partial", 9, 9))

@@ -15,6 +15,7 @@ A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,84 +28,105 @@ DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md", ".jinja", ".css")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def digest(script: str, *plugins: str, root: Path = ROOT) -> str:
-    """16 hexadecimal digits for the code of `workflow_scripts/<script>.py` with some plug-ins.
+class Sources:
+    """The code below a root and in the plug-ins' folders as it is now: each file is read and followed once.
 
-    plugins: files under overlayccl_core/ (`problems/tp_mlp.py`), or of a folder that OVERLAYCCL_PLUGINS names.
-    ValueError if one is not there.
+    plugins, in its methods: files under overlayccl_core/ (`problems/tp_mlp.py`), or of a folder that
+    OVERLAYCCL_PLUGINS names.
     """
-    h = hashlib.sha256()
-    for file in closure(script, *plugins, root=root):
-        h.update(f"{_below(file, root).as_posix()} {_identity(file, root)}\n".encode())
-    return h.hexdigest()[:16]
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self._packages = [
+            root / PACKAGE,
+            *loader.roots()[1:],
+        ]  # folders laid out like the package: itself first
+        self._outermost = {root, *loader.roots()[1:]}
+        self._files: dict[Path, _File] = {}
+
+    def digest(self, script: str, *plugins: str) -> str:
+        """16 hexadecimal digits for the code of `workflow_scripts/<script>.py` with some plug-ins.
+
+        ValueError if a file is not there.
+        """
+        h = hashlib.sha256()
+        for path in self.closure(script, *plugins):
+            file = self._files[path]
+            h.update(f"{file.below} {file.identity}\n".encode())
+        return h.hexdigest()[:16]
+
+    def closure(self, script: str, *plugins: str) -> tuple[Path, ...]:
+        """The files that `digest` hashes, sorted."""
+        todo = [self._root / SCRIPTS / f"{script}.py", *map(self._plugin, plugins)]
+        for path in todo:
+            if not path.is_file():
+                raise ValueError(f"{path}: there is no such file to take a digest of")
+        seen: set[Path] = set()
+        while todo:
+            path = todo.pop()
+            if path not in seen:
+                seen.add(path)
+                if path not in self._files:
+                    self._files[path] = self._read(path)
+                todo.extend(self._files[path].needs)
+        return tuple(sorted(seen))
+
+    def _plugin(self, plugin: str) -> Path:
+        places = [folder / plugin for folder in self._packages]
+        return next((path for path in places if path.is_file()), places[0])
+
+    def _read(self, path: Path) -> "_File":
+        below = self._below(path)
+        if path.suffix != ".py":
+            return _File(below.as_posix(), hashlib.sha256(path.read_bytes()).hexdigest(), ())
+        dotted = ".".join(
+            below.with_suffix("").parts
+        )  # a/b/__init__.py: `a.b.__init__`, and above it is `a.b`
+        identity, modules, data = _parsed(path.read_text(), dotted)
+        homes = [path.parent, *self._packages]
+        needs = [
+            *self._packages_above(path),
+            *(found for name in modules for found in self._modules(name)),
+            *(home / name for name in data for home in homes if (home / name).is_file()),
+        ]
+        return _File(below.as_posix(), identity, tuple(dict.fromkeys(needs)))
+
+    def _below(self, path: Path) -> Path:
+        """Where a file stands, whatever folder the repository and the plug-ins are in."""
+        home = next((folder for folder in self._packages if path.is_relative_to(folder)), None)
+        return Path(PACKAGE) / path.relative_to(home) if home else path.relative_to(self._root)
+
+    def _packages_above(self, path: Path) -> Iterator[Path]:
+        for folder in path.parents:
+            if folder in self._outermost:
+                return
+            if (folder / "__init__.py").is_file():
+                yield folder / "__init__.py"
+
+    def _modules(self, name: str) -> list[Path]:
+        first, *rest = name.split(".")
+        homes = self._packages if first == PACKAGE else [self._root / first]
+        bases = [home.joinpath(*rest) for home in homes]
+        return [p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """below: its place, which is hashed with its identity. needs: files that it makes count, too."""
+
+    below: str
+    identity: str
+    needs: tuple[Path, ...]
+
+
+def digest(script: str, *plugins: str, root: Path = ROOT) -> str:
+    """`Sources.digest` of the code as it is now."""
+    return Sources(root).digest(script, *plugins)
 
 
 def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """The files that `digest` hashes, sorted."""
-    todo = [root / SCRIPTS / f"{script}.py", *(_plugin(plugin, root) for plugin in plugins)]
-    for file in todo:
-        if not file.is_file():
-            raise ValueError(f"{file}: there is no such file to take a digest of")
-    seen: set[Path] = set()
-    while todo:
-        file = todo.pop()
-        if file not in seen:
-            seen.add(file)
-            todo.extend(_follow(file, root))
-    return tuple(sorted(seen))
-
-
-def _packages(root: Path) -> list[Path]:
-    """Folders laid out like the package: itself, then those of plug-ins."""
-    return [root / PACKAGE, *loader.roots()[1:]]
-
-
-def _plugin(plugin: str, root: Path) -> Path:
-    places = [folder / plugin for folder in _packages(root)]
-    return next((file for file in places if file.is_file()), places[0])
-
-
-def _below(file: Path, root: Path) -> Path:
-    """Where a file stands, whatever folder the repository and the plug-ins are in."""
-    home = next((folder for folder in _packages(root) if file.is_relative_to(folder)), None)
-    return Path(PACKAGE) / file.relative_to(home) if home else file.relative_to(root)
-
-
-def _follow(file: Path, root: Path) -> Iterator[Path]:
-    if file.suffix != ".py":
-        return
-    yield from _packages_above(file, root)
-    _, modules, data = _parsed(file.read_text(), _dotted(file, root))
-    yield from (found for name in modules for found in _module_files(name, root))
-    homes = [file.parent, *_packages(root)]
-    yield from (home / name for name in data for home in homes if (home / name).is_file())
-
-
-def _dotted(file: Path, root: Path) -> str:
-    """`a/b/c.py` is `a.b.c` (and `a/b/__init__.py` is `a.b.__init__`: what is above it is `a.b`)."""
-    return ".".join(_below(file, root).with_suffix("").parts)
-
-
-def _packages_above(file: Path, root: Path) -> Iterator[Path]:
-    outermost = {root, *loader.roots()[1:]}
-    for folder in file.parents:
-        if folder in outermost:
-            return
-        if (folder / "__init__.py").is_file():
-            yield folder / "__init__.py"
-
-
-def _module_files(name: str, root: Path) -> list[Path]:
-    first, *rest = name.split(".")
-    homes = _packages(root) if first == PACKAGE else [root / first]
-    bases = [home.joinpath(*rest) for home in homes]
-    return [p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
-
-
-def _identity(file: Path, root: Path) -> str:
-    if file.suffix != ".py":
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    return _parsed(file.read_text(), _dotted(file, root))[0]
+    """`Sources.closure` of the code as it is now."""
+    return Sources(root).closure(script, *plugins)
 
 
 @cache

@@ -22,7 +22,7 @@ from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
-from overlayccl_core.digest import digest
+from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
@@ -37,7 +37,7 @@ class Pipeline:
 
     machine: what a measurement would be of here (`Backend.fingerprint`). Rules that measure have it as a parameter.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
-    Every plan asks for the code of every job, and a run with checkpoints makes several: each digest is taken once.
+    Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
     """
 
     settings: Settings
@@ -45,7 +45,9 @@ class Pipeline:
     cases: Mapping[str, tuple[Case, ...]]
     machine: str
     left_out: str = ""
-    _digest: Callable[..., str] = field(default_factory=lambda: cache(digest), repr=False, compare=False)
+    _digest: Callable[..., str] = field(
+        default_factory=lambda: cache(Sources().digest), repr=False, compare=False
+    )
 
     @property
     def deployment_file(self) -> str:

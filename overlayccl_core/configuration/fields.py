@@ -8,8 +8,8 @@ float, and a list becomes a tuple.
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
-from functools import reduce
+from copy import copy, deepcopy
+from functools import cache, reduce
 from operator import or_
 from pathlib import Path
 from types import UnionType
@@ -168,9 +168,15 @@ def read(what: str, path: Path, cls: type[F], **given: Any) -> F:
 def parsed(path: Path) -> Any:
     """What a YAML file holds. ValueError if it is no YAML, or has a field twice."""
     try:
-        return yaml.load(path.read_text(), Loader=_EachFieldOnce)
+        return deepcopy(_loaded(path.read_text()))
     except yaml.YAMLError as error:
         raise ValueError(f"not readable as YAML: {' '.join(str(error).split())}") from None
+
+
+@cache
+def _loaded(text: str) -> Any:
+    """What a text of YAML holds: whoever reads a configuration reads its files many times."""
+    return yaml.load(text, Loader=_EachFieldOnce)
 
 
 class _EachFieldOnce(yaml.SafeLoader):

@@ -76,11 +76,10 @@ class Scope:
             if name in scope.names:
                 return scope.names[name]
             scope = scope.parent
-        raise Rejected(
-            f"unknown name {name!r}: {_INSTEAD_OF.get(name, 'import it from the language, or define it')}"
-        )
+        raise Rejected(f"unknown name {name!r}: {_INSTEAD_OF.get(name, _IMPORT)}")
 
 
+_IMPORT = "import it from overlayccl_core.program.language, or define it"
 _INSTEAD_OF = {
     "print": "a strategy prints nothing, `overlayccl trace` shows what it does",
     **dict.fromkeys(("dict", "set", "frozenset"), "use lists and tuples"),

@@ -59,7 +59,7 @@ def overlayccl(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
     )
 

@@ -31,7 +31,7 @@ def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
     quiet = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [*torchrun, "--nproc-per-node", "4", EXAMPLE.name],
-        cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     losses = [float(x) for x in re.findall(r"loss ([\d.]+)", done.stdout)]

@@ -22,7 +22,7 @@ def exit_codes(folder: Path, scenario: str, launches: int) -> list[int]:
     write(folder, "uniform_a2a", [entry(CASE, "native")])
     done = subprocess.run(
         [sys.executable, "-m", "tests.emit.leaving_worker", scenario, str(folder), CASE.id, str(launches)],
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}, capture_output=True, text=True, timeout=250,
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     print(done.stderr[-3000:])

@@ -105,7 +105,7 @@ def test_its_script_finds_pieces_and_gradients_right(root: Path) -> None:
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("pieces and gradients are right") == 4

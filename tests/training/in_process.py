@@ -27,7 +27,7 @@ from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.segments import StepSegment, Tensor
 from overlayccl_core.training.worker import relative_error
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)

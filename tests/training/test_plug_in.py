@@ -23,7 +23,7 @@ from overlayccl_core.training.pieces import Pieces, pieces_of
 from tests.training.experts import PLUGINS, experts
 
 RANKS = 2
-PATIENCE_S = 30
+PATIENCE_S = 300
 NAMES = re.compile(r"llama|(?<!aten\.)\bembedding|half.a.layer|half.of.a.(layer|block)", re.IGNORECASE)
 
 LITERATURE = ("problems", "strategies")  # they cite the models that people use them in

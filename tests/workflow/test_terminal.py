@@ -63,7 +63,7 @@ def test_a_terminal_is_given_back_as_it_was(tmp_path: Path, interrupted: bool) -
     if interrupted:
         os.killpg(run.process.pid, signal.SIGINT)  # what a terminal does at Ctrl-C
     run.until(None)
-    assert (run.process.wait(timeout=10) != 0) is interrupted
+    assert (run.process.wait(timeout=120) != 0) is interrupted
     assert run.shown.rindex(SHOW_CURSOR) > run.shown.rindex(HIDE_CURSOR)
     assert termios.tcgetattr(run.terminal) == run.before
     last = run.shown[run.shown.rindex(SHOW_CURSOR) :]

@@ -221,6 +221,15 @@ def _correlation(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
+def _marks(one: Contender) -> Iterator[str]:
+    if Role.DEVELOPER in one.roles and Role.DEVELOPER not in one.names:
+        yield " (developer)"
+    if Role.HAND_BUNDLED in one.roles:
+        yield " *"
+    if YOURS in one.roles:
+        yield " <- yours"
+
+
 def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
     """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
     width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
@@ -240,10 +249,8 @@ def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[R
         measured = between(timed.estimate.value, *timed.estimate.interval()) if timed else NOTHING
         if timed and floor and is_below(timed.estimate, floor.us(one.program)):
             measured, ratio = f"{measured} below the physical floor: invalid", None
-        mine = YOURS in one.roles
-        name = " = ".join(one.names) + (" *" if Role.HAND_BUNDLED in one.roles else "")
-        name = at_joints(name + (" <- yours" if mine else ""), width)
-        style = "bold" if mine else None
+        name = at_joints(" = ".join(one.names) + "".join(_marks(one)), width)
+        style = "bold" if YOURS in one.roles else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
         by_time.add_row(name, measured, times(ratio), style=style)

@@ -23,7 +23,10 @@ def test_a_name_is_broken_where_its_words_are_joined(text: str, width: int, line
     assert at_joints(text, width).split("\n") == lines
 
 
-def test_strategies_that_are_one_program_share_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_strategies_that_are_one_program_share_a_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     console.cache_clear()
     same = {"role": "other", "program": "aa", "proof": "pass", "numerics": "exact", "measured_us": 4e3}
     rows = [

@@ -1,19 +1,13 @@
 """Commands that start no ranks, on a deployment that was fitted: what they print, within 80 columns."""
 
-import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.cli.main import main
-from overlayccl_core.cli.render import console
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import price
 from overlayccl_core.stages.seed import seed_rows
@@ -24,137 +18,13 @@ from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.table import read, write
 from overlayccl_core.tables.theta import THETA
-from tests.cli.test_commands import REPOSITORY, STRATEGIES, fitted, one_message, overlayccl
+from tests.cli.terminal import Call, too_wide
+from tests.cli.test_commands import REPOSITORY, one_message, overlayccl
 from tests.fake_timings import timing_columns
 from tests.report.fixture_rows import row
 from tests.seed_cases import case
 
-COLUMNS = 80
 KEY = ("case", "direction")
-SIZES = (
-    "embedding 256x128\n" + "".join(f"block{i} 512x384\n" for i in range(6)) + "norm [128]\nhead 256x128\n"
-)
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        """The output as one line."""
-        return " ".join(self.out.split())
-
-
-Call = Callable[..., Done]
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with this one's configuration, a theta, and files to give to commands."""
-    folder = tmp_path_factory.mktemp("fitted")
-    shutil.copytree(REPOSITORY / "config", folder / "config")
-    fitted(folder)
-    (folder / "sizes.txt").write_text(SIZES)
-    (folder / "mine.py").write_text(STRATEGIES)
-    return folder
-
-
-@pytest.fixture
-def call(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """The command in a terminal of 80 columns."""
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
-    console.cache_clear()
-
-    def run(*arguments: str) -> Done:
-        capsys.readouterr()
-        code = main(["--root", str(root), *arguments])
-        printed = capsys.readouterr()
-        return Done(code, printed.out, printed.err)
-
-    yield run
-    console.cache_clear()
-
-
-def too_wide(text: str) -> list[str]:
-    return [line for line in text.splitlines() if len(line) > COLUMNS]
-
-
-def test_bucket_shows_buckets_comparison_and_use(call: Call, root: Path) -> None:
-    done = call("bucket", "--sizes", f"{root}/sizes.txt", "--backward-ms", "900")
-    assert done.code == 0 and not too_wide(done.out), done.out
-    for part in (
-        "9 gradients, 4.8MiB, on local (4 ranks)",
-        "DDP's default",
-        "one buffer",
-        "one by one",
-        "Worth against 25 MiB:",
-        "DistributedDataParallel(model, bucket_cap_mb=",
-        "bucket_cap_mb_list=[",
-        "the rule merge with the knob",
-        "compute_bucket_assignment_by_size",
-    ):
-        assert part in done.words
-    assert "No ready times" not in done.words
-
-
-def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives_it(
-    call: Call, root: Path
-) -> None:
-    (root / "small.txt").write_text("".join(f"t{i} 64x64\n" for i in range(20)))
-    done = call("bucket", "--sizes", f"{root}/small.txt")
-    assert "sees no computation" in done.words and "one buffer is its answer." in done.words
-    answer = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
-    assert [len(b["tensors"]) for b in answer["best"]["buckets"]] == [20]
-
-
-def test_bucket_says_where_one_buffer_is_not_the_answer(call: Call, root: Path) -> None:
-    (root / "large.txt").write_text("a 16MiB\nb 16MiB\n")
-    done = call("bucket", "--sizes", f"{root}/large.txt")
-    assert "but for tensors so large that packing them costs more" in done.words
-    assert "prices of larger buckets (the largest is 16MiB) are extrapolated" in done.words
-
-
-def test_bucket_in_json_has_no_rule_that_ends_earlier_than_the_best(call: Call, root: Path) -> None:
-    done = call("bucket", "--sizes", f"{root}/sizes.txt", "--backward-ms", "40", "--json")
-    answer: dict[str, Any] = json.loads(done.out)
-    assert answer["best"]["end_us"] <= min(plan["end_us"] for plan in answer["others"]) * (1 + 1e-8)
-    assert answer["last_ready_us"] == pytest.approx(40e3) and answer["ready_times"]
-    assert len(answer["bucket_cap_mb_list"]) == len(answer["best"]["buckets"])
-    names = [name for b in answer["best"]["buckets"] for name in b["tensors"]]
-    assert names[0] == "head" and sorted(names) == sorted(line.split()[0] for line in SIZES.splitlines())
-
-
-def test_bucket_takes_measured_ready_times(call: Call, root: Path) -> None:
-    (root / "ready.csv").write_text("tensor,ready_ms\nhead,30\nbody,10\n")
-    (root / "two.json").write_text('{"head": [64], "body": [32, 2]}')
-    done = call("bucket", "--sizes", f"{root}/two.json", "--ready", f"{root}/ready.csv", "--json")
-    answer = json.loads(done.out)
-    assert [t for b in answer["best"]["buckets"] for t in b["tensors"]] == ["body", "head"]
-    assert answer["last_ready_us"] == 30e3
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--sizes", "nowhere.csv"), "there is no such file; accepted are"),
-        (
-            ("--sizes", "{root}/sizes.txt", "--ready", "{root}/sizes.txt"),
-            "embedding: ready_ms must be a time",
-        ),
-        (("--sizes", "{root}/sizes.txt", "--backward-ms", "-3"), "must take a time above 0 (got -3 ms)"),
-        (("--sizes", "{root}/sizes.txt", "--backward-ms", "nan"), "must take a time above 0"),
-    ],
-)
-def test_bucket_refuses_wrong_input_in_one_message(
-    call: Call, root: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    done = call("bucket", *(a.format(root=root) for a in arguments))
-    assert done.code == 2 and message in done.err and len(done.err.strip().splitlines()) == 1
 
 
 def test_before_a_fit_bucket_and_score_say_what_to_run(root: Path, tmp_path: Path) -> None:

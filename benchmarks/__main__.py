@@ -10,6 +10,7 @@ ON_REQUEST = (
     "from_developer",
     "deployed_step",
     "race",
+    "floor",
 )  # minutes on real ranks, or of a finished run
 
 

@@ -12,10 +12,12 @@ from typing import Any
 from workflow_scripts.phases import seconds_of
 
 # What comes on top of the seconds of the configuration, to the nearest 5 s, of four ranks on two cores: a batch
-# starts ranks, builds modules and calibrates; a training launch starts ranks, and takes steps that are not timed.
+# starts ranks, builds modules and calibrates; a training launch starts ranks, and takes steps that are not timed;
+# the first one of a model compares gradients, and where a choice is made, losses.
 # It is a first guess: from the second run on a tree tells its own times.
 BATCH_S = 15.0
 LAUNCH_S = 10.0
+GRADIENTS_S, LOSSES_S = 10.0, 15.0
 WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}
 ANY_OTHER_S = 5.0
 
@@ -71,9 +73,11 @@ def budget_s(rule: str, settings: Any) -> float:
         return WITHOUT_BUDGET_S.get(rule, ANY_OTHER_S)
     if rule == "confirm":
         steps_s = len(settings.models) * (settings.confirm.step_seconds + LAUNCH_S)
-        return float(settings.confirm.launches * (settings.confirm.seconds + BATCH_S + steps_s))
+        launches_s = settings.confirm.launches * (settings.confirm.seconds + BATCH_S + steps_s)
+        return float(launches_s + len(settings.models) * GRADIENTS_S)
     if rule == "train":
-        return float(settings.train.launches * (settings.train.seconds + LAUNCH_S))
+        launches_s = settings.train.launches * (settings.train.seconds + LAUNCH_S)
+        return float(launches_s + GRADIENTS_S + LOSSES_S)
     return float(getattr(settings, rule).seconds) + BATCH_S
 
 

@@ -11,6 +11,7 @@ ON_REQUEST = (
     "deployed_step",
     "race",
     "floor",
+    "cold",
 )  # minutes on real ranks, or of a finished run
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from benchmarks.columns import line
 from overlayccl_core.tables.summary import SUMMARY, Validity
 from overlayccl_core.tables.table import read
 
@@ -13,7 +14,7 @@ def report(tree: Path = Path("results/local")) -> list[str]:
     summary = read(SUMMARY, tree / "summary.parquet")
     timed = summary.filter(pl.col("measured_us").is_not_null() & pl.col("floor_us").is_not_null())
     lines = ["the physical floor over the measured time (above 1 with its whole interval: invalid)"]
-    lines += [_line("problem", "candidates", "median", "largest", "invalid")]
+    lines += [line("problem", "candidates", "median", "largest", "invalid")]
     lines += [_of(str(problem), rows) for (problem,), rows in timed.group_by("problem", maintain_order=True)]
     return [*lines, _of("all", timed)]
 
@@ -21,8 +22,4 @@ def report(tree: Path = Path("results/local")) -> list[str]:
 def _of(name: str, rows: pl.DataFrame) -> str:
     part = rows["floor_us"] / rows["measured_us"]
     invalid = rows.filter(pl.col("validity") == Validity.INVALID).height
-    return _line(name, str(rows.height), f"{part.median():.2f}", f"{part.max():.2f}", str(invalid))
-
-
-def _line(problem: str, *cells: str) -> str:
-    return f"  {problem:16s}" + "".join(f"{cell:>12s}" for cell in cells)
+    return line(name, str(rows.height), f"{part.median():.2f}", f"{part.max():.2f}", str(invalid))

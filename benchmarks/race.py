@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import line
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.race import Races
@@ -49,7 +50,7 @@ class Raced:
     def line(self) -> str:
         """A row of the report."""
         gain = self.seconds_of_all / self.seconds_of_race
-        return _line(
+        return line(
             self.problem,
             str(self.programs),
             f"{self.seconds_of_all:.1f} s",
@@ -65,7 +66,7 @@ def report(tree: Path = Path("results/local")) -> list[str]:
     lines = [
         f"a bench of {ROUNDS} rounds for all, and as a race: seconds of samples; the largest regret of the race's "
         "fastest, by all rounds; by how much slowdowns by the race differ from those by all rounds",
-        _line("problem", "programs", "all", "race", "gain", "regret", "difference", "repeat"),
+        line("problem", "programs", "all", "race", "gain", "regret", "difference", "repeat"),
     ]
     for path in sorted((tree / "problems").iterdir()):
         lines.append(_of_problem(path, deployment).line())
@@ -124,10 +125,6 @@ def rounds_of_race(jobs: Sequence[Job], whole: Samples) -> dict[str, int]:
             taken[job.key] = min(taken[job.key] + (not out), len(whole[job.key]))
         races.look([whole[job.key][: taken[job.key]] for job in jobs])
     return taken
-
-
-def _line(problem: str, *cells: str) -> str:
-    return f"  {problem:16s}" + "".join(f"{cell:>11s}" for cell in cells)
 
 
 def _estimates(keys: Sequence[str], samples: Samples) -> dict[str, float]:

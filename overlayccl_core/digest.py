@@ -37,10 +37,8 @@ class Sources:
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
-        self._packages = [
-            root / PACKAGE,
-            *loader.roots()[1:],
-        ]  # folders laid out like the package: itself first
+        # Folders laid out like the package: itself first, then those of plug-ins.
+        self._packages = [root / PACKAGE, *loader.roots()[1:]]
         self._outermost = {root, *loader.roots()[1:]}
         self._files: dict[Path, _File] = {}
 

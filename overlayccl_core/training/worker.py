@@ -32,7 +32,7 @@ from overlayccl_core.training.plan import (
 )
 from overlayccl_core.training.segments import Tensor
 
-COLD = 1  # steps of an arm that are kept apart: of 613 the first took 1.07 of the median, the second 0.97
+COLD = 1  # steps of an arm that are kept apart; the second is as fast as later ones (benchmarks/cold.py)
 QUIET_SHARE = 0.1  # of the seconds, for steps without communication
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.configuration import models
+from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training import launches
@@ -167,3 +167,16 @@ def test_the_key_of_kept_launches_knows_what_decides_their_meaning() -> None:
     ]
     assert len({t.key("code") for t in (one, *others)} | {one.key("other")}) == len(others) + 2
     assert replace(one, launches=5).key("code") == one.key("code")
+
+
+def test_launches_of_another_text_in_the_same_folder_are_not_taken_up(tmp_path: Path) -> None:
+    keys = []
+    for text in ("x", "x", "y"):
+        (tmp_path / "a.txt").write_text(text * 6000)
+        corpus.read.cache_clear()  # as in a process of its own
+        training = Training(
+            model=models.load("nano").changed(corpus=str(tmp_path)), arms=ARMS, sources={}, deployment=HERE,
+            fingerprint="here", settings=SETTINGS, launches=2,
+        )  # fmt: skip
+        keys.append(training.key("code"))
+    assert keys[0] == keys[1] != keys[2]

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from overlayccl_core.cli import main
-from overlayccl_core.configuration.fields import Count, Fields, described, partial, read, schema
+from overlayccl_core.configuration.fields import Count, Fields, described, parsed, partial, read, schema
 from overlayccl_core.configuration.sizes import Bytes
 
 
@@ -123,3 +123,9 @@ def test_the_command_prints_the_schema_of_a_file(
     assert main.main(["schema", file]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert any(field in one.get("properties", ()) for one in (printed, *printed.get("$defs", {}).values()))
+
+
+def test_who_changes_what_a_file_holds_changes_it_for_nobody_else(tmp_path: Path) -> None:
+    (tmp_path / "some.yaml").write_text("counts: [1, 2]")
+    parsed(tmp_path / "some.yaml")["counts"].append(3)
+    assert parsed(tmp_path / "some.yaml") == {"counts": [1, 2]}

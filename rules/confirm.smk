@@ -4,10 +4,12 @@ import json
 
 
 rule confirm:
-    """What is deployed, timed again alone and in steps, beside all that needs no search; shared by all Problems."""
+    """What is deployed, timed again alone and in steps, beside what needs no search; shared by all Problems."""
     input:
         of_problems("finalists"),
         of_problems("choice"),
+        of_all_models("steps"),
+        of_all_models("stamps"),
         expand(f"{RESULTS}/deploy/{{problem}}.py", problem=PIPELINE.settings.problems),
     output:
         confirmed="results/{deployment}/confirmed.parquet",

@@ -1,4 +1,4 @@
-"""Time what is deployed again, beside all that needs no search, in launches that choose nothing."""
+"""Time what is deployed again, beside what needs no search, in launches that choose nothing."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,13 @@ from overlayccl_core.stages import confirm
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
     """Tables confirmed, confirmed_steps and confirmed_stamps."""
-    partial = Path(command.option("partial"))
+    partial, names = Path(command.option("partial")), json.loads(command.option("models"))
     problems = {
         problem: confirm.Decided(
             finalists=command.read(FINALISTS, problem),
@@ -30,7 +30,8 @@ def main(command: Command) -> None:
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
         problems,
-        [models.load(name) for name in json.loads(command.option("models"))],
+        [models.load(name) for name in names],
+        confirm.Trained(steps=command.read_all(STEPS), stamps=command.read_all(STAMPS)),
         partial,
         progress=command.say,
         code=command.option("code"),

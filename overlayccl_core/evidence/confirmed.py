@@ -1,20 +1,15 @@
 """What is deployed and what it is worth: from launches that chose nothing to rows of `deployed` and `splits`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from overlayccl_core.configuration.models import label
 from overlayccl_core.evidence.benched import Benched, model_choice, regret
 from overlayccl_core.evidence.predictions import Place, Prediction
-from overlayccl_core.evidence.trained import arms_by_model
-from overlayccl_core.gates.training import ArmEvidence
+from overlayccl_core.evidence.splits import chosen_split, rivals_of, splits_of
 from overlayccl_core.gates.verdict import Gate, Outcome
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
@@ -84,42 +79,23 @@ def add_pairs(rows: Sequence[Row]) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- models
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Split:
-    """An arm at a count of microbatches."""
-
-    microbatches: int
-    arm: str
-    ran_as: str
-    seen: ArmEvidence
-
-    @property
-    def us(self) -> float:
-        """Median over launches."""
-        return float(np.median([np.median(us) for us in self.seen.steps_us.values()]))
-
-    @property
-    def needs_search(self) -> bool:
-        """What is deployed counts as what its Programs are."""
-        return not (self.ran_as in NEEDS_NO_SEARCH or is_framework(self.ran_as))
-
-
 def split_rows(
     model: str,
-    trained: Mapping[int, str],
+    chosen: Mapping[int, str],
     steps: pl.DataFrame,
     stamps: pl.DataFrame,
     confirmed_steps: pl.DataFrame,
     confirmed_stamps: pl.DataFrame,
 ) -> list[Row]:
-    """The rows of `splits` of a model. trained: count of microbatches -> the arm that its Cases were chosen as.
+    """The rows of `splits` of a model. chosen: count of microbatches -> the arm that its Cases were chosen as.
 
     steps, stamps: of training, by which the count of microbatches is chosen; what it is worth is of the confirmed.
     """
-    splits = _splits(model, confirmed_steps, confirmed_stamps)
-    chosen = _chosen_split(model, trained, steps, stamps)
-    deployed = next((s for s in splits if (s.microbatches, s.arm) == (chosen, ArmName.DEPLOYED)), None)
-    rival = _rival(deployed, splits) if deployed else None
+    trained = chosen_split(chosen, splits_of(model, steps, stamps))
+    splits = splits_of(model, confirmed_steps, confirmed_stamps, plain=stamps)
+    here = (trained.microbatches, ArmName.DEPLOYED) if trained else None
+    deployed = next((one for one in splits if (one.microbatches, one.arm) == here), None)
+    rival = next(iter(rivals_of(deployed, splits)), None) if deployed else None
     rows = []
     for one in splits:
         part = Part.DEPLOYED if one is deployed else Part.RIVAL if one is rival else Part.BESIDE
@@ -141,52 +117,3 @@ def split_rows(
             }
         )
     return rows
-
-
-def _splits(model: str, steps: pl.DataFrame, stamps: pl.DataFrame) -> list[_Split]:
-    by_model = arms_by_model(steps, stamps)
-    splits = []
-    for microbatches in steps.filter(pl.col("model") == model)["microbatches"].unique().sort():
-        programs: dict[str, tuple[str, ...]] = {}
-        here = stamps.filter((pl.col("model") == model) & (pl.col("microbatches") == microbatches))
-        for (arm,), rows in here.sort("site").group_by("arm", maintain_order=True):
-            programs[str(arm)] = tuple(rows["program"])
-        for arm, seen in by_model.get(label(model, microbatches), {}).items():
-            same = (
-                name for name in NEEDS_NO_SEARCH if arm in programs and programs.get(name) == programs[arm]
-            )
-            splits.append(_Split(microbatches=microbatches, arm=arm, ran_as=next(same, arm), seen=seen))
-    return splits
-
-
-def _chosen_split(
-    model: str, trained: Mapping[int, str], steps: pl.DataFrame, stamps: pl.DataFrame
-) -> int | None:
-    """Of the counts of microbatches, the least that no other was faster than beyond noise, in training."""
-    by_model = arms_by_model(steps, stamps)
-    seen = {
-        microbatches: arms[arm]
-        for microbatches, arm in sorted(trained.items())
-        if arm in (arms := by_model.get(label(model, microbatches), {}))
-    }
-    chosen = min(seen, default=None)
-    for microbatches, one in seen.items():
-        gain = one.speedup_over(seen[chosen]) if chosen is not None else None
-        if gain is not None and gain.beyond_noise:
-            chosen = microbatches
-    return chosen
-
-
-def _rival(deployed: _Split, splits: Sequence[_Split]) -> _Split | None:
-    """The fastest that needs no search at the same or less memory, and is not what is deployed."""
-    held = deployed.seen.peak_activation_bytes
-    most = inf if held is None else held
-    others = [
-        one
-        for one in splits
-        if one.arm != ArmName.DEPLOYED
-        and not one.needs_search
-        and (one.microbatches, one.ran_as) != (deployed.microbatches, deployed.ran_as)
-        and (inf if one.seen.peak_activation_bytes is None else one.seen.peak_activation_bytes) <= most
-    ]
-    return min(others, key=lambda one: one.us, default=None)

@@ -26,8 +26,9 @@ READING = (
     "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
     "the same batch, so steps compare across M. An arm is one way of communicating in a step. The rival is "
     "the fastest arm that needs no search, at any M, whose activations take no more memory than what is "
-    "deployed. All figures here are of launches made after everything was chosen: the file in deploy/ itself "
-    "beside every arm that needs no search, in turn, step by step. A ratio says how many times as fast what "
+    "deployed. All figures here are of launches made after everything was chosen: the file in deploy/ itself, "
+    "in turn, step by step, beside every arm that needs no search at the same M, and at other M the fastest "
+    "that training knew. A ratio says how many times as fast what "
     "is deployed is (2: twice as fast). Faster: the interval lies above 1.02. Not slower: its low end is at "
     "least 0.95. Slower: it lies below 0.98. Else undecided. A call is one call of the collective library; a "
     "pass is all exchanges of a Case once."
@@ -107,7 +108,7 @@ def _table(worth: Worth) -> Table:
         for one in worth.splits
     ]
     return Table(
-        title=f"{worth.model}: every way to split its batch and to communicate",
+        title=f"{worth.model}: ways to split its batch and to communicate",
         headers=(
             "split into, arm",
             "step time",

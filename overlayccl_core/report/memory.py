@@ -117,7 +117,7 @@ def figures(worth: Worth) -> list[Figure]:
 
     return [
         figure(
-            f"{worth.model}: step time against memory, every way that was timed",
+            f"{worth.model}: step time against memory, of all that was timed after the choice",
             "The number in a mark is M. Lower is faster, further left holds less memory. Dashed: the best "
             "that needs no search at each memory. Where its mark lies under this line, what is deployed is "
             "worth its search. Marks that would cover each other stand side by side where there is room.",

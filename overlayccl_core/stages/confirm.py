@@ -1,9 +1,10 @@
-"""confirm: what is deployed, timed again in launches that choose nothing, beside all that needs no search.
+"""confirm: what is deployed, timed again in launches that choose nothing, beside what needs no search.
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
 that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first. Its
-values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at, and at
-the Cases that no model has it is timed alone.
+values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at, beside
+what by training could be said against it (`evidence.splits.beside`). At the Cases that no model has it is timed
+alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.training import wrong_gradients
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of, at_case
@@ -45,11 +47,20 @@ class Decided:
     module: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """Steps and stamps of training, of all models: they say what is worth training again."""
+
+    steps: pl.DataFrame
+    stamps: pl.DataFrame
+
+
 def run(
     deployment: Deployment,
     settings: Settings,
     problems: Mapping[str, Decided],
     models: Sequence[Model],
+    trained: Trained,
     partial_dir: Path,
     *,
     progress: Callable[[str], None],
@@ -62,14 +73,15 @@ def run(
     frames: dict[str | Path, pl.DataFrame] = {
         f"{name}: finalists": decided.finalists for name, decided in problems.items()
     }
-    one_fingerprint(frames, "the rule bench")
+    frames["steps"] = trained.steps
+    one_fingerprint(frames, "the rules bench and train")
     launches = _Launches(deployment, settings, problems, Path(partial_dir), progress, code)
     steps: list[Row] = []
     stamps: list[Row] = []
     confirmed = launches.passes()
     for model in models:
-        trained, told = launches.steps(model)
-        steps += trained
+        timed, told = launches.steps(model, trained)
+        steps += timed
         stamps += told
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
 
@@ -193,19 +205,22 @@ class _Launches:
         )
 
     # --------------------------------------------------------------------------------------------------- in steps
-    def steps(self, model: Model) -> tuple[list[Row], list[Row]]:
+    def steps(self, model: Model, before: Trained) -> tuple[list[Row], list[Row]]:
         """The launches of a model: rows of `confirmed_steps` and `confirmed_stamps`."""
         arms = Arms(
             model, self.deployment, self.backend, [row for rows in self.rows.values() for row in rows]
         )
-        chosen = {arm for decided in self.problems.values() for arm in decided.choice["arm"]}
-        of_model = arms_of(problems_of(model, self.deployment.ranks))
-        names = [arm for arm in of_model if arm in NEEDS_NO_SEARCH or arm in chosen]
+        chosen = chosen_as(model.name, (decided.choice for decided in self.problems.values()))
+        wanted = beside(chosen, splits_of(model.name, before.steps, before.stamps))
+        plainest_first = arms_of(problems_of(model, self.deployment.ranks))
         files = {name: decided.module for name, decided in self.problems.items()}
         for microbatches in model.microbatches:
-            arms.add(microbatches, names, lambda _arm: (Purpose.TIMED,))
+            names = wanted.get(microbatches, ())
+            arms.add(
+                microbatches, [one for one in plainest_first if one in names], lambda _: (Purpose.TIMED,)
+            )
             arms.add_deployed(microbatches, files)
-            arms.add_framework(microbatches)
+            arms.add_framework(microbatches, names)
         steps = StepSettings(
             seconds=self.settings.step_seconds,
             minimum_steps=self.settings.minimum_steps,

@@ -9,14 +9,13 @@ import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, ratio_columns, split_rows
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
+from overlayccl_core.evidence.splits import chosen_as
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.gates.verdict import Outcome
-from overlayccl_core.measuring.arms import least_plain
 from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.seeds import SeedStatus
@@ -121,18 +120,14 @@ def _deployed(tables: ProblemTables, floor: Floor) -> list[Row]:
 
 
 def _splits(problems: Mapping[str, ProblemTables], steps: StepTables) -> list[Row]:
-    """Of every model. Where its Cases were chosen as several arms, the least plain counts."""
-    arms: dict[str, dict[int, set[str]]] = {}
-    for tables in problems.values():
-        for row in tables.choice.iter_rows(named=True):
-            for model, microbatches in of_labels(row["trained_in"]):
-                arms.setdefault(model, {}).setdefault(microbatches, set()).add(row["arm"])
+    """Of every model."""
+    choices = [tables.choice for tables in problems.values()]
     return [
         row
         for model in steps.confirmed_steps["model"].unique(maintain_order=True)
         for row in split_rows(
             model,
-            {m: least_plain(names) for m, names in arms.get(model, {}).items()},
+            chosen_as(model, choices),
             steps.steps,
             steps.stamps,
             steps.confirmed_steps,

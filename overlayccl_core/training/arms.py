@@ -3,7 +3,7 @@
 Of arms that run the same modules one is trained: the plainest. What is seen of it is said of the others (`ran_as`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from overlayccl_core.backends.backend import Backend
@@ -73,10 +73,11 @@ class Arms:
             )
         self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(modules)))
 
-    def add_framework(self, microbatches: int) -> None:
-        """The framework's own that the model asks for."""
+    def add_framework(self, microbatches: int, names: Collection[str] | None = None) -> None:
+        """The framework's own that the model asks for; of these only `names`, where they are given."""
         for name in self.model.framework_arms:
-            self.arms.append(Arm(name=name, microbatches=microbatches))
+            if names is None or name in names:
+                self.arms.append(Arm(name=name, microbatches=microbatches))
 
     def training(self, settings: StepSettings, launches: int) -> Training:
         """What trains these arms."""

@@ -30,7 +30,7 @@ from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.tables.table import write
 
 pytestmark = pytest.mark.ranks
@@ -44,6 +44,9 @@ QUICK = QUICK.changed(
         maximum_steps=3,
     )
 )  # fmt: skip
+UNTRAINED = confirm.Trained(  # so all that needs no search stands beside what is deployed
+    steps=pl.DataFrame(schema=STEPS.schema), stamps=pl.DataFrame(schema=STAMPS.schema)
+)
 ARMS = {"developer": "developer", "hand_bundled": "flat", "best_seed": "flat"}
 
 
@@ -88,7 +91,7 @@ def decided(folder: Path) -> confirm.Decided:
 
 def confirmed(folder: Path, of: confirm.Decided) -> dict[str, list[dict[str, Any]]]:
     return confirm.run(
-        DEPLOYMENT, QUICK, {"grad_ar": of}, [MODEL], folder / ".partial", progress=lambda _line: None
+        DEPLOYMENT, QUICK, {"grad_ar": of}, [MODEL], UNTRAINED, folder / ".partial", progress=lambda _line: None
     )
 
 

@@ -108,7 +108,10 @@ class _Steps(Fields):
 class TrainSection(_Steps):
     """Training launches of each model. Ratios differ more between launches than within one."""
 
-    launches: int = Field(ge=1, description="how many of each model, each with all arms")
+    launches: int = Field(
+        ge=1,
+        description="how many of each model; what is slower beyond noise in the first two is in no later one",
+    )
     seconds: float = Field(
         gt=0, description="of the timed steps of one launch, all arms and microbatches together"
     )

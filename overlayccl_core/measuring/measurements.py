@@ -59,9 +59,9 @@ class Measurement:
         return statistics.ratio_over_launches(other.launches, self.launches)
 
 
-def mostly(disturbed: Collection[int], launches: Collection[int]) -> bool:
-    """Whether more than half of some launches were disturbed."""
-    return 2 * len(disturbed) > len(launches)
+def mostly(some: Collection[int], launches: Collection[int]) -> bool:
+    """Whether some launches are more than half of all."""
+    return 2 * len(some) > len(launches)
 
 
 def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:

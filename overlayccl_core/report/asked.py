@@ -7,6 +7,7 @@ import polars as pl
 
 from overlayccl_core.configuration.settings import BenchSection, ConfirmSection, ProbeSection, TrainSection
 from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import BETWEEN_LAUNCHES, FEWEST_LAUNCHES
 from overlayccl_core.report.blocks import count
@@ -86,7 +87,7 @@ def too_few_rounds(short: Sequence[TooFew]) -> str:
 def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> str:
     """A sentence on a model's launches that timed the fewest steps allowed, because time was short for more.
 
-    steps: rows of one model. Empty: every launch had time for more than minimum_steps, or no more were wanted.
+    steps: rows of one model. Empty: most launches had time for more than minimum_steps, or no more were wanted.
     """
     if isinstance(asked, ConfirmSection):
         setting, seconds = "confirm.step_seconds", asked.step_seconds
@@ -95,7 +96,7 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> 
     timed = steps.filter((pl.col("purpose") == Purpose.TIMED) & (pl.col("status") == JobStatus.TRAINED))
     by_launch = timed.group_by("launch").agg(pl.col("steps_us").list.len().max())["steps_us"].to_list()
     short = [n for n in by_launch if n <= asked.minimum_steps < asked.maximum_steps]
-    if not short:
+    if not mostly(short, by_launch):
         return ""
     return (
         f"{timed['model'][0]} trained {min(short)} steps even of fast arms in {len(short)} of {len(by_launch)} "

@@ -49,7 +49,7 @@ def run(
         loss_steps=settings.train.loss_steps,
         loss_seeds=tuple(range(settings.train.loss_seeds)),
     )
-    training = arms.training(steps, settings.train.launches)
+    training = arms.training(steps, settings.train.launches, narrows=True)
     trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
     stamps = arms.stamps(trained)
     return {"steps": trained, "stamps": stamps}

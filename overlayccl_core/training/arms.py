@@ -79,8 +79,8 @@ class Arms:
             if names is None or name in names:
                 self.arms.append(Arm(name=name, microbatches=microbatches))
 
-    def training(self, settings: StepSettings, launches: int) -> Training:
-        """What trains these arms."""
+    def training(self, settings: StepSettings, launches: int, *, narrows: bool = False) -> Training:
+        """What trains these arms. narrows: as of `Training`."""
         return Training(
             model=self.model,
             arms=tuple(self.arms),
@@ -89,6 +89,7 @@ class Arms:
             fingerprint=self.backend.fingerprint(self.deployment),
             settings=settings,
             launches=launches,
+            narrows=narrows,
         )
 
     def stamps(self, trained: Sequence[Row]) -> list[Row]:

@@ -29,6 +29,7 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
+from overlayccl_core.training.left_behind import LAUNCHES, left_behind
 from overlayccl_core.training.plan import (
     Arm,
     ArmSite,
@@ -48,7 +49,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is trained: arms of a model on the ranks of a deployment. sources: module's name -> its text."""
+    """What is trained: arms of a model on the ranks of a deployment. sources: module's name -> its text.
+
+    narrows: whether arms that are slower beyond noise in the first launches are in no later one (`left_behind`).
+    """
 
     model: Model
     arms: tuple[Arm, ...]
@@ -57,6 +61,7 @@ class Training:
     fingerprint: str
     settings: StepSettings
     launches: int
+    narrows: bool = False
 
     @property
     def oversubscribed(self) -> bool:
@@ -71,6 +76,7 @@ class Training:
             sorted(self.sources.items()),
             (self.deployment.ranks, self.deployment.library, self.fingerprint, code),
             asdict(self.settings),
+            self.narrows,
         )
 
 
@@ -171,12 +177,24 @@ class _Batch:
 
     def _launch(self, number: int) -> None:
         """One launch, kept if it ends well."""
-        arms = tuple(arm for arm in self.training.arms if arm.label not in self.failed)
+        arms = self._running(number)
         head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
         tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
         rows = self._trained(number, arms, self.folder / f"launch-{number}")
         attempt = len(self._attempts(number))
         write_text(self.folder / f"launch-{number}.{attempt}.json", json.dumps(rows))
+
+    def _running(self, number: int) -> tuple[Arm, ...]:
+        """The arms of a launch: without those that failed, and those that the first launches left behind."""
+        left: set[tuple[int, str]] = set()
+        if self.training.narrows and number >= LAUNCHES:
+            first = (least_disturbed(self._attempts(before)).rows for before in range(LAUNCHES))
+            left = left_behind(row for rows in first for row in rows)
+        return tuple(
+            arm
+            for arm in self.training.arms
+            if arm.label not in self.failed and (arm.microbatches, arm.name) not in left
+        )
 
     def _alone(self, number: int, label: str) -> None:
         """One arm in a launch of its own, of which nothing is kept."""

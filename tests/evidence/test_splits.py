@@ -9,14 +9,9 @@ import polars as pl
 from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, rivals_of, splits_of
 from tests.evidence.test_confirmed import MIB, QUICK, TRAINED, Speeds, tables
 
-FOUR: Speeds = {
-    1: {**QUICK[1], "single_graph": 1500.0, "finalist_2": 1300.0},
-    8: {**QUICK[8], "single_graph": 8000.0, "finalist_2": 2100.0},
-}
-
 
 def confirmed_arms(
-    folder: Path, speeds: Speeds = FOUR, chosen: Mapping[int, str] = TRAINED, **changes: Any
+    folder: Path, speeds: Speeds = QUICK, chosen: Mapping[int, str] = TRAINED, **changes: Any
 ) -> dict[int, set[str]]:
     named = {
         m: {arm: us for arm, us in arms.items() if arm != "deployed"} for m, arms in speeds.items()
@@ -28,7 +23,6 @@ def confirmed_arms(
 def test_at_the_count_that_is_deployed_all_that_needs_no_search_and_what_was_chosen(tmp_path: Path) -> None:
     assert confirmed_arms(tmp_path)[1] == {
         "developer",
-        "single_graph",
         "hand_bundled",
         "best_seed",
         "finalist_1",
@@ -43,32 +37,31 @@ def test_at_another_count_what_is_fastest_there(tmp_path: Path) -> None:
 def test_developers_calls_where_they_alone_are_fastest_and_the_two_rivals_at_another_count(
     tmp_path: Path,
 ) -> None:
-    """Split into 8 is deployed; not to split takes less memory. developer is third there and listed all the same."""
-    whole = {**FOUR[1], "finalist_1": 2500.0, "hand_bundled": 1400.0}
-    assert confirmed_arms(tmp_path, {1: whole, 8: FOUR[8]})[1] == {"best_seed", "hand_bundled", "developer"}
+    """Split into 8 is deployed; not to split takes less memory. developer is third there, and listed."""
+    whole = {**QUICK[1], "finalist_1": 2500.0, "hand_bundled": 1400.0}
+    assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]})[1] == {"best_seed", "hand_bundled", "developer"}
 
 
 def test_what_takes_more_memory_is_timed_again_only_if_it_is_the_fastest_of_all(tmp_path: Path) -> None:
-    whole = {**FOUR[1], "finalist_1": 2500.0}
+    whole = {**QUICK[1], "finalist_1": 2500.0}
     held = {1: 20 * MIB, 8: 13 * MIB}
-    assert confirmed_arms(tmp_path, {1: whole, 8: FOUR[8]}, held=held)[1] == {"best_seed", "developer"}
+    assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]}, held=held)[1] == {"best_seed", "developer"}
 
 
 def test_what_nobody_chose_is_all_timed_again(tmp_path: Path) -> None:
-    plain = {"developer", "single_graph", "hand_bundled", "best_seed"}
+    plain = {"developer", "hand_bundled", "best_seed"}
     assert confirmed_arms(tmp_path, chosen={}) == {1: plain, 8: plain}
     assert beside({4: "developer"}, []) == {4: []}  # nothing was trained
 
 
 def test_the_frameworks_own_is_beside_it_by_the_same_rule(tmp_path: Path) -> None:
-    with_ddp = {m: {**FOUR[m], "ddp_1": us, "ddp_25": 2 * us} for m, us in ((1, 900.0), (8, 5000.0))}
+    with_ddp = {m: {**QUICK[m], "ddp_1": us, "ddp_25": 2 * us} for m, us in ((1, 900.0), (8, 5000.0))}
     arms = confirmed_arms(tmp_path, with_ddp)
     assert {"ddp_1", "ddp_25"} <= arms[1]
     assert arms[8] == {"best_seed"}
 
 
 def test_of_arms_with_the_same_programs_the_plainest_is_a_rival(tmp_path: Path) -> None:
-    """finalist_2 has no Program of its own here: it is what was chosen that counts, and it is no rival of itself."""
     steps, stamps = tables(tmp_path, QUICK, deployed="copies")
     trained = splits_of("nano", steps, stamps)
     chosen = chosen_split({1: "best_seed", 8: "best_seed"}, trained)

@@ -81,7 +81,7 @@ def test_a_gain_beyond_noise_over_the_rival_is_good_news_and_nothing_less_is() -
 
 def test_every_way_stands_in_the_table_with_its_time_memory_and_ratio(whole: Path) -> None:
     parts = headline.blocks(Tree(path=whole))
-    (table,) = (b for b in parts if isinstance(b, Table) and b.title.startswith("nano: every way"))
+    (table,) = (b for b in parts if isinstance(b, Table) and b.title.startswith("nano: ways to split"))
     rows = {row[0]: row[1:] for row in table.rows}
     assert len(rows) == len(table.rows) == 19
     (strong,) = table.strong

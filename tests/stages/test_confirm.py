@@ -91,7 +91,13 @@ def decided(folder: Path) -> confirm.Decided:
 
 def confirmed(folder: Path, of: confirm.Decided) -> dict[str, list[dict[str, Any]]]:
     return confirm.run(
-        DEPLOYMENT, QUICK, {"grad_ar": of}, [MODEL], UNTRAINED, folder / ".partial", progress=lambda _line: None
+        DEPLOYMENT,
+        QUICK,
+        {"grad_ar": of},
+        [MODEL],
+        UNTRAINED,
+        folder / ".partial",
+        progress=lambda _line: None,
     )
 
 

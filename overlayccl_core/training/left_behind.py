@@ -1,0 +1,44 @@
+"""Which arms of a model need no more launches: those that are slower beyond noise than the fastest beside them.
+
+The first LAUNCHES launches have all arms. What is slower there than the fastest at the same count of microbatches,
+by the ratio that the choice is made by, is left behind: another launch would say the same, and its seconds go to
+the arms that are close. Its ratios to all others are of the launches that it ran in. The framework's own is beside
+no other's, as nothing of it can be deployed: it leaves, too, but makes nobody leave.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from overlayccl_core.measuring.arms import is_framework
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.measuring.statistics import ratio_over_launches
+
+LAUNCHES = 2
+Steps = dict[int, Sequence[float]]  # launch -> us
+Row = Mapping[str, Any]
+
+
+def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
+    """(count of microbatches, arm) of those that leave. rows: of `steps`, of the launches that all arms ran in."""
+    timed: dict[int, dict[str, Steps]] = {}
+    for row in rows:
+        if row["purpose"] == Purpose.TIMED:
+            arms = timed.setdefault(row["microbatches"], {})
+            arms.setdefault(row["arm"], {})[row["launch"]] = row["steps_us"]
+    return {(count, arm) for count, arms in timed.items() for arm in _slower(arms)}
+
+
+def _slower(arms: Mapping[str, Steps]) -> Iterable[str]:
+    """Of the arms at one count of microbatches."""
+    ours = {arm: steps for arm, steps in arms.items() if not is_framework(arm)}
+    if not ours:
+        return ()
+    fastest = ours[min(ours, key=lambda arm: _median_us(ours[arm]))]
+    ratios = {arm: ratio_over_launches(steps, fastest) for arm, steps in arms.items()}
+    return [arm for arm, ratio in ratios.items() if ratio is not None and ratio.beyond_noise]
+
+
+def _median_us(steps: Steps) -> float:
+    return float(np.median([np.median(us) for us in steps.values()]))

@@ -1,0 +1,118 @@
+"""What is slower beyond noise in the first launches is in no later one. Needs no ranks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from overlayccl_core.backends.launch import Launch
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.training import launches
+from overlayccl_core.training.launches import Training, train
+from overlayccl_core.training.left_behind import left_behind
+from overlayccl_core.training.plan import Arm, RankRecord, TrainingPlan, write_records
+from tests.backends.batches import silent
+from tests.training.test_failed_arms import TRAINING
+from tests.training.test_rows import SEEN
+
+Launches = Sequence[Sequence[float]]
+NOISE = (1.0, 1.08, 0.95)
+
+
+def steps(us: float, launches: int = 2, rounds: int = 3) -> Launches:
+    return [[us * (1 + 0.02 * number) * noise for noise in NOISE[:rounds]] for number in range(launches)]
+
+
+def rows(
+    arms: Mapping[str, Launches], count: int = 1, purpose: Purpose = Purpose.TIMED
+) -> Iterator[dict[str, Any]]:
+    for arm, each in arms.items():
+        for launch, steps_us in enumerate(each):
+            yield {
+                "purpose": purpose.value,
+                "microbatches": count,
+                "arm": arm,
+                "launch": launch,
+                "steps_us": steps_us,
+            }
+
+
+def test_what_is_slower_beyond_noise_leaves_and_what_is_close_stays() -> None:
+    arms = {"developer": steps(300), "best_seed": steps(110), "finalist_1": steps(100)}
+    assert left_behind(rows(arms)) == {(1, "developer")}
+
+
+def test_each_count_of_microbatches_has_a_race_of_its_own() -> None:
+    whole, split = {"developer": steps(100)}, {"developer": steps(900), "finalist_1": steps(300)}
+    assert left_behind([*rows(whole, 1), *rows(split, 8)]) == {(8, "developer")}
+
+
+def test_nobody_leaves_by_fewer_steps_than_an_interval_needs() -> None:
+    arms = {"developer": steps(300, rounds=2), "finalist_1": steps(100, rounds=2)}
+    assert left_behind(rows(arms)) == set()
+    assert left_behind([]) == set()
+
+
+def test_nobody_leaves_who_was_slow_in_one_launch_only() -> None:
+    arms = {"developer": [[300.0] * 3, [101.0] * 3], "finalist_1": [[100.0] * 3] * 2}
+    assert left_behind(rows(arms)) == set()
+
+
+def test_the_frameworks_own_makes_nobody_leave_and_leaves_itself() -> None:
+    """Nothing of it can be deployed: what can must be told apart."""
+    arms = {"developer": steps(205), "finalist_1": steps(200), "ddp_25": steps(100), "fsdp": steps(900)}
+    assert left_behind(rows(arms)) == {(1, "fsdp")}
+    assert left_behind(rows({"ddp_25": steps(100)})) == set()
+
+
+def test_steps_without_communication_make_nobody_leave() -> None:
+    arms = {"developer": steps(300), "finalist_1": steps(100)}
+    assert left_behind(rows(arms, purpose=Purpose.QUIET)) == set()
+
+
+class Ranks:
+    """Stands for a backend: developer's steps take 900 ns, all others' 9."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.launched: list[tuple[int, tuple[str, ...]]] = []
+        backend = SimpleNamespace(train=self.train, oversubscribed=lambda _where: True)
+        monkeypatch.setattr(launches, "backend_of", lambda _where: backend)
+
+    def train(self, where: Deployment, started: Launch, watch: Any) -> float:
+        plan = TrainingPlan.read(started.folder)
+        self.launched.append((plan.launch, tuple(started.names)))
+        for rank in range(plan.ranks):
+            records = [self.record(index, arm, plan.launch) for index, arm in enumerate(plan.arms)]
+            write_records(started.folder, rank, records)
+        return 0.0
+
+    def record(self, index: int, arm: Arm, launch: int) -> RankRecord:
+        ends = (900 if arm.name == "developer" else 9,) * 4
+        return RankRecord(
+            arm=index, purpose=Purpose.TIMED, seed=launch, cold=1, starts_ns=(0,) * 4, ends_ns=ends,
+            losses=(1.0,) * 4, inspection=None if launch else SEEN,
+        )  # fmt: skip
+
+
+FOUR = replace(TRAINING, launches=4)
+THREE = ("developer, M=2", "finalist_1, M=2", "finalist_2, M=2")
+
+
+@pytest.mark.parametrize(
+    ("training", "later"), [(FOUR, THREE), (replace(FOUR, narrows=True), THREE[1:])], ids=["all", "narrows"]
+)
+def test_the_first_two_launches_have_all_arms_and_the_others_those_that_are_close(
+    training: Training, later: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch)
+    found = train(training, tmp_path / ".partial", "train-nano", "", silent)
+    assert ranks.launched == [(0, THREE), (1, THREE), (2, later), (3, later)]
+    developers = [row["launch"] for row in found if row["arm"] == "developer"]
+    assert developers == ([0, 1] if training.narrows else [0, 1, 2, 3])
+    assert {row["status"] for row in found} == {"trained"}
+    assert train(training, tmp_path / ".partial", "train-nano", "", silent) == found  # all of it is kept
+    assert len(ranks.launched) == 4

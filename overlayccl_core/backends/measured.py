@@ -18,8 +18,9 @@ class TimingSettings:
     A sample is so many back-to-back calls that it lasts min_sample_ms, at most max_repeats, after so many
     untimed ones that the stream has lasted lead_in_ms: ranks that slept before are served first by the
     operating system, so the first calls are quicker than those of a busy stream. The first cold_rounds visits
-    of a Program are kept apart. A launch in which others took more than foreign_cpu_limit
-    of the CPU is `disturbed`; it is repeated once where repeat_disturbed says so.
+    of a Program are kept apart: none, as the calibration has run it before (`benchmarks cold`). A launch in
+    which others took more than foreign_cpu_limit of the CPU is `disturbed`; it is repeated once where
+    repeat_disturbed says so.
     """
 
     seconds: float
@@ -28,7 +29,7 @@ class TimingSettings:
     min_sample_ms: float = 16.0
     lead_in_ms: float = 10.0
     max_repeats: int = 256
-    cold_rounds: int = 1
+    cold_rounds: int = 0
     program_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
     foreign_cpu_limit: float = FOREIGN_CPU_LIMIT

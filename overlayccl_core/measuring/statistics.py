@@ -171,8 +171,8 @@ def paired_ratio(
 
     Both sides of a launch are samples of the same rounds. The value is the median over launches. From 3 launches
     on the interval is Student's, of the logarithms of their ratios. With fewer it is a bootstrap over rounds,
-    widened by what another launch could bring, and there is none below 6 rounds. ValueError where the sides differ
-    in rounds.
+    widened by what another launch could bring, that holds what each launch said; there is none below 6 rounds.
+    ValueError where the sides differ in rounds.
     """
     sides = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in launches]
     if not sides or any(len(a) != len(b) or len(a) == 0 for a, b in sides):
@@ -190,6 +190,7 @@ def paired_ratio(
         random = np.random.default_rng(seed)
         ratios = np.median([_ratios(a, b, resamples, random) for a, b in sides], axis=0)
         low, high = _of_any_launch(value, np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
+        low, high = min(low, each.min()), max(high, each.max())
     return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
 
 

@@ -170,7 +170,8 @@ class _Trainer:
             self._round(courses, random.permutation(len(courses)).tolist(), number)
         lasts = ((course.ends_ns[-1] - course.starts_ns[-1]) / 1e9 for course in courses)
         spent, *each = self.rank.largest(time.monotonic() - started, *lasts)
-        steps = steps_of(each, seconds - spent, self.plan.settings)
+        between = max(spent - sum(each), 0.0) / len(each)  # two steps: the ranks meet
+        steps = steps_of([one + between for one in each], seconds - spent, self.plan.settings)
         for number in range(max(steps)):
             taking_part = [which for which, mine in enumerate(steps) if number < mine]
             self._round(courses, random.permutation(taking_part).tolist(), COLD + number)

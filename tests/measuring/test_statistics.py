@@ -56,6 +56,14 @@ def test_within_a_launch_a_ratio_is_of_medians() -> None:
     assert (ratio.value, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
 
 
+def test_the_interval_of_two_launches_holds_what_each_said() -> None:
+    """Thrice as slow in one and equal in the other: nothing is known beyond noise."""
+    ratio = statistics.paired_ratio([(np.full(20, r), np.ones(20)) for r in (3.0, 1.01)])
+    assert ratio.low == 1.01 and ratio.high == 3.0 and not ratio.beyond_noise
+    alike = statistics.paired_ratio([(np.full(20, r), np.ones(20)) for r in (3.0, 2.9)])
+    assert alike.low < 2.9 and alike.beyond_noise
+
+
 def test_from_three_launches_on_the_interval_is_students_of_their_logarithms() -> None:
     each = np.array([1.1, 1.3, 1.2])
     ratio = statistics.paired_ratio([(np.full(20, r), np.ones(20)) for r in each])

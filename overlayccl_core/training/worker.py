@@ -33,7 +33,7 @@ from overlayccl_core.training.plan import (
 from overlayccl_core.training.segments import Tensor
 
 COLD = 1  # steps of an arm that are kept apart; the second is as fast as later ones (benchmarks/cold.py)
-QUIET_SHARE = 0.1  # of the seconds, for steps without communication
+QUIET_STEPS = 2  # without communication, which differ little
 
 
 @dataclass(slots=True)
@@ -47,6 +47,12 @@ class _Course:
     starts_ns: list[int] = field(default_factory=list)
     ends_ns: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step: the median of those after the cold ones."""
+        both = zip(self.starts_ns[COLD:], self.ends_ns[COLD:], strict=True)
+        return float(np.median([end - start for start, end in both])) / 1e9
 
 
 class _Trainer:
@@ -139,7 +145,7 @@ class _Trainer:
 
     # ------------------------------------------------------------------------------------------------- steps
     def time(self, inspections: Sequence[Inspection]) -> None:
-        """Steps of all arms in turn; in the first launch also those without communication, which differ little."""
+        """Steps of all arms in turn; in the first launch also those without communication."""
         self.rank.status.enter(Phase.TIMING)
         gc.collect()
         gc.disable()
@@ -148,33 +154,40 @@ class _Trainer:
             _Course(index, Purpose.TIMED, seed, self.state(index, seed))
             for index in range(len(self.plan.arms))
         ]
-        self._run(timed, settings.seconds)
+        self._run(timed, settings.minimum_steps, settings.seconds)
         silent = [
             _Course(index, Purpose.QUIET, seed, self.state(index, seed, modules))
             for index, modules in self.quiet.items()
             if not self.plan.launch
         ]
-        self._run(silent, settings.seconds * QUIET_SHARE)
+        self._run(silent, QUIET_STEPS)
         gc.enable()
         for course in timed:
             self._keep(course, COLD, inspections[course.index] if inspections else None)
         for course in silent:
             self._keep(course, COLD)
 
-    def _run(self, courses: Sequence[_Course], seconds: float) -> None:
+    def _run(self, courses: Sequence[_Course], fewest: int, seconds: float = 0.0) -> None:
+        """The cold steps and the fewest timed ones of all; then more of what is not slow, as time allows."""
         if not courses:
             return
         random = np.random.default_rng((self.plan.launch, len(courses)))
+        everyone = range(len(courses))
         started = time.monotonic()
         for number in range(COLD):
-            self._round(courses, random.permutation(len(courses)).tolist(), number)
-        lasts = ((course.ends_ns[-1] - course.starts_ns[-1]) / 1e9 for course in courses)
-        spent, *each = self.rank.largest(time.monotonic() - started, *lasts)
-        between = max(spent - sum(each), 0.0) / len(each)  # two steps: the ranks meet
-        steps = steps_of([one + between for one in each], seconds - spent, self.plan.settings)
-        for number in range(max(steps)):
-            taking_part = [which for which, mine in enumerate(steps) if number < mine]
-            self._round(courses, random.permutation(taking_part).tolist(), COLD + number)
+            self._round(courses, random.permutation(everyone).tolist(), number)
+        warm = time.monotonic()
+        for number in range(COLD, COLD + fewest):
+            self._round(courses, random.permutation(everyone).tolist(), number)
+        now = time.monotonic()
+        spent, in_turns, *each = self.rank.largest(
+            now - started, now - warm, *(one.step_s for one in courses)
+        )
+        meeting = max(in_turns / fewest - sum(each), 0.0) / len(courses)  # of the ranks, before a step
+        more = more_steps([one + meeting for one in each], seconds - spent, self.plan.settings)
+        for number in range(max(more)):
+            taking_part = [which for which, mine in enumerate(more) if number < mine]
+            self._round(courses, random.permutation(taking_part).tolist(), COLD + fewest + number)
 
     def _round(self, courses: Sequence[_Course], order: Sequence[int], number: int) -> None:
         self.rank.status.start_round(number + 1)
@@ -230,14 +243,15 @@ class _Trainer:
         )
 
 
-def steps_of(each: Sequence[float], seconds: float, settings: StepSettings) -> list[int]:
-    """Timed steps of every arm, from the seconds that a step of each and all steps take: few of what is slow."""
+def more_steps(each: Sequence[float], seconds: float, settings: StepSettings) -> list[int]:
+    """Timed steps of every arm after the first minimum_steps, none of what is slow.
+
+    each: seconds of a step of every arm, with what passes before it; seconds: that are left for all of them.
+    """
     slow = [one >= SLOW * min(each) for one in each]
-    of_slow = settings.minimum_steps * sum(one for one, is_slow in zip(each, slow, strict=True) if is_slow)
     of_others = sum(one for one, is_slow in zip(each, slow, strict=True) if not is_slow)
-    fitting = int((seconds - of_slow) / of_others)
-    steps = min(max(fitting, settings.minimum_steps), settings.maximum_steps)
-    return [settings.minimum_steps if is_slow else steps for is_slow in slow]
+    fitting = min(max(int(seconds / of_others), 0), settings.maximum_steps - settings.minimum_steps)
+    return [0 if is_slow else fitting for is_slow in slow]
 
 
 def relative_error(got: Tensor, want: Tensor) -> float:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from overlayccl_core.training.plan import StepSettings
-from overlayccl_core.training.worker import relative_error, steps_of
+from overlayccl_core.training.worker import more_steps, relative_error
 
 
 def test_an_error_that_is_not_a_number_is_the_largest_there_is() -> None:
@@ -16,8 +16,9 @@ def test_an_error_that_is_not_a_number_is_the_largest_there_is() -> None:
     assert max(relative_error(torch.full((2,), math.nan), want), 1e-9) == math.inf
 
 
-def test_seconds_of_steps_go_to_what_is_not_slow() -> None:
+def test_seconds_that_are_left_go_to_what_is_not_slow() -> None:
     settings = StepSettings(seconds=0, minimum_steps=3, maximum_steps=8, loss_steps=0, loss_seeds=())
-    assert steps_of([1.0, 0.1, 0.19], 5.0, settings) == [3, 6, 6]
-    assert steps_of([1.0, 0.1, 0.19], 50.0, settings) == [3, 8, 8]
-    assert steps_of([1.0, 0.1, 0.19], 0.5, settings) == [3, 3, 3]
+    assert more_steps([1.0, 0.1, 0.19], 0.9, settings) == [0, 3, 3]
+    assert more_steps([1.0, 0.1, 0.19], 50.0, settings) == [0, 5, 5]
+    assert more_steps([1.0, 0.1, 0.19], 0.2, settings) == [0, 0, 0]
+    assert more_steps([1.0, 0.1, 0.19], -5.0, settings) == [0, 0, 0]

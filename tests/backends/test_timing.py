@@ -115,11 +115,11 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on_where_it_was(
 
 
 def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_timed(tmp_path: Path) -> None:
-    """Rank 1 dies in its eighth call, once: what was finished stays, the next run brings what is missing."""
+    """Rank 1 dies in its seventh call, once: what was finished stays, the next run brings what is missing."""
     mark = tmp_path / "mark"
     dies_once = (
         "import os, pathlib; global calls; calls = globals().get('calls', 0) + 1; mark = pathlib.Path("
-        f"{str(mark)!r}); calls == 8 and not mark.exists() and (mark.touch(), os.kill(os.getpid(), 9))"
+        f"{str(mark)!r}); calls == 7 and not mark.exists() and (mark.touch(), os.kill(os.getpid(), 9))"
     )
     everything = [*jobs(), broken_job(dies_once)]
     given = batch(tmp_path, everything, settings=settings(max_repeats=1, maximum_rounds=8))

@@ -190,8 +190,8 @@ def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: Trained) ->
     assert timed["developer"]["collectives"] == 3 + 6 * LAYERS
     assert timed["flat"]["collectives"] == timed["ddp_25"]["collectives"] == 1
     losses = [launches[0]["losses"] for launches in rows(data_parallel.rows, "timed").values()]
-    steps = min(len(of_ranks) for arm in losses for of_ranks in arm)  # what is slow has fewer
-    first, *others = ([of_ranks[:steps] for of_ranks in arm] for arm in losses)
+    steps = min(map(len, losses))  # what is slow has fewer
+    first, *others = (arm[:steps] for arm in losses)
     assert steps >= 3 and all(np.allclose(first, other, rtol=1e-4) for other in others)
     validation = [
         launches[0]["validation_loss"] for launches in rows(data_parallel.rows, "loss").values() if launches

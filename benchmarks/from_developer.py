@@ -2,7 +2,7 @@
 
 On the coefficients of a finished run: `python -m benchmarks.from_developer [results/local]`. The search is to end
 within 2% by itself, since a new Problem has no library of seeds to begin with. Below, at the small example of every
-Problem: the strategies whose values, node by node, are not among all that it prices.
+Problem: the strategies whose values, node by node, are not among all that it prices, and why they are not.
 """
 
 import sys
@@ -51,34 +51,56 @@ def report(tree: Path = Path("results/local")) -> list[str]:
             lines.append(f"  {where:46s} {all_seeds:10.0f} {alone:10.0f}  {alone / all_seeds - 1:+.1%}")
     lines.append(f"worst: {worst:.1%}: {'within' if worst <= LIMIT else 'ABOVE'} the limit")
     lines.append(
-        "met by the search from developer alone, value by value, of the strategies; those that are not met"
+        "met by the search from developer alone, value by value, of the strategies; those not met, why"
     )
     for name in loader.names("problems"):
         entry = catalog.plug_in(name).examples(RANKS)["small"]
         case = catalog.case(name, entry, ranks=RANKS, ranks_per_node=RANKS, dtype="float32")
         for problem in catalog.directions(case):
-            met = strategies_met(problem, here)
-            missed = ", ".join(name for name, is_met in met.items() if not is_met)
-            if met:
-                where = f"{case.id} {problem.direction.value}"
-                lines.append(f"  {where:46s} {sum(met.values()):4d} of {len(met):2d}  {missed}")
+            if why := why_not_met(problem, here):
+                where, missed = f"{case.id} {problem.direction.value}", {k: v for k, v in why.items() if v}
+                lines.append(f"  {where:46s} {len(why) - len(missed):4d} of {len(why):2d}")
+                lines += [f"    {strategy}: {said}" for strategy, said in missed.items()]
     return lines
 
 
-def strategies_met(problem: Problem, here: DeploymentFacts) -> dict[str, bool]:
-    """Strategy -> whether the search from the developer's alone prices a Program of its values.
+def why_not_met(problem: Problem, here: DeploymentFacts) -> dict[str, str]:
+    """Strategy -> why the search from the developer's alone prices no Program of its values; empty: it does.
 
-    Empty where there is no search, as nothing is exchanged.
+    {} where there is no search, as nothing is exchanged.
     """
     seeds = list(seed_rows(problem, here.capabilities, here.memory_budget_bytes))
-    found = {row["value_digest"] for row in _from_developer(problem, seeds, here)}
-    return {row["strategy"]: row["value_digest"] in found for row in seeds if found and row["value_digest"]}
+    found = _from_developer(problem, seeds, here)
+    values = {row["value_digest"] for row in found}
+    priced = {row["value_digest"]: row for row in _searched(problem, seeds, here)}
+    return {
+        row["strategy"]: "" if row["value_digest"] in values else _why(priced[row["value_digest"]], found)
+        for row in seeds
+        if found and row["value_digest"] in priced
+    }
+
+
+def _why(strategy: Row, found: list[Row]) -> str:
+    """By what it prices and by what is found of its family: a family's elites alone are rewritten further."""
+    family = [row for row in found if row["family"] == strategy["family"]]
+    if not family:
+        return f"no rule led to its family from what was cheap ({strategy['family']})"
+    priced = [row["predicted_us"] for row in family if row["predicted_us"] is not None]
+    if not priced or strategy["predicted_us"] is None:
+        return "its family has no price here"
+    of_family, mine = min(priced), strategy["predicted_us"]
+    word = "dearer than" if of_family <= mine else "CHEAPER than"
+    return f"{mine:.0f} us, {word} what stands for its family ({of_family:.0f} us)"
 
 
 def _from_developer(problem: Problem, seeds: list[Row], here: DeploymentFacts) -> list[Row]:
     """The candidates of the search from the developer's strategy; none where there is no search."""
-    alone = [row for row in seeds if row["role"] == "developer"]
-    found = searched(problem, alone, searches.load("offline"), here, time.monotonic, lambda _text: None)
+    return _searched(problem, [row for row in seeds if row["role"] == "developer"], here)
+
+
+def _searched(problem: Problem, seeds: list[Row], here: DeploymentFacts) -> list[Row]:
+    """The candidates of the search from some strategies."""
+    found = searched(problem, seeds, searches.load("offline"), here, time.monotonic, lambda _text: None)
     return dict(found).get("candidates", [])
 
 

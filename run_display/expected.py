@@ -16,8 +16,8 @@ from workflow_scripts.phases import seconds_of
 # the first one of a model compares gradients, and where a choice is made, losses.
 # It is a first guess: from the second run on a tree tells its own times.
 BATCH_S = 15.0
-LAUNCH_S = 10.0
-GRADIENTS_S, LOSSES_S = 10.0, 15.0
+LAUNCH_S = 5.0
+GRADIENTS_S, LOSSES_S = 5.0, 10.0
 WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}
 ANY_OTHER_S = 5.0
 

@@ -34,6 +34,29 @@ def test_under_one_layout_for_all_ranks() -> None:
     assert payloads(rewritten(RULE, traced(body, 4))) == [4]
 
 
+SCATTERED = "reduce_scatter:world:1"
+
+
+@pytest.mark.parametrize(
+    ("expression", "size", "payload"),
+    [
+        ("add(reduce_scatter(x), reduce_scatter(e))", 3, 12),
+        ("add(scale(reduce_scatter(x), 1, 2), scale(reduce_scatter(e), 3))", 3, 12),
+        ("reduce_sum(reshape(reduce_scatter(x), (3, 1)), 0)", 1, 4),
+        ("add(slice_axis(reduce_scatter(x), 0, 0, 2), slice_axis(reduce_scatter(e), 0, 1, 2))", 2, 8),
+        (
+            "add(index_select(reduce_scatter(x), [2, 1, 0]), index_select(reduce_scatter(e), [1, 0, 2]))",
+            3,
+            12,
+        ),
+    ],
+    ids=["two", "under ratios", "blocks of one", "parts of each", "under one layout"],
+)
+def test_what_is_scattered_is_added_block_by_block_before(expression: str, size: int, payload: int) -> None:
+    new = rewritten(RULE, traced(f'io.write("y", {expression})', size), "", SCATTERED)
+    assert payloads(new) == [payload]
+
+
 BOTH = "add(all_reduce(x), all_reduce(e))"
 LOOKS_LIKE_IT = {
     "a layout per rank": (

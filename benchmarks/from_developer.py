@@ -89,7 +89,7 @@ def _why(strategy: Row, found: list[Row]) -> str:
     if not priced or strategy["predicted_us"] is None:
         return "its family has no price here"
     of_family, mine = min(priced), strategy["predicted_us"]
-    word = "dearer than" if of_family <= mine else "CHEAPER than"
+    word = "no cheaper than" if of_family <= mine else "CHEAPER than"
     return f"{mine:.0f} us, {word} what stands for its family ({of_family:.0f} us)"
 
 

@@ -2,19 +2,29 @@
 
 V is one layout for all ranks; the reductions may stand under exact ratios. Of what is scattered, each member's
 block is laid out so. Side conditions: all operands of the sum are reductions of the class that sum, over the same
-groups, under the same label, read by nothing else; the sum is smaller than they are together. Numerics: reordered.
+groups, under the same label, read by nothing but such sums; the sums are smaller than all of them together.
+Numerics: reordered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Map
-from overlayccl_core.program.nodes import Node, Replacement, make_scale, make_sum, make_view
+from overlayccl_core.program.nodes import Node, Replacement, make_scale, make_sum, make_view, rebuild
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, like, no_knobs
+from overlayccl_core.rewrites.rule import (
+    Replacements,
+    RuleNumerics,
+    adds,
+    blocks_in,
+    columns,
+    no_knobs,
+    side_by_side,
+)
 
 KINDS = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 NUMERICS = RuleNumerics.REORDERED
@@ -22,56 +32,88 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replace the sums."""
-    users, known, written = program.users(), set(sites), set(program.outputs.values())
+    """Replace the sums; several may add up parts of one reduction."""
+    users, written = program.users(), set(program.outputs.values())
+    sums = {x: between for x in program.nodes if (between := _between(x, set(sites)))}
+    while True:
+        known = {*sums, *(node for between in sums.values() for node in between)}
+        wanted = {node for node in known - set(sums) if node in written or not known.issuperset(users[node])}
+        if not any(wanted.intersection(between) for between in sums.values()):
+            break
+        sums = {x: between for x, between in sums.items() if not wanted.intersection(between)}
+    replacements: dict[Node, Replacement] = {}
+    for together in _sharing(sums):
+        reductions = {_without_scale(part) for x in together for part in _parts(x)}
+        if sum(x.size for x in together) < sum(x.size for x in reductions):
+            replacements |= _reduced_once(together)
+    return replacements
 
-    def lone(x: Node) -> bool:
-        return x not in written and len(users[x]) == 1
 
-    return {x: _reduced_once(x) for x in program.nodes if x.kind is Kind.SUM and _saves(x, known, lone)}
-
-
-def _saves(total: Node, sites: set[Node], lone: Callable[[Node], bool]) -> bool:
-    """True if the sum adds up results of reductions only, all alike, that nothing else wants."""
+def _between(total: Node, sites: set[Node]) -> set[Node]:
+    """A sum's layout, what it adds up, and the reductions; none unless it adds up alike reductions only."""
+    if total.kind is not Kind.SUM:
+        return set()
     (joined,) = total.operands
-    layout = [joined] if joined.kind is Kind.VIEW else []
-    if layout and joined.map.rows > 1:
-        return False
-    parts = joined.operands if layout else (joined,)
+    if joined.kind is Kind.VIEW and joined.map.rows > 1:
+        return set()
+    parts = _parts(total)
     reductions = [_without_scale(part) for part in parts]
     if not reductions or not all(x in sites and adds(x) for x in reductions):
-        return False
-    alike = {(x.groups, x.label) for x in reductions}
-    return (
-        len(alike) == 1
-        and total.size < sum(x.size for x in reductions)
-        and all(lone(x) for x in (*layout, *parts, *reductions))
-    )
+        return set()
+    alike = len({(x.groups, x.label) for x in reductions}) == 1
+    return {joined, *parts, *reductions} if alike else set()
+
+
+def _sharing(sums: Mapping[Node, set[Node]]) -> list[list[Node]]:
+    """The sums in lists: those that add up parts of one reduction are in one."""
+    lists: list[tuple[list[Node], set[Node]]] = []
+    for x, between in sums.items():
+        mine, nodes = [x], set(between)
+        for other in [one for one in lists if not nodes.isdisjoint(one[1])]:
+            lists.remove(other)
+            mine, nodes = [*other[0], *mine], nodes | other[1]
+        lists.append((mine, nodes))
+    return [mine for mine, _ in lists]
+
+
+def _parts(total: Node) -> Sequence[Node]:
+    (joined,) = total.operands
+    return joined.operands if joined.kind is Kind.VIEW else (joined,)
 
 
 def _without_scale(x: Node) -> Node:
     return x.operands[0] if x.kind is Kind.SCALE else x
 
 
-def _reduced_once(total: Node) -> Replacement:
-    (joined,) = total.operands
-    is_view = joined.kind is Kind.VIEW
-    parts = joined.operands if is_view else (joined,)
-    layout = joined.map if is_view else maps.identity(joined.size)
-    reduction = _without_scale(parts[0])
-    blocks = reduction.groups.size if reduction.kind is Kind.REDUCE_SCATTER else 1
-    before = _of_blocks(layout, [part.size for part in parts], blocks, total.size)
+def _reduced_once(sums: Sequence[Node]) -> dict[Node, Replacement]:
+    """Each sum as columns of one reduction, made once."""
+    first = _without_scale(_parts(sums[0])[0])
+    made: list[Node] = []
 
-    def here(part: Node, go: Callable[[Node], Node]) -> Node:
-        """What a part adds up, before it is reduced."""
+    def whole(go: Callable[[Node], Node]) -> Node:
+        if not made:
+            operand = side_by_side([_summed_before(x, go) for x in sums], blocks_in(first))
+            made.append(rebuild(first, [operand]))
+        return made[0]
+
+    def part(start: int, width: int) -> Replacement:
+        return lambda go: columns(whole(go), 1, start, width)
+
+    starts = accumulate((x.size for x in sums), initial=0)
+    return {x: part(start, x.size) for x, start in zip(sums, starts, strict=False)}
+
+
+def _summed_before(total: Node, go: Callable[[Node], Node]) -> Node:
+    """What a sum adds up, added up before it is reduced."""
+    (joined,), parts = total.operands, _parts(total)
+    layout = joined.map if joined.kind is Kind.VIEW else maps.identity(joined.size)
+    blocks = blocks_in(_without_scale(parts[0]))
+    values = []
+    for part in parts:
         operand = go(_without_scale(part).operands[0])
-        return make_scale(operand, part.ratio) if part.kind is Kind.SCALE else operand
-
-    def build(go: Callable[[Node], Node]) -> Node:
-        whole = make_view([here(part, go) for part in parts], before)
-        return like(reduction, reduction.kind, make_sum(whole, total.count))
-
-    return build
+        values.append(make_scale(operand, part.ratio) if part.kind is Kind.SCALE else operand)
+    before = _of_blocks(layout, [part.size for part in parts], blocks, total.size)
+    return make_sum(make_view(values, before), total.count)
 
 
 def _of_blocks(layout: Map, sizes: Sequence[int], blocks: int, size: int) -> Map:

@@ -171,8 +171,14 @@ def _cut(pair: AtomPair, ranks: int) -> bool:
 
 
 def lossy_bound_of(developer: Program, reference: Program) -> float:
-    """How far off a lossy Program may be: LOSSY_TOLERANCE, or as far as what practitioners write in its dtypes."""
-    return max(LOSSY_TOLERANCE, own_error(developer, reference))
+    """How far off a lossy Program may be: LOSSY_TOLERANCE, or as far as what practitioners write in its dtypes.
+
+    Where that is too large to run, LOSSY_TOLERANCE.
+    """
+    try:
+        return max(LOSSY_TOLERANCE, own_error(developer, reference))
+    except TooLarge:
+        return LOSSY_TOLERANCE
 
 
 def own_error(program: Program, reference: Program) -> float:

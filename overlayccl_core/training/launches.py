@@ -186,15 +186,15 @@ class _Batch:
 
     def _running(self, number: int) -> tuple[Arm, ...]:
         """The arms of a launch: without those that failed, and those that the first launches left behind."""
+        well = [arm for arm in self.training.arms if arm.label not in self.failed]
         left: set[tuple[int, str]] = set()
         if self.training.narrows and number >= LAUNCHES:
+            names = {(arm.microbatches, arm.name) for arm in well}  # what failed makes nobody leave
             first = (least_disturbed(self._attempts(before)).rows for before in range(LAUNCHES))
-            left = left_behind(row for rows in first for row in rows)
-        return tuple(
-            arm
-            for arm in self.training.arms
-            if arm.label not in self.failed and (arm.microbatches, arm.name) not in left
-        )
+            left = left_behind(
+                row for rows in first for row in rows if (row["microbatches"], row["arm"]) in names
+            )
+        return tuple(arm for arm in well if (arm.microbatches, arm.name) not in left)
 
     def _alone(self, number: int, label: str) -> None:
         """One arm in a launch of its own, of which nothing is kept."""

@@ -2,18 +2,20 @@
 
 The first LAUNCHES launches have all arms. What is slower there than the fastest at the same count of microbatches,
 by the ratio that the choice is made by, is left behind: another launch would say the same, and its seconds go to
-the arms that are close. Its ratios to all others are of the launches that it ran in. The framework's own is beside
-no other's, as nothing of it can be deployed: it leaves, too, but makes nobody leave.
+the arms that are close. Its ratios to all others are of the launches that it ran in. Only what may be chosen makes
+others leave: not the framework's own, and no arm with other gradients or other matrix products than it should have.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from overlayccl_core.measuring.arms import is_framework
+from overlayccl_core.gates.training import wrong_gradients
+from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
+from overlayccl_core.program.numerics import NumericsClass
 
 LAUNCHES = 2
 Steps = dict[int, Sequence[float]]  # launch -> us
@@ -23,16 +25,36 @@ Row = Mapping[str, Any]
 def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
     """(count of microbatches, arm) of those that leave. rows: of `steps`, of the launches that all arms ran in."""
     timed: dict[int, dict[str, Steps]] = {}
+    inspected: dict[int, dict[str, Row]] = {}
     for row in rows:
         if row["purpose"] == Purpose.TIMED:
             arms = timed.setdefault(row["microbatches"], {})
             arms.setdefault(row["arm"], {})[row["launch"]] = row["steps_us"]
-    return {(count, arm) for count, arms in timed.items() for arm in _slower(arms)}
+            if row["gradient_rel_error"] is not None:
+                inspected.setdefault(row["microbatches"], {})[row["arm"]] = row
+    return {
+        (count, arm)
+        for count, arms in timed.items()
+        for arm in _slower(arms, _sound(inspected.get(count, {})))
+    }
 
 
-def _slower(arms: Mapping[str, Steps]) -> Iterable[str]:
+def _sound(inspected: Mapping[str, Row]) -> set[str]:
+    """The arms that do what the developer's does, as far as one step shows it."""
+    if (developer := inspected.get(ArmName.DEVELOPER)) is None:
+        return set()
+    return {
+        arm
+        for arm, row in inspected.items()
+        if not is_framework(arm)
+        and row["matmul_digest"] == developer["matmul_digest"]
+        and not wrong_gradients(row["gradient_rel_error"], NumericsClass.REORDERED)
+    }
+
+
+def _slower(arms: Mapping[str, Steps], sound: Container[str]) -> Iterable[str]:
     """Of the arms at one count of microbatches."""
-    ours = {arm: steps for arm, steps in arms.items() if not is_framework(arm)}
+    ours = {arm: steps for arm, steps in arms.items() if arm in sound}
     if not ours:
         return ()
     fastest = ours[min(ours, key=lambda arm: _median_us(ours[arm]))]

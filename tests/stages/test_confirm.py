@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
@@ -30,8 +32,9 @@ from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.table import write
+from tests.stages.training import train_tables
 
 pytestmark = pytest.mark.ranks
 DEPLOYMENT = load("config/deployments/local-2.yaml")
@@ -44,9 +47,6 @@ QUICK = QUICK.changed(
         maximum_steps=3,
     )
 )  # fmt: skip
-UNTRAINED = confirm.Trained(  # so all that needs no search stands beside what is deployed
-    steps=pl.DataFrame(schema=STEPS.schema), stamps=pl.DataFrame(schema=STAMPS.schema)
-)
 ARMS = {"developer": "developer", "hand_bundled": "flat", "best_seed": "flat"}
 
 
@@ -89,13 +89,26 @@ def decided(folder: Path) -> confirm.Decided:
     )
 
 
+def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: Path) -> confirm.Trained:
+    """What training said of some arms, at every count of microbatches: all alike fast."""
+    pairs = [
+        train_tables(
+            finalists, folder, model=model.name, microbatches=count, speeds=dict.fromkeys(arms, 1000.0)
+        )
+        for count in model.microbatches
+    ]
+    steps, stamps = (pl.concat(frames) for frames in zip(*pairs, strict=True))
+    here = pl.lit(finalists["fingerprint"][0]).alias("fingerprint")
+    return confirm.Trained(steps=steps.with_columns(here), stamps=stamps)
+
+
 def confirmed(folder: Path, of: confirm.Decided) -> dict[str, list[dict[str, Any]]]:
     return confirm.run(
         DEPLOYMENT,
         QUICK,
         {"grad_ar": of},
         [MODEL],
-        UNTRAINED,
+        trained(of.finalists, (*ARMS, "ddp_25"), MODEL, folder),
         folder / ".partial",
         progress=lambda _line: None,
     )
@@ -127,11 +140,11 @@ def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
 def test_values_of_the_deployed_file_are_looked_at_where_a_model_trains_the_case_too(tmp_path: Path) -> None:
     """There it is not timed alone, and beside it only what says what is right."""
     untrained = decided(tmp_path)
-    trained = dataclasses.replace(
+    with_model = dataclasses.replace(
         untrained, choice=untrained.choice.with_columns(trained_in=pl.lit("nano-dp m1"))
     )
     seen = {}
-    for name, of in (("untrained", untrained), ("trained", trained)):
+    for name, of in (("untrained", untrained), ("trained", with_model)):
         launches = confirm._Launches(DEPLOYMENT, QUICK, {"grad_ar": of}, tmp_path, lambda _line: None, "")
         seen[name] = {
             one.head["arm"]: (one.alone, one.proven.needed, one.proven.reference)
@@ -164,8 +177,8 @@ def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[st
 
 def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tmp_path: Path) -> None:
     steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
-    trained = {m: "hand_bundled" for m in MODEL.microbatches}
-    rows = split_rows("nano-dp", trained, steps, stamps, steps, stamps)
+    chosen = {m: "hand_bundled" for m in MODEL.microbatches}
+    rows = split_rows("nano-dp", chosen, steps, stamps, steps, stamps)
     frame = write(SPLITS, rows, tmp_path / "splits.parquet")
     assert frame.filter(part="deployed").select("arm", "ran_as", "needs_search").rows() == [
         ("deployed", "hand_bundled", False)
@@ -189,14 +202,14 @@ def test_a_deployed_file_that_fails_in_a_step_or_gives_wrong_gradients_ends_the_
     error: float | None, failed: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = decided(tmp_path)
-    trained = dataclasses.replace(of, choice=of.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
+    with_model = dataclasses.replace(of, choice=of.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
     row = {"model": MODEL.name, "microbatches": 1, "arm": "deployed", "gradient_rel_error": error}
     monkeypatch.setattr(confirm, "train", lambda *_: [row | {"message": failed, "stamps": {}}])
     if not said:
-        assert len(confirmed(tmp_path, trained)["confirmed_steps"]) == 1
+        assert len(confirmed(tmp_path, with_model)["confirmed_steps"]) == 1
         return
     with pytest.raises(ValueError, match=f"^the deployed files, in nano-dp m1: {said}"):
-        confirmed(tmp_path, trained)
+        confirmed(tmp_path, with_model)
 
 
 def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 
@@ -21,7 +22,7 @@ from overlayccl_core.stages import confirm
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import write
-from tests.stages.test_confirm import QUICK, UNTRAINED
+from tests.stages.test_confirm import QUICK, trained
 
 DEPLOYMENT = load("config/deployments/local.yaml")
 MODEL = models.load("nano-pp").changed(layers=2, batch=2, microbatches=(2,), loss_microbatches=2)
@@ -76,7 +77,9 @@ def test_the_files_train_as_the_arm_that_was_chosen_and_it_runs_beside_them(tmp_
     launches = confirm._Launches(
         DEPLOYMENT, settings, problems, tmp_path / ".partial", lambda _line: None, ""
     )
-    steps, stamps = launches.steps(MODEL, UNTRAINED)
+    finalists = pl.concat([decided.finalists for decided in problems.values()])
+    before = trained(finalists, ("developer", "finalist_1", "only_grad_ar"), MODEL, tmp_path)
+    steps, stamps = launches.steps(MODEL, before)
     assert {row["arm"] for row in steps} == {"developer", "only_grad_ar", "deployed"}
     assert all(row["gradient_rel_error"] < 1e-5 for row in steps)
     calls = {(row["arm"], row["site"]): row["calls"] for row in stamps}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.backends.launch import Launch
+from overlayccl_core.backends.launch import Failure, Launch, LaunchError
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training import launches
@@ -28,16 +28,23 @@ def steps(us: float, launches: int = 2, rounds: int = 3) -> Launches:
 
 
 def rows(
-    arms: Mapping[str, Launches], count: int = 1, purpose: Purpose = Purpose.TIMED
+    arms: Mapping[str, Launches],
+    count: int = 1,
+    purpose: Purpose = Purpose.TIMED,
+    wrong: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[dict[str, Any]]:
+    """wrong: arm -> columns of what the first launch saw of it that are not right."""
     for arm, each in arms.items():
         for launch, steps_us in enumerate(each):
+            seen = {"gradient_rel_error": None if launch else 3e-7, "matmul_digest": "d"}
             yield {
                 "purpose": purpose.value,
                 "microbatches": count,
                 "arm": arm,
                 "launch": launch,
                 "steps_us": steps_us,
+                **seen,
+                **({} if launch else (wrong or {}).get(arm, {})),
             }
 
 
@@ -69,15 +76,27 @@ def test_the_frameworks_own_makes_nobody_leave_and_leaves_itself() -> None:
     assert left_behind(rows({"ddp_25": steps(100)})) == set()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"gradient_rel_error": 0.9}, {"gradient_rel_error": 1e-3}, {"matmul_digest": "other"}],
+    ids=["gradients", "gradients as of fewer bits", "matrix products"],
+)
+def test_what_may_not_be_chosen_makes_nobody_leave(wrong: Mapping[str, Any]) -> None:
+    arms = {"developer": steps(205), "finalist_1": steps(200), "finalist_2": steps(100)}
+    assert left_behind(rows(arms)) == {(1, "developer"), (1, "finalist_1")}
+    assert left_behind(rows(arms, wrong={"finalist_2": wrong})) == set()
+
+
 def test_steps_without_communication_make_nobody_leave() -> None:
     arms = {"developer": steps(300), "finalist_1": steps(100)}
     assert left_behind(rows(arms, purpose=Purpose.QUIET)) == set()
 
 
 class Ranks:
-    """Stands for a backend: developer's steps take 900 ns, all others' 9."""
+    """Stands for a backend: developer's steps take 900 ns, all others' 9; in launch 2, `crashing` does."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, crashing: Sequence[str] = ()) -> None:
+        self.crashing = crashing
         self.launched: list[tuple[int, tuple[str, ...]]] = []
         backend = SimpleNamespace(train=self.train, oversubscribed=lambda _where: True)
         monkeypatch.setattr(launches, "backend_of", lambda _where: backend)
@@ -85,6 +104,8 @@ class Ranks:
     def train(self, where: Deployment, started: Launch, watch: Any) -> float:
         plan = TrainingPlan.read(started.folder)
         self.launched.append((plan.launch, tuple(started.names)))
+        if plan.launch == 2 and (culprit := next((x for x in started.names if x in self.crashing), None)):
+            raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=culprit)
         for rank in range(plan.ranks):
             records = [self.record(index, arm, plan.launch) for index, arm in enumerate(plan.arms)]
             write_records(started.folder, rank, records)
@@ -116,3 +137,13 @@ def test_the_first_two_launches_have_all_arms_and_the_others_those_that_are_clos
     assert {row["status"] for row in found} == {"trained"}
     assert train(training, tmp_path / ".partial", "train-nano", "", silent) == found  # all of it is kept
     assert len(ranks.launched) == 4
+
+
+def test_where_what_is_close_fails_those_that_were_left_behind_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, crashing=THREE[1:])
+    found = train(replace(FOUR, narrows=True), tmp_path / ".partial", "train-nano", "", silent)
+    assert ranks.launched[-2:] == [(2, THREE[:1]), (3, THREE[:1])]
+    assert [row["launch"] for row in found if row["arm"] == "developer"] == [0, 1, 2, 3]
+    assert {row["arm"] for row in found if row["status"] == "crashed"} == {"finalist_1", "finalist_2"}

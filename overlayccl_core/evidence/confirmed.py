@@ -95,7 +95,8 @@ def split_rows(
     splits = splits_of(model, confirmed_steps, confirmed_stamps, plain=stamps)
     here = (trained.microbatches, ArmName.DEPLOYED) if trained else None
     deployed = next((one for one in splits if (one.microbatches, one.arm) == here), None)
-    rival = next(iter(rivals_of(deployed, splits)), None) if deployed else None
+    rivals = rivals_of(deployed, splits) if deployed else []
+    rival = min(rivals, key=lambda one: one.us, default=None)
     rows = []
     for one in splits:
         part = Part.DEPLOYED if one is deployed else Part.RIVAL if one is rival else Part.BESIDE

@@ -4,7 +4,7 @@ A model has a batch; M is the count of microbatches into which a step splits it.
 same batch, so their steps compare.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -107,8 +107,8 @@ def chosen_split(chosen: Mapping[int, str], trained: Sequence[Split]) -> Split |
 
 
 def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
-    """What needs no search, takes the same or less memory and is not what is deployed: the fastest first."""
-    others = [
+    """What needs no search, takes the same or less memory and is not what is deployed."""
+    return [
         one
         for one in splits
         if one.arm != ArmName.DEPLOYED
@@ -116,7 +116,15 @@ def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
         and not one.is_program_of(deployed)
         and one.held <= deployed.held
     ]
-    return sorted(others, key=lambda one: one.us)
+
+
+def frontier(splits: Iterable[Split]) -> list[Split]:
+    """Each that is faster than all that take as little memory, the least memory first."""
+    best: list[Split] = []
+    for one in sorted(splits, key=lambda one: (one.held, one.us)):
+        if not best or one.us < best[-1].us:
+            best.append(one)
+    return best
 
 
 # ---------------------------------------------------------------------------------------------- what is confirmed
@@ -124,16 +132,26 @@ def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, lis
     """Count of microbatches -> the arms that are timed again beside what is deployed there.
 
     At the count that is deployed all that needs no search, and the arm as which it was chosen. At the others what
-    could be said against it: the fastest rivals, the fastest at any memory, developer's where they alone are
+    could be said against it: the fastest rivals, the fastest at every memory, developer's where they alone are
     fastest, the fastest of each count. Where training chose nothing, all that needs no search.
     """
     plain = [one for one in trained if not one.needs_search]
     deployed = chosen_split(chosen, trained)
     wanted = [one for one in plain if deployed is None or one.microbatches == deployed.microbatches]
     if deployed is not None:
-        fastest = sorted((one for one in plain if one.arm == one.ran_as), key=lambda one: one.us)
-        wanted += [deployed, *rivals_of(deployed, fastest)[:RIVALS], *fastest[:1]]
+        fastest = sorted((one for one in plain if one.arm == one.ran_as), key=_pace_beside(deployed))
+        wanted += [deployed, *rivals_of(deployed, fastest)[:RIVALS], *frontier(fastest)]
         wanted += [one for one in fastest if one.arm == ArmName.DEVELOPER][:1]
         wanted += {one.microbatches: one for one in reversed(fastest)}.values()
     counts = sorted({one.microbatches for one in trained} | set(chosen))
     return {m: list(dict.fromkeys(one.arm for one in wanted if one.microbatches == m)) for m in counts}
+
+
+def _pace_beside(deployed: Split) -> Callable[[Split], float]:
+    """How many times as long a step takes, in the launches of both: some arms ran in the first launches only."""
+
+    def times(one: Split) -> float:
+        ratio = deployed.seen.speedup_over(one.seen)
+        return inf if ratio is None else ratio.value
+
+    return times

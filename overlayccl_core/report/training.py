@@ -14,6 +14,7 @@ from overlayccl_core.gates import training as gate
 from overlayccl_core.gates.training import EARLY_STEP, ArmEvidence
 from overlayccl_core.measuring.arms import ArmName, is_framework, only_problem
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.measuring.statistics import ratio_over_launches
 from overlayccl_core.report.arms import Arm, Run, arm_label
 from overlayccl_core.report.blocks import (
     NOTHING,
@@ -26,6 +27,7 @@ from overlayccl_core.report.blocks import (
     missing,
     ms,
     spread,
+    times,
     worded,
 )
 from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
@@ -44,6 +46,8 @@ INKS: dict[str, Ink] = {
 READING = (
     "These launches are those by which was chosen: what was chosen for being the fastest looks faster in "
     "them than it is, so no gain is told from them. Of arms with the same modules the plainest was trained. "
+    "An arm that was slower beyond noise than the fastest in the first two launches is in none of the others, and "
+    "launches differ: arms compare by the column of ratios, which are of the launches of both. "
     "Own local work is an arm's step with work on its own rank in place of every call. It contains the "
     "copies that the arm makes for its calls, so another arm's may be less. One launch timed it, so it has "
     "no interval."
@@ -180,11 +184,15 @@ def _us(arm: Arm) -> float:
 
 
 def _steps_table(run: Run) -> Table:
+    stayed = max((len(arm.timed) for arm in run.arms.values()), default=0)
+    fastest = min((arm for arm in run.arms.values() if len(arm.timed) == stayed), key=_us)
     return Table(
         title=f"{run.name}: every arm in training, by which was chosen",
         headers=(
             "arm",
+            "launches",
             "step time (95% interval)",
+            f"step over that of {arm_label(fastest.name)}",
             "own local work (one launch)",
             "library calls a step, each rank",
             "peak activations, a rank",
@@ -192,14 +200,16 @@ def _steps_table(run: Run) -> Table:
         rows=tuple(
             (
                 arm_label(arm.name),
+                str(len(arm.timed)),
                 spread(arm.us),
+                NOTHING if arm is fastest else times(ratio_over_launches(arm.timed, fastest.timed)),
                 ms(arm.quiet_us),
                 NOTHING if arm.collectives is None else str(arm.collectives),
                 mebibytes(arm.peak_activation_bytes),
             )
             for arm in run.arms.values()
         ),
-        numeric=frozenset(range(1, 5)),
+        numeric=frozenset(range(1, 7)),
         folded=True,
     )
 

@@ -27,6 +27,7 @@ from overlayccl_core.stages import train
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
+from overlayccl_core.training.launches import Training
 from tests.training.experts import PLUGINS, experts
 
 DEPLOYMENT = load("config/deployments/local-2.yaml")
@@ -205,3 +206,19 @@ def test_a_site_without_the_developers_program_in_its_direction_is_named(
     nothing: Any = None
     with pytest.raises(ValueError, match=r"site dispatch_0_backward: .*uniform_a2a/n2-96B-f32 backward"):
         train.run(DEPLOYMENT, settings, model, tables, tmp_path, progress=nothing)
+
+
+def test_training_leaves_behind_what_is_slow(
+    ready: Callable[..., dict[str, pl.DataFrame]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, asked = experts(), []
+
+    def noted(training: Training, *_: Any) -> list[dict[str, Any]]:
+        asked.append(training)
+        return []
+
+    monkeypatch.setattr(train, "train", noted)
+    settings = Settings.from_part(json.dumps({"train": SETTINGS}))
+    train.run(DEPLOYMENT, settings, model, ready(model), tmp_path, progress=lambda _text: None)
+    [training] = asked
+    assert training.narrows

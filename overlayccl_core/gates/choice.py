@@ -107,11 +107,16 @@ def _word(ratios: Mapping[str, Ratio | None]) -> str:
 
 
 def _said(ratios: Mapping[str, Ratio | None], other: Contender) -> str:
-    told = [
-        f"{ratio} times as fast as {other} in {place}" if ratio else f"not timed beside {other} in {place}"
-        for place, ratio in ratios.items()
-    ]
-    return ", ".join(told) or f"not timed beside {other}"
+    told = [f"{_beside(ratio, other)} in {place}" for place, ratio in ratios.items()]
+    return ", ".join(told) or _beside(None, other)
+
+
+def _beside(ratio: Ratio | None, other: Contender) -> str:
+    if ratio is None:
+        return f"not timed beside {other}"
+    if ratio.value == ratio.low == ratio.high == 1:  # no two timings are: they were trained as one
+        return f"the same modules as {other}"
+    return f"{ratio} times as fast as {other}"
 
 
 def _verdict(outcome: Outcome, reason: Reason, message: str, one: Contender) -> Verdict:

@@ -72,6 +72,15 @@ def test_one_that_is_slower_is_said_to_be_slower() -> None:
     assert choice.verdicts[2].message.endswith("slower beyond noise")
 
 
+def test_arms_that_were_trained_as_one_in_a_model_have_no_ratio_there() -> None:
+    same = Ratio(value=1.0, low=1.0, high=1.0)
+    faster = Ratio(value=1.5, low=1.4, high=1.6)
+    arms = [DEVELOPER, contender("finalist_1")]
+    choice = choose(arms, lambda _one, _other: {"nano m1": same, "nano m4": faster})
+    said = "the same modules as developer (developer's) in nano m1, 1.50 (1.40..1.60) times as fast as"
+    assert choice.reason.startswith(said)
+
+
 def test_too_few_rounds_for_an_interval_leave_the_developers_own_way() -> None:
     arms = [DEVELOPER, contender("finalist_1")]
     choice = choose(arms, lambda _one, _other: {"the bench": Ratio(value=1.29)})

@@ -32,3 +32,11 @@ def tell(progress: Callable[[str], None], step: Step) -> None:
     """Report a step: as it is to a listener that takes steps, else in a line."""
     listener: Any = getattr(progress, "step", progress)
     listener(step if takes_steps(progress) else str(step))
+
+
+def part_of(progress: Callable[[str], None], name: str) -> Callable[[str], None]:
+    """A listener for one of the batches of a piece of work: steps come as lines, under the name of the batch.
+
+    Its rounds and what is left of it are not those of the whole.
+    """
+    return lambda line: progress(f"{name}: {line}")

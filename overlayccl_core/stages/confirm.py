@@ -24,6 +24,7 @@ from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.training import wrong_gradients
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of, at_case
+from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
@@ -134,13 +135,13 @@ class _Launches:
         listed = self._listed()
         proven = {key: one.proven for key, one in listed.items()}
         values = self._batch([one.job for one in proven.values()], f"{RULE}-values", seed=0)
-        failed = check_values(values, value_check(proven.values()), self.progress)
+        failed = check_values(values, value_check(proven.values()), part_of(self.progress, "values"))
         heads = {key: one.head for key, one in listed.items() if one.alone and key not in failed}
         confirmed: list[Row] = []
         for number in range(self.settings.launches if heads else 0):
-            self.progress(f"timing launch {number + 1} of {self.settings.launches}")
+            of = f"passes, {number + 1} of {self.settings.launches}"
             batch = self._batch([proven[key].job for key in heads], f"{RULE}-{number}", seed=number)
-            timed = time_programs(batch, self.progress)
+            timed = time_programs(batch, part_of(self.progress, of))
             launches = sorted({one.launch for one in timed})  # of a batch that was cut off there are two
             before = confirmed[-1]["launch"] + 1 if confirmed else 0
             confirmed += [
@@ -227,7 +228,8 @@ class _Launches:
             maximum_steps=self.settings.maximum_steps,
         )
         training = arms.training(steps, self.settings.launches)
-        trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, self.progress)
+        said = part_of(self.progress, model.name)
+        trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, said)
         for row in trained:
             _check_deployed(row, self._worst_numerics())
         return trained, arms.stamps(trained)

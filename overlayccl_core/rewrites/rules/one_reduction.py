@@ -43,9 +43,13 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
         sums = {x: between for x, between in sums.items() if not wanted.intersection(between)}
     replacements: dict[Node, Replacement] = {}
     for together in _sharing(sums):
-        reductions = {_without_scale(part) for x in together for part in _parts(x)}
+        by_reductions: dict[frozenset[Node], list[Node]] = {}  # of the same ones, none waits for another's
+        for x in together:
+            by_reductions.setdefault(frozenset(map(_without_scale, _parts(x))), []).append(x)
+        reductions = frozenset().union(*by_reductions)
         if sum(x.size for x in together) < sum(x.size for x in reductions):
-            replacements |= _reduced_once(together)
+            for same in by_reductions.values():
+                replacements |= _reduced_once(same)
     return replacements
 
 

@@ -67,24 +67,28 @@ def sent_copies(d: Draft) -> list[Node]:
 
 
 def added_reductions(d: Draft) -> list[Node]:
-    """AR(a) + AR(b), scaled or not; at times of other groups or labels, a maximum, or read by something else."""
+    """AR(a) + AR(b), or of RS; at times of other groups or labels, a maximum, or something else reads it too."""
     groups, label, x = d.groups(), d.label(), d.operand(8)
+    kind = Kind.REDUCE_SCATTER if d.chance(0.4) else Kind.ALL_REDUCE
+    if kind is Kind.REDUCE_SCATTER:
+        x = d.padded(x, groups.size)
     other = d.random.choice([y for y in d.pool if y.dtype is x.dtype] or [x])
     y = d.view([other], [d.row(other.size, x.size, 0.1)])
     miss = d.random.choice(("groups", "label", "maximum", "by rank", "read")) if d.chance(0.3) else ""
-    a = d.talk(Kind.ALL_REDUCE, x, groups, label, d.reduction(0.2))
+    a = d.talk(kind, x, groups, label, d.reduction(0.2))
     b = d.talk(
-        Kind.ALL_REDUCE,
+        kind,
         y,
-        d.groups() if miss == "groups" else groups,
+        d.groups() if miss == "groups" and kind is Kind.ALL_REDUCE else groups,
         d.label() if miss == "label" else label,
         d.reduction(0.9 if miss == "maximum" else 0.0),
     )
-    table = [[*range(2 * x.size)]]
+    both = a.size + b.size
+    table = [[*range(both)]]
     if miss == "by rank":
-        table = [[d.random.randrange(2 * x.size) for _ in range(2 * x.size)] for _ in range(d.ranks)]
+        table = [[d.random.randrange(both) for _ in range(both)] for _ in range(d.ranks)]
     elif d.chance(0.2):
-        table = [d.row(2 * x.size, 2 * x.size, 0.1)]
+        table = [d.row(both, both, 0.1)]
     total = make_sum(d.view([d.scaled(a) if d.chance(0.3) else a, b], table), 2)
     return [total, d.dressed(a)] if miss == "read" else [total]
 

@@ -150,7 +150,6 @@ FORMS = (
         ("each member's block", "_of_blocks", "block * np.asarray(sizes)[part]", "0 * block"),
         ("what stands before", "_of_blocks", "blocks * first +", "first +"),
     ),
-    *mutants_of("one_reduction", LOST_LABEL, module=rules_),
 )
 
 TIERS = (

@@ -7,6 +7,7 @@ same batch, so their steps compare.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework, least_plain
 
+Way = TypeVar("Way")
 RIVALS = 2  # that are confirmed: the launches after the choice may turn two around that are close
 
 
@@ -118,11 +120,11 @@ def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
     ]
 
 
-def frontier(splits: Iterable[Split]) -> list[Split]:
+def frontier(ways: Iterable[Way], *, held: Callable[[Way], float], us: Callable[[Way], float]) -> list[Way]:
     """Each that is faster than all that take as little memory, the least memory first."""
-    best: list[Split] = []
-    for one in sorted(splits, key=lambda one: (one.held, one.us)):
-        if not best or one.us < best[-1].us:
+    best: list[Way] = []
+    for one in sorted(ways, key=lambda one: (held(one), us(one))):
+        if not best or us(one) < us(best[-1]):
             best.append(one)
     return best
 
@@ -140,7 +142,11 @@ def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, lis
     wanted = [one for one in plain if deployed is None or one.microbatches == deployed.microbatches]
     if deployed is not None:
         fastest = sorted((one for one in plain if one.arm == one.ran_as), key=_pace_beside(deployed))
-        wanted += [deployed, *rivals_of(deployed, fastest)[:RIVALS], *frontier(fastest)]
+        wanted += [
+            deployed,
+            *rivals_of(deployed, fastest)[:RIVALS],
+            *frontier(fastest, held=lambda one: one.held, us=lambda one: one.us),
+        ]
         wanted += [one for one in fastest if one.arm == ArmName.DEVELOPER][:1]
         wanted += {one.microbatches: one for one in reversed(fastest)}.values()
     counts = sorted({one.microbatches for one in trained} | set(chosen))

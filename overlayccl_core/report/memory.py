@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 
 from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.evidence import splits
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.report.blocks import Figure
 from overlayccl_core.report.charts import NARROW, WIDE, Ink, figure, is_narrow, log_ticks, named
@@ -47,15 +48,11 @@ def _shown(worth: Worth) -> list[Split]:
     return sorted(shown, key=lambda one: list(ROLES).index(_role(one)), reverse=True)
 
 
-def frontier(splits: Iterable[Split]) -> list[Split]:
+def frontier(ways: Iterable[Split]) -> list[Split]:
     """Of those that need no search, each that is faster than all with as little memory, the least memory first."""
-    known = [one for one in splits if not one.needs_search and one.peak_activation_bytes]
+    known = [one for one in ways if not one.needs_search and one.peak_activation_bytes]
     known = [one for one in known if one.arm != ArmName.DEPLOYED]
-    best: list[Split] = []
-    for one in sorted(known, key=lambda one: (one.peak_activation_bytes or 0, one.step_us)):
-        if not best or one.step_us < best[-1].step_us:
-            best.append(one)
-    return best
+    return splits.frontier(known, held=lambda one: one.peak_activation_bytes or 0, us=lambda one: one.step_us)
 
 
 def _point(one: Split) -> dict[str, Any]:

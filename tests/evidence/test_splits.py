@@ -48,6 +48,12 @@ def test_what_takes_more_memory_is_timed_again_only_if_it_is_the_fastest_of_all(
     assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]}, held=held)[1] == {"best_seed", "developer"}
 
 
+def test_what_holds_least_is_timed_again_however_slow_it_is(tmp_path: Path) -> None:
+    """developer's split into 8 is the slowest of all."""
+    lean = {(8, "developer"): {"peak_activation_bytes": 4 * MIB}}
+    assert confirmed_arms(tmp_path, more=lean)[8] == {"best_seed", "developer"}
+
+
 def test_what_nobody_chose_is_all_timed_again(tmp_path: Path) -> None:
     plain = {"developer", "hand_bundled", "best_seed"}
     assert confirmed_arms(tmp_path, chosen={}) == {1: plain, 8: plain}

@@ -33,7 +33,7 @@ from overlayccl_core.backends.torchdist.bench_driver import (
 )
 from overlayccl_core.program.nodes import Port
 
-COLD_TIMES = 2  # as long as others a first call may take
+COLD_TIMES = 2  # a margin of ours: so many times as long as a warm call a first one is taken to be at most
 STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
 SHUTDOWN_S = 1.0
 OVERTIME = 1.25  # of the budget: then a launch ends, with fewer rounds than it should have
@@ -58,8 +58,9 @@ class _Timer:
         self.rank.status.enter(Phase.PREPARING)
         make_usual_groups()
         paths = [self.rank.folder / job.module for job in self.plan.jobs]
-        for path in paths[self.rank.index :: self.plan.ranks]:  # of each the others find it compiled
-            py_compile.compile(str(path), doraise=True)
+        for index in range(self.rank.index, len(paths), self.plan.ranks):  # the others find them compiled
+            self.rank.status.work_on(index)  # who is to blame if it is no Python
+            py_compile.compile(str(paths[index]), doraise=True)
         self.rank.meet()
         pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
         for index, job in enumerate(self.plan.jobs):

@@ -20,8 +20,8 @@ from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.primitives import grouped, permute
 from overlayccl_core.backends.timing import Batch, time_programs
+from overlayccl_core.backends.torch_ranks.driver import Emitted, load_module, run
 from overlayccl_core.backends.torchdist.backend import emit
-from overlayccl_core.backends.torchdist.bench_driver import Emitted, load_module, run
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.measuring import statistics as timings
 from overlayccl_core.program.groups import world

@@ -18,7 +18,7 @@ import torch
 from benchmarks.emitted import NOBODY, identity_collectives
 from benchmarks.pairs import ENTRIES, RANKS
 from overlayccl_core import catalog
-from overlayccl_core.backends.torchdist.bench_driver import load_module
+from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.deployed import deployed
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.program import Program

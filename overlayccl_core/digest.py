@@ -7,7 +7,7 @@ differently: moving to one reruns everything.)
 
 What the closure follows, read from the source without running it:
   imports of modules of ours, with the packages above them;
-  "overlayccl_core.backends.torchdist.worker": a module's dotted name in a string, as it is run by `python -m`;
+  "overlayccl_core.backends.torch_ranks.timer": a module's dotted name in a string, as it is run by `python -m`;
   "program.schema.json": a data file's name in a string, beside the module or counted from the package.
 A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is here.
 """

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.backends.launch import Launch, run
 from overlayccl_core.backends.measured import Job
-from overlayccl_core.backends.torchdist.backend import emit, run_once
+from overlayccl_core.backends.torchdist.backend import emit, run_once, starter
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
@@ -17,6 +18,11 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.program import Program
 
 Arrays = dict[Port, NDArray[np.float64]]
+
+
+def launch(plan: Launch) -> float:
+    """Run a worker module of a test on ranks of gloo, here."""
+    return run(plan, starter("gloo", ""))
 
 
 def integer_inputs(program: Program, seed: int) -> Arrays:

@@ -9,9 +9,10 @@ is in other files of the folder.
 measured does not depend on it.
 
 Neutral, and called with a backend: what a selftest checks (`selftest.py`), batches of timings (`timing.py`),
-the watcher of a launch (`launch.py`: a `Starter` says how ranks are started), launches that are kept and repeated
-(`partial.py`), trials (`trials.py`). It is for ranks on one host: it compares their clocks and shares their memory.
-"""
+launches that are kept and repeated (`partial.py`), trials (`trials.py`). For backends whose ranks are processes:
+the watcher of a host's ranks (`launch.py`: a `Starter` says how they are started), agents that do so on several
+nodes (`nodes.py`). For those whose ranks compute with torch's tensors: all of the launches
+(`torch_ranks/launching.py`)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,31 +1,28 @@
-"""One launch of ranks, watched: who began a failure, and no process left behind, whatever happens.
+"""The ranks of a launch on this host, watched: who began a failure, and no process left behind, whatever happens.
 
-A launch is a folder: the worker module finds its work there and writes its results there. Status of the ranks
-is shared memory (status.bin), their output goes to launch.log, the traceback of a rank that raises to
-rank-<r>.error. How ranks are started is the backend's business (`Starter`).
+A launch is a folder: the worker module finds its work there and writes its results there. Status of a host's ranks
+is memory that they share with their watcher, their output goes to a log, the traceback of a rank that raises to
+rank-<r>.error in the folder. How ranks are started is the backend's business (`Starter`).
 
-All ranks are on this host: status is shared memory, and the ranks' monotonic clocks are compared with each other.
-A deployment that asks for more hosts is refused (`one_host`).
+A launch over several hosts has such a watcher on each of them (`nodes.py`).
 """
 
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends import foreign_cpu, processes
+from overlayccl_core.backends.parts import Part
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
-from overlayccl_core.configuration.deployment import Deployment
 
-STATUS_FILE = "status.bin"
-LOG_FILE = "launch.log"
 POLL_S = 0.1
 REPORT_PATIENCE_S = 3.0
 
@@ -44,7 +41,8 @@ class LaunchError(ValueError):
     """Ranks that died, hung or raised.
 
     kind: how. ranks: those that began it. job: the name of the job that they were at, None for none. said: what
-    happened, as a clause. evidence: where tracebacks and the launch's log are kept, None while they are nowhere.
+    happened, as a clause. at_ns: when they raised, on the launch's clock (0: they did not). evidence: where
+    tracebacks and the launch's log are kept, None while they are nowhere.
     """
 
     def __init__(
@@ -54,12 +52,14 @@ class LaunchError(ValueError):
         kind: Failure,
         ranks: tuple[int, ...],
         job: str | None = None,
+        at_ns: int = 0,
         evidence: Path | None = None,
     ) -> None:
         self.said = said
         self.kind = kind
         self.ranks = ranks
         self.job = job
+        self.at_ns = at_ns
         self.evidence = evidence
         kept = f" What the ranks said is kept: {evidence}." if evidence else ""
         super().__init__(
@@ -69,7 +69,30 @@ class LaunchError(ValueError):
 
     def kept_at(self, evidence: Path) -> "LaunchError":
         """The same error, which now names the file to read."""
-        return LaunchError(self.said, kind=self.kind, ranks=self.ranks, job=self.job, evidence=evidence)
+        return LaunchError(
+            self.said, kind=self.kind, ranks=self.ranks, job=self.job, at_ns=self.at_ns, evidence=evidence
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "said": self.said,
+            "kind": self.kind.name,
+            "ranks": self.ranks,
+            "job": self.job,
+            "at_ns": self.at_ns,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "LaunchError":
+        """The error that `to_json` made plain."""
+        return cls(
+            data["said"],
+            kind=Failure[data["kind"]],
+            ranks=tuple(data["ranks"]),
+            job=data["job"],
+            at_ns=data["at_ns"],
+        )
 
 
 class RefusedError(ValueError):
@@ -78,7 +101,7 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start: a worker module with a folder, `ranks` times; `names` are those of its jobs.
+    """What to start: a worker module's `main(folder)`, `ranks` times; `names` are those of its jobs.
 
     `start_timeout_s` bounds the time until all ranks have joined, `step_timeout_s` the time in which no rank
     takes a step: longer means that they hang.
@@ -91,13 +114,26 @@ class Launch:
     start_timeout_s: float = 120.0
     step_timeout_s: float = 60.0
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "folder": str(self.folder), "names": list(self.names)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Launch":
+        """The launch that `to_json` made plain."""
+        return cls(**{**data, "folder": Path(data["folder"]), "names": tuple(data["names"])})
+
 
 class Starting(Protocol):
-    """The process that starts the ranks of a launch; they are below it, and end with it."""
+    """The process that starts the ranks of a launch on this host; they are below it, and end with it."""
 
     @property
     def pid(self) -> int:
         """Its number."""
+
+    @property
+    def port(self) -> int:
+        """Of the store in which the ranks meet."""
 
     def poll(self) -> int | None:
         """How it ended, negative for a signal; None: it runs."""
@@ -110,14 +146,14 @@ class Starting(Protocol):
 class Starter:
     """How a library starts its ranks on this host.
 
-    start: begins a launch; what its processes print goes to LOG_FILE. mark: stands in the command line of each
-    rank, as numbers of processes are used again. exit_codes: process id -> how that rank's process ended, negative
-    for a signal, as far as the starting process has told.
+    start: begins a part of a launch; what its processes print goes to the part's log. mark: stands in the command
+    line of each rank, as numbers of processes are used again. exit_codes: process id -> how that rank's process
+    ended, negative for a signal, as far as the starting process has told.
     """
 
-    start: Callable[[Launch], Starting]
+    start: Callable[[Launch, Part], Starting]
     mark: str
-    exit_codes: Callable[[Launch], Mapping[int, int]]
+    exit_codes: Callable[[Part], Mapping[int, int]]
 
 
 Watch = Callable[[NDArray[np.int64]], None]
@@ -127,30 +163,31 @@ def no_watch(_rows: NDArray[np.int64]) -> None:
     """Look at nothing."""
 
 
-def one_host(deployment: Deployment) -> str:
-    """Why ranks that all start on this host are not the deployment's; empty if they are."""
-    if deployment.nodes == 1:
-        return ""
-    return (
-        f"deployment {deployment.name}: its {deployment.ranks} ranks are on {deployment.nodes} nodes, and backend "
-        f"{deployment.backend} starts ranks on this host only, where they would measure one node as if it were "
-        f"{deployment.nodes}: set ranks_per_node to {deployment.ranks} to measure this host. Proofs "
-        "(`overlayccl prove`) work at any number of nodes"
-    )
+def run(
+    plan: Launch,
+    starter: Starter,
+    watch: Watch = no_watch,
+    *,
+    part: Part | None = None,
+    begun: Callable[[Starting], None] = lambda _: None,
+    others_done: Callable[[], bool] = lambda: True,
+) -> float:
+    """Run the ranks of a part (None: all) to their end. `watch` sees their status rows [ranks, 6] ten times a
+    second.
 
-
-def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> float:
-    """Run the ranks to their end. `watch` sees the status rows [ranks, 6] ten times a second.
-
+    begun: told of what starts them. others_done: whether the ranks of other parts are done, too: until then, those
+    that are done stay.
     Returns the share (0..1) of the CPU that others took while ranks timed; 0 where they timed nothing, or for so
     short a while that ticks of the clock would be all that is seen (`foreign_cpu.LEAST_S`).
     LaunchError if a rank or what started it dies, if a rank raises or hangs; on every way out, KeyboardInterrupt
-    included, all processes of the launch have ended.
+    included, all processes of the part have ended.
     """
-    status = Status.create(plan.folder / STATUS_FILE, plan.ranks)
-    watcher = _Watcher(plan, starter, status, starter.start(plan))
+    part = part or Part.whole(plan.folder, plan.ranks)
+    status = Status.create(part.status, part.count)
+    watcher = _Watcher(plan, part, starter, status)
     try:
-        while watcher.process.poll() is None and not watcher.all_done():
+        begun(watcher.process)
+        while watcher.process.poll() is None and not (watcher.all_done() and others_done()):
             watch(status.snapshot())
             watcher.look()
             time.sleep(POLL_S)
@@ -163,11 +200,12 @@ def run(plan: Launch, starter: Starter, watch: Watch = no_watch) -> float:
 class _Watcher:
     """Looks at the ranks between polls and says what is wrong with them."""
 
-    def __init__(self, plan: Launch, starter: Starter, status: Status, process: Starting) -> None:
+    def __init__(self, plan: Launch, part: Part, starter: Starter, status: Status) -> None:
         self.plan = plan
+        self.part = part
         self.starter = starter
         self.status = status
-        self.process = process
+        self.process = starter.start(plan, part)
         self.foreign_cpu_share = 0.0
         self._steps = status.snapshot()[:, Status.STEPS]
         self._moved_at = self._started_at = time.monotonic()
@@ -187,7 +225,7 @@ class _Watcher:
                 late = np.flatnonzero(rows[:, Status.PHASE] <= Phase.JOINING)
                 what = f"did not join within {self.plan.start_timeout_s:.0f} s"
                 raise self._error(rows, late, what, Failure.NOT_JOINED)
-        elif now - self._moved_at > self.plan.step_timeout_s:
+        elif not self.all_done() and now - self._moved_at > self.plan.step_timeout_s:
             what = f"took no step for {self.plan.step_timeout_s:.0f} s"
             raise self._error(rows, self._behind(rows), what, Failure.HUNG)
 
@@ -237,7 +275,7 @@ class _Watcher:
             time.sleep(POLL_S)
         now = self.status.snapshot()
         failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
-        told = self.starter.exit_codes(self.plan)
+        told = self.starter.exit_codes(self.part)
         codes = [told.get(pid) for pid in rows[:, Status.PID].tolist()]
         gave = self.process.poll() or 0
         if gave < 0 or (gave > 0 and not len(failed) and not any(codes)):
@@ -256,7 +294,7 @@ class _Watcher:
         """No rank and no job is to blame: whoever ended it, the ranks ended with it."""
         phase = Phase(int(rows[:, Status.PHASE].min()))
         return LaunchError(
-            f"what started the {self.plan.ranks} ranks ended ({_how(self.process.poll() or 0)}) while "
+            f"what started the {self.part.count} ranks ended ({_how(self.process.poll() or 0)}) while "
             f"{phase.words}{self._last_words(phase)}",
             kind=Failure.LAUNCHER,
             ranks=(),
@@ -284,22 +322,23 @@ class _Watcher:
     def _error(
         self, rows: NDArray[np.int64], ranks: NDArray[np.int64], what: str, kind: Failure
     ) -> LaunchError:
-        rank = int(ranks[0])
-        phase = Phase(int(rows[rank, Status.PHASE]))
-        who = f"rank {rank}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-        index = int(rows[rank, Status.JOB])
+        first = int(ranks[0])
+        phase = Phase(int(rows[first, Status.PHASE]))
+        those = tuple(int(rank) + self.part.first for rank in ranks)
+        index = int(rows[first, Status.JOB])
         job = None if index == NO_JOB else self.plan.names[index]
         on = f" at {job}" if job is not None else ""
         when = f" while {phase.words}" if phase is not Phase.FAILED else ""
         return LaunchError(
-            f"{who} of {self.plan.ranks} {what}{when}{on}{self._last_words(phase)}",
+            f"{who(those)} of {self.plan.ranks} {what}{when}{on}{self._last_words(phase)}",
             kind=kind,
-            ranks=tuple(map(int, ranks)),
+            ranks=those,
             job=job,
+            at_ns=int(rows[first, Status.FAILED_NS]),
         )
 
     def _raised(self, rank: int) -> str:
-        path = self.plan.folder / f"rank-{rank}.error"
+        path = self.plan.folder / f"rank-{self.part.first + rank}.error"
         return (
             path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
         )
@@ -310,7 +349,12 @@ class _Watcher:
         return f" (the last it printed: {lines[-1]})" if lines else ""
 
     def _log(self) -> str:
-        return (self.plan.folder / LOG_FILE).read_text(errors="replace")
+        return self.part.log.read_text(errors="replace")
+
+
+def who(ranks: Sequence[int]) -> str:
+    """Ranks, in words."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def _how(code: int) -> str:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from overlayccl_core.backends.launch import LOG_FILE, LaunchError
+from overlayccl_core.backends.launch import LaunchError
+from overlayccl_core.backends.parts import LOG_FILE
 
 KEY_DIGITS = 16  # of the digest that a batch's folder ends in
 LOGS = "logs"
@@ -56,8 +57,8 @@ class Evidence:
         folders = (self.logs / f"{self.name}.failure-{k}" for k in itertools.count())
         folder = next(one for one in folders if not one.exists())
         folder.mkdir(parents=True)
-        for file in (work / LOG_FILE, *sorted(work.glob("rank-*.error"))):
-            if file.exists():
+        for pattern in (f"{Path(LOG_FILE).stem}*", "rank-*.error"):  # logs: of each node
+            for file in sorted(work.glob(pattern)):
                 shutil.copy(file, folder)
         first = (folder / f"rank-{rank}.error" for rank in ranks)
         return next((file for file in first if file.exists()), folder / LOG_FILE)

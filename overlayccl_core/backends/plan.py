@@ -3,9 +3,10 @@
     plan.json          jobs, settings, launch number
     modules/*.py       emitted modules
     calibration.json   repeats and planned rounds, written by rank 0 whenever they change
-    stamps.bin         int64[visits, jobs, ranks, 2]: start and end (ns) of every sample, shared memory
+    stamps.bin         int64[visits, jobs, ranks, 2]: start and end (ns of the launch's clock, `Rank.now_ns`) of
+                       every sample
 
-Stamps are on disk as rounds go, so an interrupted launch keeps every round that all ranks had finished.
+Rank 0 writes stamps as rounds go, so an interrupted launch keeps every round that all ranks had finished.
 """
 
 import json
@@ -71,7 +72,7 @@ class PlannedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """plan.json. started_ns: the clock (CLOCK_MONOTONIC) at which the launch's budget began."""
+    """plan.json. started_ns: the launch's clock (`Rank.now_ns`) when its budget began."""
 
     launch: int
     ranks: int
@@ -85,7 +86,7 @@ class LaunchPlan:
         return self.settings.cold_rounds + self.settings.maximum_rounds
 
     def open_stamps(self, folder: Path, mode: str = "r+") -> Stamps:
-        """The shared stamps."""
+        """The stamps, in the memory of whoever has them open on this host."""
         shape = (self.visits, len(self.jobs), self.ranks, 2)
         return np.memmap(folder / STAMPS_FILE, np.int64, mode, shape=shape)  # type: ignore[call-overload,no-any-return]
 
@@ -127,16 +128,20 @@ class Calibration:
 
 
 def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int]]:
-    """(us of a call, slowest rank) of every visit that all ranks finished; stamps: [visits, ranks, 2] of a job.
-
-    A visit lasts from the instant at which the last rank began its timed calls to that at which the last rank
-    ended them.
-    """
+    """(us of a call, slowest rank) of every visit that all ranks finished; stamps: [visits, ranks, 2] of a job."""
     unfinished = np.flatnonzero((stamps[:, :, 1] <= 0).any(axis=1))
     count = int(unfinished[0]) if len(unfinished) else len(stamps)
-    start, end = stamps[:count, :, 0], stamps[:count, :, 1]
-    each = (end.max(axis=1) - start.max(axis=1)) / 1e3 / repeats
-    return each.tolist(), end.argmax(axis=1).tolist()
+    each = [visit_us(visit, repeats) for visit in stamps[:count]]
+    return [us for us, _ in each], [rank for _, rank in each]
+
+
+def visit_us(stamps: NDArray[Any], repeats: int) -> tuple[float, int]:
+    """(us of a call, slowest rank) of a visit; stamps: [ranks, 2], start and end in ns.
+
+    It lasts from the instant at which the last rank began its timed calls to that at which the last rank ended
+    them."""
+    start, end = stamps[:, 0], stamps[:, 1]
+    return float(end.max() - start.max()) / 1e3 / repeats, int(end.argmax())
 
 
 def planned_job(index: int, job: Job) -> PlannedJob:

@@ -1,6 +1,6 @@
 """What a worker module has of its rank, whatever the library: the only thing that it needs to know of a backend.
 
-A worker module is started on every rank as `python -m <worker> <folder>` (`Launch.worker`) and begins with
+A worker module has `main(folder)`, which is called in a process of every rank (`Launch.worker`) and ends with
 
     run_rank(folder, work)
 
@@ -36,7 +36,7 @@ class Deployed(Protocol):
 
 
 class Rank(Protocol):
-    """This rank and what its library does for a worker. All ranks of a launch are on one host."""
+    """This rank and what its library does for a worker."""
 
     @property
     def index(self) -> int:
@@ -65,8 +65,18 @@ class Rank(Protocol):
     def largest(self, *values: float) -> list[float]:
         """The largest of each value over all ranks, on all ranks."""
 
+    def everybody(self, *values: float) -> list[list[float]]:
+        """The values of every rank, by rank, on all ranks. They are floats of 64 bits."""
+
+    def now_ns(self) -> int:
+        """The launch's clock: the same on all ranks, also where their hosts' differ. It begins anywhere."""
+
     def meet(self) -> None:
-        """Return on all ranks at the same instant."""
+        """Return on all ranks at the same instant of the launch's clock."""
+
+    def end_call(self) -> None:
+        """A call of a module has been made: where a library records calls first and runs them later, it ends here
+        and what follows is another."""
 
     def force(self) -> None:
         """Wait until everything that was issued on the device has happened."""

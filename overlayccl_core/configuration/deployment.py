@@ -35,6 +35,11 @@ def _known(backend: str) -> str:
     return backend
 
 
+def _known_launcher(launcher: str) -> str:
+    loader.path("backends/launchers", launcher)
+    return launcher
+
+
 class Deployment(Fields):
     """Where Programs run."""
 
@@ -43,6 +48,13 @@ class Deployment(Fields):
         pattern=r"^[a-z][a-z0-9_]*$", description="folder in backends/ of the code that runs Programs here"
     )
     library: str = Field(min_length=1, description="the collective library that the backend is to use")
+    launcher: Annotated[str, AfterValidator(_known_launcher)] = Field(
+        default="here",
+        description="file in backends/launchers/ of what starts the ranks of each node; here: all on this host",
+    )
+    node: str = Field(
+        default="", description="what a node is (`trn1.32xlarge`), where ranks start on others than this host"
+    )
     ranks: int = Field(ge=2, description="world size")
     ranks_per_node: int = Field(ge=1, default_factory=_one_node, description="default: all ranks on one node")
     tiers: tuple[Tier, ...] = Field(

@@ -271,10 +271,8 @@ def rows_of(
     *,
     oversubscribed: bool,
 ) -> list[Row]:
-    """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end.
-
-    The ranks' clocks are one: a launch is on one host (`backends.launch`).
-    """
+    """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end,
+    on the launch's clock."""
     rows = []
     for entries in zip(*records, strict=True):
         first = entries[0]

@@ -196,10 +196,10 @@ class _Trainer:
             self.rank.status.work_on(course.index)
             data = self.data(course.seed, number, self.replica)
             self.rank.meet()
-            start = time.monotonic_ns()
+            start = self.rank.now_ns()
             loss = course.state.step(data)
             self.rank.force()
-            end = time.monotonic_ns()
+            end = self.rank.now_ns()
             course.starts_ns.append(start)
             course.ends_ns.append(end)
             course.losses += [] if loss is None else [loss]

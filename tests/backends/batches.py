@@ -40,19 +40,19 @@ def silent(_line: str) -> None:
     """No progress."""
 
 
-def on_rank_1(source: str, statement: str) -> str:
-    """A module that misbehaves on rank 1: `statement` runs there before anything else."""
+def on_rank(rank: int, source: str, statement: str) -> str:
+    """A module that misbehaves on a rank: `statement` runs there before anything else."""
     spoiled = source.replace(
-        "def forward():\n", f"def forward():\n    if dist.get_rank() == 1:\n        {statement}\n"
+        "def forward():\n", f"def forward():\n    if dist.get_rank() == {rank}:\n        {statement}\n"
     )
     assert spoiled != source
     return spoiled
 
 
-def broken_job(statement: str, ranks: int = 2) -> Job:
-    """A Program whose module misbehaves on rank 1."""
+def broken_job(statement: str, ranks: int = 2, *, rank: int = 1) -> Job:
+    """A Program whose module misbehaves on a rank."""
     [job] = jobs(ranks, ("reduce",))
-    return Job(key="the broken one", program=job.program, source=on_rank_1(job.source, statement))
+    return Job(key="the broken one", program=job.program, source=on_rank(rank, job.source, statement))
 
 
 BETWEEN = """

@@ -18,6 +18,6 @@ def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: p
         return SimpleNamespace()
 
     monkeypatch.setattr(frameworks, "DistributedDataParallel", replicated)
-    here = rank.Rank(index=0, ranks=2, device="cpu", status=None, folder=Path())  # type: ignore[arg-type]
+    here = rank.Rank(place=None, device="cpu", status=None, folder=Path())  # type: ignore[arg-type]
     here.framework_step(torch.nn.Linear(2, 2), "ddp_4")
     assert asked == {"bucket_cap_mb": 4.0, "gradient_as_bucket_view": True}

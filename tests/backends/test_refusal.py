@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 TWO_NODES = deployment(4).changed(
     ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
 )
-TOLD = "its 4 ranks are on 2 nodes, and backend torchdist starts ranks on this host only"
-MEND = "set ranks_per_node to 4 to measure this host"
+TOLD = "its 4 ranks are on 2 nodes, and launcher here starts ranks on this host only"
+MEND = "set launcher to slurm, or ranks_per_node to 4 to measure this host"
 
 
 def timed(where: Deployment, folder: Path) -> Any:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.backends.launch import LOG_FILE, STATUS_FILE, Launch
+from overlayccl_core.backends.launch import Launch
+from overlayccl_core.backends.parts import LOG_FILE, STATUS_FILE, Part
 from overlayccl_core.backends.status import Status
-from overlayccl_core.backends.torchdist import launch
+from overlayccl_core.backends.torch_ranks import starting
+from overlayccl_core.backends.torchdist.environment import environment
 from tests.backends.batches import processes_of
 
 pytestmark = pytest.mark.ranks
@@ -24,7 +26,7 @@ def started(folder: Path, *todo: str) -> tuple[int, dict[int, int], list[int]]:
     """Its exit code, rank -> how it ended, and the ranks that are still there."""
     (folder / "todo").write_text("\n".join(todo))
     plan = Launch(worker=WORKER, folder=folder, ranks=len(todo))
-    code = launch.start(plan).wait()
+    code = starting.start(plan, Part.whole(folder, len(todo)), environment("")).wait()
     pids = {int((folder / f"pid-{rank}").read_text()): rank for rank in range(len(todo))}
     codes = {pids[pid]: code for pid, code in exit_codes(folder).items()}
     time.sleep(0.5)
@@ -32,7 +34,7 @@ def started(folder: Path, *todo: str) -> tuple[int, dict[int, int], list[int]]:
 
 
 def exit_codes(folder: Path) -> Any:
-    return launch._exit_codes(Launch(worker=WORKER, folder=folder, ranks=2))
+    return starting.exit_codes(Part.whole(folder, 2))
 
 
 def test_ranks_meet_and_end(tmp_path: Path) -> None:
@@ -61,9 +63,10 @@ def test_what_a_rank_prints_is_no_exit_code(tmp_path: Path) -> None:
 CALLER = f"""
 import sys, time
 from pathlib import Path
-from overlayccl_core.backends.torchdist import launch
+from overlayccl_core.backends import launch
+from overlayccl_core.backends.torchdist.backend import starter
 try:
-    launch.launch(launch.Launch(worker={WORKER!r}, folder=Path(sys.argv[1]), ranks=2))
+    launch.run(launch.Launch(worker={WORKER!r}, folder=Path(sys.argv[1]), ranks=2), starter("gloo", ""))
 except KeyboardInterrupt:
     time.sleep(60)
 """

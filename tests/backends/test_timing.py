@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.backends.launch import STATUS_FILE
+from overlayccl_core.backends.parts import STATUS_FILE
 from overlayccl_core.backends.status import Status
 from overlayccl_core.backends.timed_launches import LAUNCH
 from overlayccl_core.backends.timing import time_programs

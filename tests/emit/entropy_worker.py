@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.nn import functional
 
 from overlayccl_core.backends.status import Phase
-from overlayccl_core.backends.torchdist.bench_driver import load_module
+from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
 
 WIDTH = 8

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from overlayccl_core.backends.torchdist import bench_driver
+from overlayccl_core.backends.torch_ranks import driver
 
 RANKS = 4
 CALLS = 20
@@ -28,7 +28,7 @@ held: list[Any] = []  # what a script keeps to its end
 def deployed(folder: Path, case: str) -> None:
     """A script that uses a deployed module, destroys the process group, and ends at once."""
     dist.init_process_group("gloo")
-    module = bench_driver.load_module(folder / "uniform_a2a.py", "uniform_a2a")
+    module = driver.load_module(folder / "uniform_a2a.py", "uniform_a2a")
     held.append(module.connect(case))
     for _ in range(CALLS):
         held[0].group(0)([torch.ones(SIZE)])
@@ -40,7 +40,7 @@ def deployed(folder: Path, case: str) -> None:
 def destroyed(folder: Path, case: str) -> None:
     """The same with process groups of the script's own: none is left, and a call says what to do."""
     dist.init_process_group("gloo")
-    module = bench_driver.load_module(folder / "uniform_a2a.py", "uniform_a2a")
+    module = driver.load_module(folder / "uniform_a2a.py", "uniform_a2a")
     held.append(module.connect(case))
     held.append(module.connect(case, new_group=lambda ranks: dist.new_group(list(ranks))))
     held[1].selftest()

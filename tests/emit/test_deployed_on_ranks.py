@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.torchdist.launch import Launch, launch
+from overlayccl_core.backends.launch import Launch
 from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from tests.emit.deployed_modules import entry, tried, write
 from tests.emit.test_deployed import WAVEFRONT
 from tests.emit.tiny_model import SHAPE
+from tests.on_ranks import launch
 
 pytestmark = pytest.mark.ranks
 RANKS = 4

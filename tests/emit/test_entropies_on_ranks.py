@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist.backend import emit, run_once
-from overlayccl_core.backends.torchdist.launch import Launch, launch
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.deployed_case import DeployedCase
@@ -18,6 +18,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.stages.seed import seeds_of
 from tests.emit.deployed_modules import write
+from tests.on_ranks import launch
 
 pytestmark = pytest.mark.ranks
 RANKS, TOKENS, VOCABULARY = 4, 6, 40

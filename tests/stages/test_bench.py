@@ -22,7 +22,7 @@ from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.shortlist import SHORTLIST
-from tests.backends.batches import between, deployment, on_rank_1, silent
+from tests.backends.batches import between, deployment, on_rank, silent
 
 pytestmark = pytest.mark.usefixtures("unrepeated")
 QUICK = read()
@@ -68,7 +68,7 @@ PLANTED = {
 
 def planted(source: str, how: str) -> str:
     """A module that fails on rank 1, or gives wrong values everywhere."""
-    return between(source, WRONG) if how == "wrong" else on_rank_1(source, PLANTED[how])
+    return between(source, WRONG) if how == "wrong" else on_rank(1, source, PLANTED[how])
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, how: Mapping[str, str]) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.backend import emit
-from overlayccl_core.backends.torchdist.bench_driver import load_module
 from overlayccl_core.configuration import models
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients

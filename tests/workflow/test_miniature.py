@@ -204,7 +204,7 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
 
 def test_ranks_are_traced_too(finished: Path) -> None:
     loaded = (finished / "traced" / "bench-tp_mlp.txt").read_text()
-    assert "overlayccl_core/backends/torchdist/worker.py" in loaded
+    assert "overlayccl_core/backends/torch_ranks/timer.py" in loaded
 
 
 def test_a_table_that_was_damaged_stops_the_run_and_loses_nothing(finished: Path) -> None:

@@ -157,7 +157,7 @@ ROWS = [
     Row(
         "a backend's file that only the ranks run",
         RULES - {"cases"},
-        appended(f"{CORE}/backends/torchdist/worker.py"),
+        appended(f"{CORE}/backends/torch_ranks/timer.py"),
     ),
     Row("a fit that failed", MODEL, gone=("results/local/theta.parquet", "results/local/fidelity.parquet")),
     Row(

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.launch import Launch, RefusedError, Watch, no_watch, one_host
+from overlayccl_core.backends.launch import Launch, Starter, Watch
+from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.plan import LaunchPlan
-from overlayccl_core.backends.rank import Rank, write_joining
-from overlayccl_core.backends.torchdist.launch import environment_parts, launch
-from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
+from overlayccl_core.backends.rank import Rank
+from overlayccl_core.backends.torch_ranks import launching
+from overlayccl_core.backends.torchdist.environment import environment, environment_parts
+from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
@@ -24,8 +26,6 @@ LIBRARIES = {"gloo": "on CPUs", "nccl": "a GPU for each rank"}
 VERSIONS = ("torch", "nccl")  # a fingerprint tells those that are used; deployed modules compare them
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 Rows = list[dict[str, Any]]
-TIMER = "overlayccl_core.backends.torchdist.worker"
-TRIALS = "overlayccl_core.backends.torchdist.trials_worker"
 
 
 def emit(program: Program) -> str:
@@ -40,13 +40,13 @@ def cannot_train(_deployment: Deployment) -> str:
 
 def fingerprint(deployment: Deployment) -> str:
     """Host, torch, library, ranks, and what is set in their environment, in one line."""
-    _check(deployment)
+    launching.check(deployment, refuses)
     parts = {
-        **fingerprints.host_parts(),
+        **launching.host_parts(deployment),
         **_versions(deployment.library),
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
-        **environment_parts(),
+        **environment_parts(deployment.nodes),
     }
     return fingerprints.line(parts)
 
@@ -58,8 +58,8 @@ def _versions(library: str) -> dict[str, str]:
 
 
 def refuses(deployment: Deployment) -> str:
-    """All ranks start on this host, and with a library that torch has for it."""
-    return one_host(deployment) or _refused_library(deployment)
+    """What starts the ranks is here, and torch has the library for them."""
+    return launcher_of(deployment).refuses(deployment) or _refused_library(deployment)
 
 
 def _refused_library(deployment: Deployment) -> str:
@@ -70,7 +70,7 @@ def _refused_library(deployment: Deployment) -> str:
             f"deployment {deployment.name}: backend {deployment.backend} knows no library {library!r}: "
             f"set library to one of {known}"
         )
-    if library == "nccl" and (gpus := _gpus()) < ranks:
+    if library == "nccl" and deployment.nodes == 1 and (gpus := _gpus()) < ranks:
         fewer = f"ranks to at most {gpus}, or " if gpus > 1 else ""
         return (
             f"deployment {deployment.name}: nccl needs a GPU for each of the {ranks} ranks of a node, and torch "
@@ -97,7 +97,7 @@ def _nccl_version() -> str:
 
 def oversubscribed(deployment: Deployment) -> bool:
     """More ranks than cores: each rank has a thread that computes."""
-    return deployment.ranks > len(os.sched_getaffinity(0))
+    return deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
 def doctor(deployment: Deployment) -> Rows:
@@ -117,15 +117,8 @@ def doctor(deployment: Deployment) -> Rows:
 
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
     """Time the plan of a folder; returns the share of the CPU that others took."""
-    timed = Launch(
-        worker=TIMER,
-        folder=folder,
-        ranks=plan.ranks,
-        names=tuple(job.key for job in plan.jobs),
-        start_timeout_s=plan.settings.start_timeout_s,
-        step_timeout_s=plan.settings.program_timeout_s,
-    )
-    return _start(deployment, timed, watch)
+    launching.check(deployment, refuses)
+    return launching.time_launch(deployment, folder, plan, starter, watch)
 
 
 def run_once(
@@ -137,29 +130,21 @@ def run_once(
     step_timeout_s: float = 60.0,
 ) -> Sequence[Observed]:
     """Run every trial on all ranks, in order, in one launch."""
-    write_trials(folder, trials, may_refuse=may_refuse)
-    names = tuple(trial.job.key for trial in trials)
-    tried = Launch(
-        worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
+    launching.check(deployment, refuses)
+    return launching.run_once(
+        deployment, folder, trials, starter, may_refuse=may_refuse, step_timeout_s=step_timeout_s
     )
-    _start(deployment, tried, no_watch)
-    return read_seen(folder, trials, deployment.ranks)
 
 
 def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     """Start a worker module on all ranks; returns the share of the CPU that others took."""
-    return _start(deployment, started, watch)
+    launching.check(deployment, refuses)
+    return launching.start(deployment, started, starter, watch)
 
 
-def _check(deployment: Deployment) -> None:
-    if refused := refuses(deployment):
-        raise RefusedError(refused)
-
-
-def _start(deployment: Deployment, started: Launch, watch: Watch) -> float:
-    _check(deployment)
-    write_joining(started.folder, deployment)
-    return launch(started, watch)
+def starter(_library: str, towards: str) -> Starter:
+    """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
+    return launching.starter_of(environment(towards))
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

@@ -1,8 +1,6 @@
 """This rank of torch.distributed (`backends.rank.Rank`): join the others, report errors, leave cleanly."""
 
-import os
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,15 +11,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from overlayccl_core.backends import processes
-from overlayccl_core.backends.launch import STATUS_FILE
 from overlayccl_core.backends.rank import Members
-from overlayccl_core.backends.status import Phase, RankStatus, Status
-from overlayccl_core.backends.torchdist import bench_driver, frameworks
+from overlayccl_core.backends.status import RankStatus
+from overlayccl_core.backends.torch_ranks import driver
+from overlayccl_core.backends.torch_ranks.joining import Place, joined
+from overlayccl_core.backends.torchdist import frameworks, groups
 from overlayccl_core.measuring.arms import ddp_bucket
 
 LEAD_NS = 2_000_000  # an all_reduce of 8 bytes is usually over within 2 ms
-STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
 NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
 CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
 NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
@@ -29,13 +26,22 @@ NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """This rank: its number, how many there are, where its tensors live, and its status row."""
+    """This rank: where it stands among the others, and where its tensors live."""
 
-    index: int
-    ranks: int
+    place: Place
     device: str
     status: RankStatus
     folder: Path
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0."""
+        return self.place.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return self.place.ranks
 
     def largest(self, *values: float) -> list[float]:
         """The largest of each value over all ranks, on all ranks."""
@@ -43,16 +49,28 @@ class Rank:
         dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return [float(x) for x in tensor.tolist()]
 
-    def meet(self) -> None:
-        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins.
+    def everybody(self, *values: float) -> list[list[float]]:
+        """The values of every rank, by rank."""
+        mine = torch.tensor(values, dtype=torch.float64, device=self.device)
+        told = torch.empty(self.ranks * len(values), dtype=torch.float64, device=self.device)
+        dist.all_gather_into_tensor(told, mine)
+        of_ranks: list[list[float]] = told.view(self.ranks, -1).tolist()
+        return of_ranks
 
-        The ranks' clocks are one: a launch is on one host.
-        """
-        instant = torch.tensor([time.monotonic_ns() + LEAD_NS], device=self.device)
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC of the first node."""
+        return time.monotonic_ns() + self.place.clock_offset_ns
+
+    def meet(self) -> None:
+        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
+        instant = torch.tensor([self.now_ns() + LEAD_NS], device=self.device)
         dist.all_reduce(instant, op=dist.ReduceOp.MAX)
-        left_ns = int(instant.item()) - time.monotonic_ns()
+        left_ns = int(instant.item()) - self.now_ns()
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
+
+    def end_call(self) -> None:
+        """Calls are issued as they come."""
 
     def force(self) -> None:
         """Wait until everything that was issued on the device has happened."""
@@ -66,17 +84,18 @@ class Rank:
 
     def make_usual_groups(self) -> None:
         """Contiguous groups of every size that divides the ranks."""
-        bench_driver.make_usual_groups()
+        groups.make_usual_groups()
 
     def load(self, path: Path, name: str, members: Members) -> ModuleType:
         """Import an emitted module and connect it."""
-        module = bench_driver.load_module(path, name)
-        module.connect(members, bench_driver.shared_group, self.device)
+        module = driver.load_module(path, name)
+        module.connect(members, groups.shared_group, self.device)
         return module
 
-    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> bench_driver.Deployed:
+    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> driver.Deployed:
         """Import a deployed file and connect one of its Cases."""
-        return bench_driver.Deployed(bench_driver.load_module(path, name), case, members, self.device)
+        module = driver.load_module(path, name)
+        return driver.Deployed(module, case, members, groups.shared_group, self.device)
 
     def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], float]:
         """DistributedDataParallel with the bucket size that the arm names, or `fully_shard` (frameworks.py)."""
@@ -96,29 +115,14 @@ class Rank:
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
     """Join the process group, do the work, say so. An exception goes to rank-<r>.error and ends the launch."""
-    processes.die_with_parent()
-    index, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    status = Status.open(folder / STATUS_FILE, ranks).row(index)
-    status.start(os.getpid())
-    status.enter(Phase.JOINING)
-    try:
-        torch.set_num_threads(1)
-        device = _device(library)
+    with joined(folder) as (place, status):
+        device = _device(library, place.local_rank)
         dist.init_process_group(library, timeout=NEVER)
-        work(Rank(index=index, ranks=ranks, device=device, status=status, folder=folder))
-        status.enter(Phase.DONE)
-        time.sleep(STAY_S)
-    except Exception:
-        failed_ns = time.monotonic_ns()
-        (folder / f"rank-{index}.error").write_text(traceback.format_exc())
-        status.fail(failed_ns)
-        os._exit(1)  # the group cannot be left in order: the others may be inside a collective
-    os._exit(0)
+        work(Rank(place=place, device=device, status=status, folder=folder))
 
 
-def _device(library: str) -> str:
+def _device(library: str, local_rank: int) -> str:
     if library != "nccl":
         return "cpu"
-    local = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(local)
-    return f"cuda:{local}"
+    torch.cuda.set_device(local_rank)
+    return f"cuda:{local_rank}"

@@ -4,21 +4,19 @@ import importlib.util
 import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from overlayccl_core.backends.plan import PlannedJob
+from overlayccl_core.backends.rank import Members, Rank
 from overlayccl_core.program.nodes import Port
 
 Function = Callable[[], Generator[Any, Any, None]]
-Group = Any  # torch gives no public type for process groups
+NewGroup = Callable[[tuple[int, ...]], Any]  # the library's group of some global ranks
 Inputs = Mapping[Port, torch.Tensor]
-Members = tuple[tuple[int, ...], ...]
 Prepared = tuple[
     int, torch.dtype, tuple[int, int] | None
 ]  # elements, dtype, of ids the smallest and the largest
@@ -35,36 +33,17 @@ def load_module(path: Path, name: str) -> ModuleType:
     return module
 
 
-@cache
-def shared_group(ranks: tuple[int, ...]) -> Group:
-    """The process group of some global ranks, one for all modules of a launch; every rank must ask alike."""
-    if ranks == tuple(range(dist.get_world_size())):
-        return dist.group.WORLD
-    ordered = list(ranks) == sorted(ranks)
-    return dist.new_group(list(ranks)) if ordered else dist.new_group(list(ranks), sort_ranks=False)
-
-
-def make_usual_groups() -> None:
-    """Contiguous groups of every size that divides the ranks, in every launch, used or not.
-
-    How many process groups there are changes what a collective of any of them costs, so launches with different
-    groups could not be compared; a training job has several too.
-    """
-    ranks = dist.get_world_size()
-    for size in (g for g in range(2, ranks + 1) if ranks % g == 0):
-        for first in range(0, ranks, size):
-            shared_group(tuple(range(first, first + size)))
-
-
 class Deployed:
     """A Case of a deployed file, connected, with what an emitted module has. Its own selftest has passed.
 
     RuntimeError on all ranks, naming rank, port and error, where it does not pass.
     """
 
-    def __init__(self, module: ModuleType, case: str, members: Members, device: str) -> None:
+    def __init__(
+        self, module: ModuleType, case: str, members: Members, new_group: NewGroup, device: str
+    ) -> None:
         self._connected = module.connect(
-            case, members=members, new_group=shared_group, device=device, strict=True
+            case, members=members, new_group=new_group, device=device, strict=True
         )
         self._connected.selftest()
         self.Read = module.Read
@@ -86,21 +65,21 @@ class Emitted:
     read: Any
 
     @classmethod
-    def load(cls, path: Path, name: str, job: PlannedJob, device: str) -> "Emitted":
+    def load(cls, path: Path, name: str, job: PlannedJob, rank: Rank) -> "Emitted":
         """Import a job's module and connect it; to be called on every rank in the same order."""
-        module: Any = load_module(path, name)
-        if job.deployed:
-            module = Deployed(module, job.case, job.members, device)
-        else:
-            module.connect(job.members, shared_group, device)
+        module: Any = (
+            rank.load_deployed(path, name, job.members, job.case)
+            if job.deployed
+            else rank.load(path, name, job.members)
+        )
         return cls(function=getattr(module, job.function), read=module.Read)
 
 
 def run(module: Emitted, inputs: Inputs) -> None:
     """Run a module to its end, dropping what it writes.
 
-    An emitted module has waited for every value that it writes, so that all of them are there; on a GPU they
-    are once the device is synchronised.
+    An emitted module has waited for every value that it writes, so that all of them are there; on a device they
+    are once that is synchronised (`Rank.force`).
     """
     read = module.read
     generator = module.function()

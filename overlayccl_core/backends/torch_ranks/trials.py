@@ -10,7 +10,7 @@ import torch
 from overlayccl_core.backends.plan import PlannedPort
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import Phase
-from overlayccl_core.backends.torchdist.bench_driver import Emitted, collect
+from overlayccl_core.backends.torch_ranks.driver import Emitted, collect
 from overlayccl_core.backends.trials import (
     PlannedTrial,
     port_key,
@@ -39,7 +39,7 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
     job = trial.job
     given = _given(rank.folder / trial.inputs, job.inputs, rank.index, rank.device)
     inputs = {port: x.clone() for port, x in given.items()}
-    module = Emitted.load(rank.folder / job.module, f"emitted_{index}", job, rank.device)
+    module = Emitted.load(rank.folder / job.module, f"emitted_{index}", job, rank)
     outputs = collect(module, inputs)
     rank.force()
     changed = [

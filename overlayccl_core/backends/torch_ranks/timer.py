@@ -3,13 +3,13 @@
 import gc
 import py_compile
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, finished_visits
+from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, visit_us
 from overlayccl_core.backends.race import Races
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.rounds import (
@@ -23,14 +23,7 @@ from overlayccl_core.backends.rounds import (
     visits,
 )
 from overlayccl_core.backends.status import NO_JOB, Phase
-from overlayccl_core.backends.torchdist.bench_driver import (
-    Emitted,
-    InputPool,
-    Inputs,
-    Prepared,
-    make_usual_groups,
-    run,
-)
+from overlayccl_core.backends.torch_ranks.driver import Emitted, InputPool, Inputs, Prepared, run
 from overlayccl_core.program.nodes import Port
 
 COLD_TIMES = 2  # a margin of ours: so many times as long as a warm call a first one is taken to be at most
@@ -45,18 +38,18 @@ class _Timer:
     def __init__(self, rank: Rank, plan: LaunchPlan) -> None:
         self.rank = rank
         self.plan = plan
-        self.stamps = plan.open_stamps(rank.folder)
+        self.stamps = plan.open_stamps(rank.folder) if rank.index == 0 else None
+        self.samples: list[list[float]] = [[] for _ in plan.jobs]  # us, by visit; the same on all ranks
         self.modules: list[tuple[Emitted, Inputs]] = []
         self.repeats: tuple[int, ...] = ()
         self.lead_in: tuple[int, ...] = ()
         self.visit_s: list[float] = []
         self.rounds = self.fewest = 0
-        self.visited = [0] * len(plan.jobs)
 
     def prepare(self) -> None:
         """Load and connect every module, prepare its inputs."""
         self.rank.status.enter(Phase.PREPARING)
-        make_usual_groups()
+        self.rank.make_usual_groups()
         paths = [self.rank.folder / job.module for job in self.plan.jobs]
         for index in range(self.rank.index, len(paths), self.plan.ranks):  # the others find them compiled
             self.rank.status.work_on(index)  # who is to blame if it is no Python
@@ -65,7 +58,7 @@ class _Timer:
         pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
         for index, job in enumerate(self.plan.jobs):
             self.rank.status.work_on(index)
-            module = Emitted.load(paths[index], f"emitted_{index}", job, self.rank.device)
+            module = Emitted.load(paths[index], f"emitted_{index}", job, self.rank)
             self.modules.append((module, pool.take(_ports(job))))
 
     def calibrate(self) -> None:
@@ -90,7 +83,7 @@ class _Timer:
     def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None], fewest: int) -> int:
         """Rounds that the budget has left, the same on all ranks."""
         settings = self.plan.settings
-        [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
+        [spent_s] = self.rank.largest(self._spent_s())
         return planned_rounds(
             self.visit_s,
             caps,
@@ -99,6 +92,9 @@ class _Timer:
             fewest=fewest,
             maximum_rounds=settings.maximum_rounds,
         )
+
+    def _spent_s(self) -> float:
+        return (self.rank.now_ns() - self.plan.started_ns) / 1e9
 
     def _write_rounds(self, rounds: Sequence[int]) -> None:
         if self.rank.index == 0:
@@ -125,12 +121,18 @@ class _Timer:
 
     def _stream_s(self, module: Emitted, inputs: Inputs, calls: int) -> float:
         self.rank.meet()
-        start = time.monotonic_ns()
-        for _ in range(calls):
-            run(module, inputs)
-        self.rank.force()
-        [seconds] = self.rank.largest((time.monotonic_ns() - start) / 1e9 / calls)
+        start = self.rank.now_ns()
+        self._call(module, inputs, calls)
+        [seconds] = self.rank.largest((self.rank.now_ns() - start) / 1e9 / calls)
         return seconds
+
+    def _call(self, module: Emitted, inputs: Inputs, times: int) -> None:
+        """Back-to-back calls, and wait for what they give."""
+        end_call = self.rank.end_call
+        for _ in range(times):
+            run(module, inputs)
+            end_call()
+        self.rank.force()
 
     def time(self) -> None:
         """Visit every Program in every round but those whose races are over.
@@ -147,23 +149,39 @@ class _Timer:
         while index < self.rounds and not all(races.over):
             self.rank.status.start_round(index + settings.cold_rounds + 1)
             caps = [0 if out else job.rounds for job, out in zip(jobs, races.over, strict=True)]
-            for job in visits(index, self.rounds, caps, seed=settings.seed + self.plan.launch):
-                self._sample(job)
+            order = visits(index, self.rounds, caps, seed=settings.seed + self.plan.launch)
+            spent_s = self._tell([(job, *self._sample(job)) for job in order])
             index += 1
-            [spent_s] = self.rank.largest((time.monotonic_ns() - self.plan.started_ns) / 1e9)
             enough = index >= settings.minimum_rounds
             if index >= self.fewest and spent_s > settings.seconds * (1 if enough else OVERTIME):
                 break
             if races.look(self._racing()):
                 self._plan_again(index, races.over)
 
+    def _tell(self, sampled: Sequence[tuple[int, int, int]]) -> float:
+        """Tell all ranks the samples of a round, (job, start, end); returns the seconds spent, the same on all.
+
+        Rank 0 writes them down: what a launch keeps, whatever becomes of it.
+        """
+        began_ns = (
+            self.plan.started_ns
+        )  # floats of 64 bits hold what has passed since, in nanoseconds, for months
+        mine = [stamp - began_ns for _, *stamps in sampled for stamp in stamps]
+        told = np.array(self.rank.everybody(self._spent_s(), *mine))
+        of_ranks = told[:, 1:].reshape(self.rank.ranks, len(sampled), 2)
+        for place, (job, _, _) in enumerate(sampled):
+            visit = of_ranks[:, place]
+            if self.stamps is not None:
+                self.stamps[len(self.samples[job]), job] = visit.astype(np.int64) + began_ns
+            self.samples[job].append(visit_us(visit, self.repeats[job])[0])
+        return float(told[:, 0].max())
+
     def _racing(self) -> list[Sequence[float]]:
-        """Samples (us) of what races, the same on all ranks: what each wrote stands in the memory of all since they
-        agreed on the time."""
+        """Samples (us) of what races, the same on all ranks."""
         cold = self.plan.settings.cold_rounds
         return [
-            finished_visits(self.stamps[:, job], repeats)[0][cold:] if self.plan.jobs[job].races else []
-            for job, repeats in enumerate(self.repeats)
+            samples[cold:] if job.races else []
+            for job, samples in zip(self.plan.jobs, self.samples, strict=True)
         ]
 
     def _plan_again(self, index: int, over: Sequence[bool]) -> None:
@@ -173,26 +191,20 @@ class _Timer:
         cold = self.plan.settings.cold_rounds
         self._write_rounds(
             [
-                self.visited[job] - cold if out else self.plan.jobs[job].rounds or self.rounds
+                len(self.samples[job]) - cold if out else self.plan.jobs[job].rounds or self.rounds
                 for job, out in enumerate(over)
             ]
         )
 
-    def _sample(self, job: int) -> None:
+    def _sample(self, job: int) -> tuple[int, int]:
+        """When the timed calls of a visit began and ended on this rank (ns of the launch's clock)."""
         self.rank.status.work_on(job)
         module, inputs = self.modules[job]
-        lead_in, repeats = self.lead_in[job], self.repeats[job]
         self.rank.meet()
-        for _ in range(lead_in):
-            run(module, inputs)
-        self.rank.force()
-        start = time.monotonic_ns()
-        for _ in range(repeats):
-            run(module, inputs)
-        self.rank.force()
-        end = time.monotonic_ns()
-        self.stamps[self.visited[job], job, self.rank.index] = start, end
-        self.visited[job] += 1
+        self._call(module, inputs, self.lead_in[job])
+        start = self.rank.now_ns()
+        self._call(module, inputs, self.repeats[job])
+        return start, self.rank.now_ns()
 
 
 def _ports(job: PlannedJob) -> dict[Port, Prepared]:

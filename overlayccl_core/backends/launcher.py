@@ -1,0 +1,40 @@
+"""How the agents of a deployment's nodes are started: a launcher, which the deployment names.
+
+A launcher NAME is the file `launchers/NAME.py`, here or in a folder of yours (`overlayccl_core.loader`), which
+defines at its top level what `Launcher` declares. `here` starts nothing: all ranks are on this host.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+from overlayccl_core import loader
+from overlayccl_core.configuration.deployment import Deployment
+
+FOLDER = "backends/launchers"
+AGENT = "overlayccl_core.backends.node_agent"
+
+
+class Launcher(Protocol):
+    """What `backends/launchers/<name>.py` defines."""
+
+    def refuses(self, deployment: Deployment) -> str:
+        """Why no ranks of it can be started from here, with the mend; empty if they can."""
+
+    def start(
+        self, deployment: Deployment, port: int, environment: Mapping[str, str]
+    ) -> "subprocess.Popen[bytes]":
+        """Start `agent(address, port)` on every node, with such variables and OVERLAYCCL_NODE, the number of the
+        node from 0; the first is this host where that is one of them. address: of this host, as the node finds it.
+        The process ends with the agents."""
+
+
+def launcher_of(deployment: Deployment) -> Launcher:
+    """The deployment's launcher; ValueError naming those there are."""
+    return loader.plug_in(Launcher, FOLDER, deployment.launcher)
+
+
+def agent(address: str, port: int) -> list[str]:
+    """The command of an agent."""
+    return [sys.executable, "-m", AGENT, address, str(port)]

@@ -1,0 +1,23 @@
+"""No launcher: all ranks of a deployment start on this host."""
+
+import subprocess
+from collections.abc import Mapping
+
+from overlayccl_core.configuration.deployment import Deployment
+
+
+def refuses(deployment: Deployment) -> str:
+    """Ranks of several nodes cannot all start here."""
+    if deployment.nodes == 1:
+        return ""
+    return (
+        f"deployment {deployment.name}: its {deployment.ranks} ranks are on {deployment.nodes} nodes, and launcher "
+        f"{deployment.launcher} starts ranks on this host only, where they would measure one node as if it were "
+        f"{deployment.nodes}: set launcher to slurm, or ranks_per_node to {deployment.ranks} to measure this host. "
+        "Proofs (`overlayccl prove`) work at any number of nodes"
+    )
+
+
+def start(deployment: Deployment, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """It has no agents."""
+    raise ValueError(f"{refuses(deployment)} (port {port}, {len(environment)} variables)")

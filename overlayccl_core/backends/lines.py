@@ -1,0 +1,53 @@
+"""Lines of JSON over a socket, between who asks for a launch and the agents of its nodes."""
+
+import json
+import select
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+Message = dict[str, Any]
+
+
+class LostError(ConnectionError):
+    """The other end is gone."""
+
+
+class Lines:
+    """One end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._rest = b""
+
+    @property
+    def peer(self) -> str:
+        """The address of the other end."""
+        return str(self.connection.getpeername()[0])
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Say something. LostError where nobody listens any more."""
+        try:
+            self.connection.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise LostError(str(error)) from error
+
+    def receive(self, seconds: float | None = 0.0) -> Message | None:
+        """What was said next; None: nothing for so long (None: for ever). LostError at the other's end."""
+        while b"\n" not in self._rest:
+            if not select.select([self.connection], [], [], seconds)[0]:
+                return None
+            try:
+                more = self.connection.recv(2**16)
+            except OSError as error:
+                raise LostError(str(error)) from error
+            if not more:
+                raise LostError("the connection was closed")
+            self._rest += more
+        line, _, self._rest = self._rest.partition(b"\n")
+        message: Message = json.loads(line)
+        return message
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()

@@ -1,0 +1,138 @@
+"""The agent of a node: starts the node's ranks of each launch that it is asked for, and watches them.
+
+Run as `python -m` on every node by a launcher (`backends/launchers/`), with the address of who asks (`nodes.py`).
+It ends, and its ranks with it, when that one is gone.
+"""
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core import loader
+from overlayccl_core.backends import clock, processes
+from overlayccl_core.backends.launch import Launch, LaunchError, Starter, run
+from overlayccl_core.backends.lines import Lines, LostError
+from overlayccl_core.backends.parts import STATUS_FILE, Part
+
+TOKEN = "OVERLAYCCL_AGENT_TOKEN"
+NODE = "OVERLAYCCL_NODE"
+SEES_S = 30.0  # in which a shared folder shows what another node has just made in it
+
+
+class _StartsRanks(Protocol):
+    def starter(self, library: str, towards: str) -> Starter: ...
+
+
+class _BrokenOffError(Exception):
+    """Who asked for the launch wants it no more."""
+
+
+class _Agent:
+    """One connection to who asks."""
+
+    def __init__(self, lines: Lines, address: str) -> None:
+        self.lines = lines
+        self.address = address
+        self.told: NDArray[np.int64] | None = None
+        self.all_done = False
+
+    def serve(self) -> None:
+        """Run launches until nobody asks any more."""
+        while True:
+            asked = self.lines.receive(None)
+            assert asked is not None
+            if "launch" in asked:
+                self.launch(asked)
+
+    def launch(self, asked: Mapping[str, Any]) -> None:
+        """One launch: this node's part of it, and how it ended."""
+        self.told, self.all_done = None, False
+        here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
+        try:
+            plan = Launch.from_json(asked["launch"])
+            _see(plan.folder)
+            offset, off_by = self._offset_ns(asked["boot"], asked["clock"])
+            part = Part.from_json(
+                {
+                    **asked["part"],
+                    "status": str(here / STATUS_FILE),
+                    "log": str(plan.folder / asked["log"]),
+                    "clock_offset_ns": offset,
+                }
+            )
+            backend: _StartsRanks = loader.load("backends", asked["backend"])
+            starter = backend.starter(asked["library"], self.address)
+            share = run(
+                plan,
+                starter,
+                self._watch,
+                part=part,
+                begun=lambda starting: self.lines.send({"port": starting.port, "clock_off_by_ns": off_by}),
+                others_done=lambda: self.all_done,
+            )
+            self.lines.send({"ended": share})
+        except _BrokenOffError:
+            self.lines.send({"ended": 0.0})
+        except LaunchError as error:
+            self.lines.send({"failed": error.to_json()})
+        except LostError:
+            raise
+        except Exception as error:
+            self.lines.send({"failed": {"said": f"node {socket.gethostname()}: {error}", "kind": "LAUNCHER"}})
+        finally:
+            shutil.rmtree(here, ignore_errors=True)
+
+    def _offset_ns(self, boot: str, port: int) -> tuple[int, int]:
+        """What to add to the clock here, and how far that may be off; nothing on the host of who asks."""
+        return (0, 0) if boot == clock.boot() else clock.offset_ns(self.address, port)
+
+    def _watch(self, rows: NDArray[np.int64]) -> None:
+        self._tell_rows(rows)
+        while (message := self.lines.receive(0.0)) is not None:
+            if "break off" in message:
+                raise _BrokenOffError
+            self.all_done = self.all_done or "all done" in message
+
+    def _tell_rows(self, rows: NDArray[np.int64]) -> None:
+        """Those that changed."""
+        changed = range(len(rows)) if self.told is None else np.flatnonzero((rows != self.told).any(axis=1))
+        if len(changed):
+            self.lines.send({"rows": [[int(row), rows[row].tolist()] for row in changed]})
+        self.told = rows
+
+
+def _see(folder: Path) -> None:
+    """Return once a launch's folder is seen here. ValueError where it is not."""
+    end = time.monotonic() + SEES_S
+    while not folder.is_dir():
+        if time.monotonic() > end:
+            raise ValueError(
+                f"it does not see {folder}: run from a folder that all nodes share (on ParallelCluster /fsx "
+                f"or /home)"
+            )
+        time.sleep(0.1)
+
+
+def main(address: str, port: int) -> None:
+    """Connect to who asks, and serve."""
+    processes.die_with_parent()
+    lines = Lines(socket.create_connection((address, port), timeout=60))
+    lines.connection.settimeout(None)
+    lines.send({"token": os.environ[TOKEN], "node": int(os.environ[NODE]), "host": socket.gethostname()})
+    try:
+        _Agent(lines, address).serve()
+    except LostError:
+        return
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,64 @@
+"""A rank's process from its first word to its last: where it stands, its status, its errors."""
+
+import os
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from overlayccl_core.backends import processes
+from overlayccl_core.backends.parts import CLOCK_OFFSET, STATUS
+from overlayccl_core.backends.status import Phase, RankStatus, Status
+
+STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a rank stands. local_rank: on its host; clock_offset_ns: what to add to the host's CLOCK_MONOTONIC to
+    have that of the first node."""
+
+    rank: int
+    ranks: int
+    local_rank: int
+    local_ranks: int
+    clock_offset_ns: int
+
+    @classmethod
+    def from_environment(cls) -> "Place":
+        """As whoever started it has said (`torch_ranks.start`)."""
+        return cls(
+            rank=int(os.environ["RANK"]),
+            ranks=int(os.environ["WORLD_SIZE"]),
+            local_rank=int(os.environ["LOCAL_RANK"]),
+            local_ranks=int(os.environ["LOCAL_WORLD_SIZE"]),
+            clock_offset_ns=int(os.environ[CLOCK_OFFSET]),
+        )
+
+
+@contextmanager
+def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
+    """This rank's place and status, for work that ends with it; the process ends here.
+
+    An exception goes to rank-<r>.error and ends the launch.
+    """
+    processes.die_with_parent()
+    place = Place.from_environment()
+    status = Status.open(Path(os.environ[STATUS]), place.local_ranks).row(place.local_rank)
+    status.start(os.getpid())
+    status.enter(Phase.JOINING)
+    try:
+        torch.set_num_threads(1)
+        yield place, status
+        status.enter(Phase.DONE)
+        time.sleep(STAY_S)
+    except Exception:
+        failed_ns = time.monotonic_ns() + place.clock_offset_ns
+        (folder / f"rank-{place.rank}.error").write_text(traceback.format_exc())
+        status.fail(failed_ns)
+        os._exit(1)  # the group cannot be left in order: the others may be inside a collective
+    os._exit(0)

@@ -1,0 +1,160 @@
+"""What starts the ranks of launches on a host: one process that imports all they need once, and forks them.
+
+Run as `python -m`, it reads launches from standard input, a JSON object a line (the fields of `Asked`), and answers
+with lines of JSON: of each the number of its process and the port of its store, and, when it has ended, how. As
+under torchrun, the store in which ranks meet is that process's, on a port that nobody else has, and the first rank
+that fails ends all others of the host. torchrun would import everything once for each rank of each launch, which
+takes longer than many a launch.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, NoReturn
+
+import torch.distributed as dist
+
+from overlayccl_core.backends import processes
+from overlayccl_core.backends.parts import LOOPBACK, Part
+
+EVERYWHERE = ""  # an address on which others may find the store
+OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
+PATIENCE_S = 2.0  # with one that is told to end
+
+
+def serve() -> None:
+    """Begin each launch that standard input asks for, one after another, until it ends."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        part = Part.from_json(asked["part"])
+        with suppress(Exception):  # who needs it will say so
+            resolve_name(asked["worker"])
+        server = _listening(part)
+        pid = os.fork() or _launch(asked, part, server)
+        _answer(pid=pid, port=server.getsockname()[1] if server else part.port)
+        if server:
+            server.close()
+        _, status = os.waitpid(pid, 0)
+        _answer(ended=os.waitstatus_to_exitcode(status))
+
+
+def _listening(part: Part) -> socket.socket | None:
+    """Where the store is to be made; None: another host has it."""
+    if part.port:
+        return None
+    return socket.create_server((LOOPBACK if part.address == LOOPBACK else EVERYWHERE, 0))
+
+
+def _answer(**told: int) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None) -> NoReturn:
+    """The process of one launch."""
+    code = 1
+    try:
+        processes.die_with_parent()
+        with part.log.open("ab") as printed, open(os.devnull, "rb") as nothing:
+            for file, number in ((nothing, 0), (printed, 1), (printed, 2)):
+                os.dup2(file.fileno(), number)
+        code = main(Path(asked["folder"]), part, asked["worker"], Path(asked["exit_codes"]), server)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main(folder: Path, part: Part, worker: str, exit_codes: Path, server: socket.socket | None) -> int:
+    """Start the ranks of a part and wait for them; 1 where some failed.
+
+    exit_codes has those that did: {process id: code}, negative for a signal. server: makes the store.
+    """
+    work = resolve_name(f"{worker}:main")
+    port = server.getsockname()[1] if server else part.port
+    gc.freeze()  # what is here stays shared between the ranks
+    running = {
+        _start(work, folder, part.environment(local_rank, port), server) for local_rank in range(part.count)
+    }
+    store = _store(server) if server else None
+    failed = _first_failed(running)
+    if failed:
+        time.sleep(OTHERS_S)
+        failed |= _ended(running)
+        for pid, code in failed.items():
+            print(f"process {pid} of a rank: exit code {code}")
+        whole = exit_codes.with_suffix(".tmp")  # it is read while this process runs
+        whole.write_text(json.dumps(failed))
+        whole.replace(exit_codes)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        for pid in running:
+            os.kill(pid, how)
+        end = time.monotonic() + PATIENCE_S
+        while running and time.monotonic() < end:
+            _ended(running)
+            time.sleep(0.01)
+    del store
+    return int(bool(failed))
+
+
+def _store(server: socket.socket) -> dist.TCPStore:
+    """The store in which ranks meet: of this process, for as long as it is kept."""
+    return dist.TCPStore(
+        LOOPBACK,
+        server.getsockname()[1],
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=server.detach(),
+    )
+
+
+def _start(
+    work: Callable[[Path], None], folder: Path, environment: Mapping[str, str], server: socket.socket | None
+) -> int:
+    """The process id of a rank that was started; the rank itself does not return."""
+    if pid := os.fork():
+        return pid
+    os.environ |= environment
+    if server:
+        server.close()
+    code = 1
+    try:
+        work(folder)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _first_failed(running: set[int]) -> dict[int, int]:
+    """Process id and exit code of the first rank that fails; none where all end well."""
+    while running:
+        pid, status = os.wait()
+        running.discard(pid)
+        if code := os.waitstatus_to_exitcode(status):
+            return {pid: code}
+    return {}
+
+
+def _ended(running: set[int]) -> dict[int, int]:
+    """Those that ended meanwhile, and failed."""
+    codes = {}
+    for rank in tuple(running):
+        pid, status = os.waitpid(rank, os.WNOHANG)
+        if pid:
+            running.discard(pid)
+            codes[pid] = os.waitstatus_to_exitcode(status)
+    return {pid: code for pid, code in codes.items() if code}
+
+
+if __name__ == "__main__":
+    serve()

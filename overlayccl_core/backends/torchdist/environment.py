@@ -1,0 +1,21 @@
+"""The environment of the ranks, and what of it a measurement depends on."""
+
+from overlayccl_core.backends import fingerprint as fingerprints
+from overlayccl_core.backends.interface import interface_towards
+from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
+
+INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet: so no name has to be resolved
+USUAL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # unless the caller sets something else
+HERE = {INTERFACE: "lo", **USUAL}
+SPEED = (*fingerprints.SPEED, "ATEN_", "CUDA_", "DNNL_", "GLOO_", "NCCL_", "ONEDNN_", "PYTORCH_", "TORCH_")
+
+
+def environment(towards: str) -> dict[str, str]:
+    """Of the ranks on this host. towards: the address of the first node; empty: there is one."""
+    return rank_environment({INTERFACE: interface_towards(towards), **USUAL} if towards else HERE)
+
+
+def environment_parts(nodes: int) -> dict[str, str]:
+    """The part of a fingerprint that tells what is set here and reaches the ranks."""
+    usual = HERE if nodes == 1 else USUAL
+    return fingerprints.environment_parts(rank_environment(usual), SPEED, {**usual, **ONE_THREAD})

@@ -1,0 +1,29 @@
+"""Process groups of a launch, one of each kind for all its modules."""
+
+from functools import cache
+from typing import Any
+
+import torch.distributed as dist
+
+Group = Any  # torch gives no public type for process groups
+
+
+@cache
+def shared_group(ranks: tuple[int, ...]) -> Group:
+    """The process group of some global ranks, one for all modules of a launch; every rank must ask alike."""
+    if ranks == tuple(range(dist.get_world_size())):
+        return dist.group.WORLD
+    ordered = list(ranks) == sorted(ranks)
+    return dist.new_group(list(ranks)) if ordered else dist.new_group(list(ranks), sort_ranks=False)
+
+
+def make_usual_groups() -> None:
+    """Contiguous groups of every size that divides the ranks, in every launch, used or not.
+
+    How many process groups there are changes what a collective of any of them costs, so launches with different
+    groups could not be compared; a training job has several too.
+    """
+    ranks = dist.get_world_size()
+    for size in (g for g in range(2, ranks + 1) if ranks % g == 0):
+        for first in range(0, ranks, size):
+            shared_group(tuple(range(first, first + size)))

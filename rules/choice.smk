@@ -14,6 +14,7 @@ checkpoint shortlist:
         f"{LOGS}/shortlist-{{problem}}.log",
     benchmark:
         f"{LOGS}/shortlist-{{problem}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1
@@ -48,6 +49,7 @@ checkpoint finalists:
         f"{LOGS}/finalists-{{problem}}.log",
     benchmark:
         f"{LOGS}/finalists-{{problem}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1
@@ -84,6 +86,7 @@ checkpoint choose:
         f"{LOGS}/choose-{{problem}}.log",
     benchmark:
         f"{LOGS}/choose-{{problem}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1

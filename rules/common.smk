@@ -16,11 +16,20 @@ if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
 from run_display.handler import show
-from workflow_scripts.pipeline import prefer_this_python, prepare, refuse_unrecorded
+from workflow_scripts.pipeline import (
+    prefer_this_python,
+    prepare,
+    refuse_unrecorded,
+    starts_jobs,
+)
 
 prefer_this_python()
 try:
-    PIPELINE = prepare(config, overrides=workflow.config_settings.config)
+    PIPELINE = prepare(
+        config,
+        overrides=workflow.config_settings.config,
+        starts=starts_jobs(workflow.output_settings.dryrun),
+    )
     RESULTS = f"results/{PIPELINE.settings.tree}"
     refuse_unrecorded(Path(RESULTS))
 except (ValueError, OSError) as error:
@@ -30,6 +39,10 @@ except (ValueError, OSError) as error:
 show(workflow, PIPELINE.settings)
 if PIPELINE.left_out and workflow.is_main_process:
     logger.warning(PIPELINE.left_out)
+
+# What a rule asks for that runs ranks: the machine alone; of a cluster, a job on the deployment's nodes.
+RANKS = {"machine": 1, **PIPELINE.job_resources}
+THREADS = PIPELINE.job_threads or workflow.cores
 
 PARTIAL = "results/{deployment}/.partial"
 LOGS = "results/{deployment}/logs"

@@ -24,9 +24,9 @@ rule confirm:
         f"{LOGS}/confirm.tsv"
     conda:
         "../envs/local.yaml"
-    threads: workflow.cores
+    threads: THREADS
     resources:
-        machine=1,
+        **RANKS,
     params:
         code=code("confirm"),
         deployment=PIPELINE.ranks_json,

@@ -14,6 +14,7 @@ rule fit:
         f"{LOGS}/fit.log",
     benchmark:
         f"{LOGS}/fit.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1

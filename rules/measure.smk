@@ -14,9 +14,9 @@ checkpoint selftest:
         f"{LOGS}/selftest.tsv"
     conda:
         "../envs/local.yaml"
-    threads: workflow.cores
+    threads: THREADS
     resources:
-        machine=1,
+        **RANKS,
     params:
         code=code("selftest"),
         deployment=PIPELINE.ranks_json,
@@ -43,9 +43,9 @@ rule probe:
         f"{LOGS}/probe.tsv"
     conda:
         "../envs/local.yaml"
-    threads: workflow.cores
+    threads: THREADS
     resources:
-        machine=1,
+        **RANKS,
     params:
         code=code("probe"),
         deployment=PIPELINE.ranks_json,
@@ -74,9 +74,9 @@ rule bench:
         f"{LOGS}/bench-{{problem}}.tsv"
     conda:
         "../envs/local.yaml"
-    threads: workflow.cores
+    threads: THREADS
     resources:
-        machine=1,
+        **RANKS,
     params:
         code=code("bench"),
         deployment=PIPELINE.ranks_json,

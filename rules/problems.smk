@@ -10,6 +10,7 @@ rule cases:
         f"{LOGS}/cases-{{problem}}.log",
     benchmark:
         f"{LOGS}/cases-{{problem}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1
@@ -39,6 +40,7 @@ rule seed:
         f"{LOGS}/seed-{{problem}}.log",
     benchmark:
         f"{LOGS}/seed-{{problem}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1
@@ -68,6 +70,7 @@ rule price:
         f"{LOGS}/price-{{problem}}.log",
     benchmark:
         f"{LOGS}/price-{{problem}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1

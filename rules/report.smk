@@ -34,6 +34,7 @@ rule report:
         f"{LOGS}/report.log",
     benchmark:
         f"{LOGS}/report.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1

@@ -20,6 +20,7 @@ rule search:
         f"{LOGS}/search-{{problem}}-{{search}}.log",
     benchmark:
         f"{LOGS}/search-{{problem}}-{{search}}.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1

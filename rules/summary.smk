@@ -34,6 +34,7 @@ rule summary:
         f"{LOGS}/summary.log",
     benchmark:
         f"{LOGS}/summary.tsv"
+    localrule: True
     conda:
         "../envs/local.yaml"
     threads: 1

@@ -19,9 +19,9 @@ rule train:
         f"{LOGS}/train-{{model}}.tsv"
     conda:
         "../envs/local.yaml"
-    threads: workflow.cores
+    threads: THREADS
     resources:
-        machine=1,
+        **RANKS,
     params:
         code=code("train"),
         deployment=PIPELINE.ranks_json,

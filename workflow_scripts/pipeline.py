@@ -55,6 +55,25 @@ class Pipeline:
         return (DEPLOYMENTS / f"{self.deployment.name}.yaml").as_posix()
 
     @property
+    def job_resources(self) -> dict[str, int | str]:
+        """What rules that run ranks ask Snakemake's executor for: a job with a launcher on each node, alone there.
+
+        Partition, account and time limits are the profile's. Nothing, where ranks start on this host.
+        """
+        if self.deployment.launcher == "here":
+            return {}
+        nodes = self.deployment.nodes
+        alone = {"nodes": nodes, "slurm_extra": "--exclusive"}
+        if nodes == 1:
+            return {**alone, "tasks": 1}
+        return {**alone, "tasks": nodes, "mpi": "srun", "slurm_extra": "--ntasks-per-node=1 --exclusive"}
+
+    @property
+    def job_threads(self) -> int | None:
+        """Cores that such a rule asks for on a node; None: all of this host."""
+        return None if self.deployment.launcher == "here" else self.deployment.ranks_per_node
+
+    @property
     def deployment_json(self) -> str:
         """The deployment's fields: a comment in its file changes nothing."""
         return self.deployment.to_json()
@@ -134,7 +153,9 @@ class Pipeline:
             return self._plugins_of_models([model])
         if rule == "confirm":
             return self._plugins_of_models(self.settings.models)
-        if rule in ("selftest", "probe", "shortlist", "bench"):
+        if rule in ("selftest", "probe", "bench"):
+            return self._plugins_of_ranks()
+        if rule == "shortlist":
             return (_file("backends", self.deployment.backend),)
         if rule == "choose":
             return (_file("backends", self.deployment.backend, "deployed"),)
@@ -157,7 +178,7 @@ class Pipeline:
         return tuple(sorted(files))
 
     def _plugins_of_models(self, models: Iterable[str]) -> tuple[str, ...]:
-        files = {_file("backends", self.deployment.backend)}
+        files = set(self._plugins_of_ranks())
         for model in models:
             files |= {
                 _file(folder, load_model(model).workload) for folder in ("workloads", "training/models")
@@ -165,16 +186,28 @@ class Pipeline:
             files |= {_file("problems", name) for name in self.problems_of_model(model)}
         return tuple(sorted(files))
 
+    def _plugins_of_ranks(self) -> tuple[str, ...]:
+        return (
+            _file("backends", self.deployment.backend),
+            _file("backends/launchers", self.deployment.launcher),
+        )
+
     def _involved(self, problem: str) -> set[str]:
         """The Problem and those whose libraries solve its backward."""
         equal = (catalog.plug_in(problem).equals_backward(case) for case in self.cases[problem])
         return {problem, *(case.problem for case in equal if case is not None)}
 
 
-def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
+def starts_jobs(dryrun: bool) -> bool:
+    """Whether this Snakemake is to start jobs: not where it plans, lints, or makes a report of what there is."""
+    return not dryrun and not {"--lint", "--report", "--dag", "--rulegraph"} & set(sys.argv)
+
+
+def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
     """Check all that can be checked before a job starts. ValueError: file, field and mend.
 
-    config: as Snakemake merged it. overrides: the keys that came from --config.
+    config: as Snakemake merged it. overrides: the keys that came from --config. starts: whether jobs will start; a
+    plan needs no library and no cluster.
     """
     overrides = tuple(overrides)
     fields_of(Path(FILE))  # Snakemake has merged it, and does not mind a field that stands there twice
@@ -190,7 +223,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str]) -> Pipeline:
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         load_search(name)
-    _check_backend(deployment, settings.models)
+    if starts:
+        _check_backend(deployment, settings.models)
     named = ", ".join(f"{model} (needs {needs})" for model, needs in unsolved.items())
     left_out = (
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""

@@ -4,7 +4,9 @@ Collectives are counted by kind and reach (tier and group size), apart for those
 outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
 the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes (those beyond
 what caches hold once more), collectives that come `after_work`, with the bytes of it, graphs, and bytes through a
-network card. Optional columns refine `together` by how many are outstanding; the fit takes them only if they help.
+network card. Some columns are optional: the fit takes them only if they help. Those of the network card can be told
+from the bytes of collectives that span nodes only where permutes or all_to_all send different shares of their bytes
+through it; others refine `together` by how many are outstanding.
 
 Local work costs more between collectives than by itself: ranks come to the next call one after another, all the
 more where they share cores, and every one waits for the last. Calls are timed back to back, as steps of training
@@ -21,7 +23,7 @@ from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node
-from overlayccl_core.program.payload import crosses_nodes, groups_cross_nodes, payload_bytes, wire_bytes
+from overlayccl_core.program.payload import crosses_nodes, groups_cross_nodes, node_bytes, payload_bytes
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.view_plan import Layout
 
@@ -37,9 +39,11 @@ class Term(StrEnum):
 
 
 class Increment(StrEnum):
-    """Sets of optional columns: an extra for the earlier ones of a run of collectives that are in flight."""
+    """Sets of optional columns: what a node's network card adds where its ranks share it, and an extra for the
+    earlier ones of a run of collectives that are in flight."""
 
     NONE = ""
+    NETWORK_CARD = "network_card"
     SECOND = "second"
     TO_EIGHTH = "second_to_eighth"
 
@@ -110,8 +114,8 @@ class _Counts:
     def add(self, name: str, term: Term, increment: Increment = Increment.NONE) -> None:
         self._add(_column(f"{name}.count", term, "us", increment), 1)
 
-    def add_bytes(self, name: str, term: Term, size: float) -> None:
-        self._add(_column(f"{name}.bytes", term, "us/B"), size)
+    def add_bytes(self, name: str, term: Term, size: float, increment: Increment = Increment.NONE) -> None:
+        self._add(_column(f"{name}.bytes", term, "us/B", increment), size)
 
     def add_runs(self, name: str, term: Term, runs: float) -> None:
         self._add(_column(f"{name}.runs", term, "us/run"), runs)
@@ -142,7 +146,8 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
     if node.kind in REDUCING and node.dtype.bytes == NARROW_BYTES:
         counts.add_bytes("narrow_reduction", Term.COLLECTIVES, payload_bytes(node))
     if crosses_nodes(node, ranks_per_node):
-        counts.add_bytes("network_card", Term.NETWORK, wire_bytes(node) * ranks_per_node)
+        through = node_bytes(node, ranks_per_node)
+        counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, through, Increment.NETWORK_CARD)
 
 
 def _reach(node: Node, ranks_per_node: int) -> str:

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind
@@ -32,6 +33,37 @@ def wire_bytes(node: Node) -> float:
     g = node.groups.size
     steps = 2 * (g - 1) if node.kind is Kind.ALL_REDUCE else g - 1
     return float(steps / g * payload_bytes(node))
+
+
+def node_bytes(node: Node, ranks_per_node: int) -> float:
+    """Bytes that leave the busiest node, which its ranks share a network card for.
+
+    Exact for what goes from rank to rank: all_to_all and collective_permute. Of the others as if each rank of a
+    group that spans nodes sent all of its `wire_bytes` to another node, as a ring of ranks in another order would.
+    """
+    if node.kind is Kind.COLLECTIVE_PERMUTE:
+        return float(_leaving(node.sources, ranks_per_node) * node.bytes)
+    elsewhere = _members_elsewhere(node.groups, ranks_per_node)
+    if node.kind is Kind.ALL_TO_ALL:
+        return float(elsewhere.sum(axis=1).max() * (payload_bytes(node) // node.groups.size))
+    return float((elsewhere > 0).sum(axis=1).max() * wire_bytes(node))
+
+
+@lru_cache(maxsize=1024)
+def _leaving(sources: tuple[int, ...], ranks_per_node: int) -> int:
+    """Most messages of a permute that leave one node."""
+    source = np.array(sources)
+    leaves = (source >= 0) & (source // ranks_per_node != np.arange(source.size) // ranks_per_node)
+    return int(np.bincount(source[leaves] // ranks_per_node, minlength=1).max())
+
+
+@lru_cache(maxsize=1024)
+def _members_elsewhere(groups: Groups, ranks_per_node: int) -> NDArray[np.int64]:
+    """int64[nodes, ranks a node]: of every rank's group, how many are on other nodes than it is."""
+    node_of = np.arange(groups.ranks) // ranks_per_node
+    others = node_of[groups.array[groups.group]] != node_of[:, None]
+    elsewhere: NDArray[np.int64] = others.sum(axis=1).reshape(-1, ranks_per_node)
+    return elsewhere
 
 
 def crosses_nodes(node: Node, ranks_per_node: int) -> bool:

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.costmodel.features import features
+from overlayccl_core.costmodel.fit import FitSettings, Observation, fit
+from overlayccl_core.costmodel.theta import Status
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.probes.structured import structured_probes, subgroups
@@ -127,3 +130,28 @@ def test_mixed_programs_have_several_in_flight_and_local_work_between() -> None:
     local = {Action.COPY, Action.SUM, Action.SCALE, Action.CAST}
     assert sum(any(s.action in local for s in lower(p.program)) for p in probes) > 50
     assert sum(any(s.action is Action.BOUNDARY for s in lower(p.program)) for p in probes) > 10
+
+
+@pytest.mark.parametrize(
+    "without", [(), (Kind.COLLECTIVE_PERMUTE, Kind.ALL_TO_ALL)], ids=["all", "three kinds"]
+)
+@pytest.mark.parametrize("deployment", [FOUR, TWO_NODES], ids=["one node", "two nodes"])
+def test_what_the_probes_cost_can_be_told_apart(deployment: Deployment, without: tuple[Kind, ...]) -> None:
+    """Also where a library lacks kinds: no column that the fit must take lies in the span of the others."""
+    probes = [
+        *structured_probes(deployment),
+        *mixed_probes(deployment, seed=1, count=40, role=Role.MIXED),
+    ]
+    kept = [p for p in probes if not {x.kind for x in p.program.collectives} & set(without)]
+    random = np.random.default_rng(0)
+    seen = [
+        Observation(
+            features=(counted := features(p.program)),
+            time_us=sum(counted.values()) ** 0.5 * random.uniform(0.9, 1.1),
+            judges=p.role is Role.MIXED,
+        )
+        for p in kept
+    ]
+    assert sum(one.judges for one in seen) >= 6
+    theta = fit(seen, FitSettings(bootstraps=2)).theta
+    assert [c.column.name for c in theta.coefficients if c.status is Status.UNIDENTIFIED] == []

@@ -40,7 +40,6 @@ def cannot_train(_deployment: Deployment) -> str:
 
 def fingerprint(deployment: Deployment) -> str:
     """Host, torch, library, ranks, and what is set in their environment, in one line."""
-    launching.check(deployment, refuses)
     parts = {
         **launching.host_parts(deployment),
         **_versions(deployment.library),

@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser test lint bench report clean
+.PHONY: run evidence env dev browser test slurm-up slurm-down test-slurm lint bench report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,6 +43,16 @@ browser: ## a Chromium to look at the report with, from Debian's packages where 
 test: dev browser ## the whole suite: without ranks on two workers, then with ranks, alone
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ranks" -q
 	$(BIN)/python -m pytest -n 0 -m ranks -q
+
+slurm-up: ## a real Slurm on this machine, seven nodes of 32 slots: for tests; from Debian's packages, as root
+	tests/slurm/cluster.sh up
+
+slurm-down: ## end it
+	tests/slurm/cluster.sh down
+
+test-slurm: dev slurm-up ## the pipeline through Slurm: jobs, nodes, one that is killed and one that is drained
+	OVERLAYCCL_SLURM=1 $(BIN)/python -m pytest -n 0 -m slurm -q tests/slurm; code=$$?; \
+	tests/slurm/cluster.sh down; exit $$code
 
 lint: dev ## formatters and checkers
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ if str(workflow.basedir) not in sys.path:
 
 from run_display.handler import show
 from workflow_scripts.pipeline import (
+    name_profile,
     prefer_this_python,
     prepare,
     refuse_unrecorded,
@@ -24,6 +25,7 @@ from workflow_scripts.pipeline import (
 )
 
 prefer_this_python()
+name_profile()
 try:
     PIPELINE = prepare(
         config,

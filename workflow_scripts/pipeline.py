@@ -26,6 +26,7 @@ from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
+from overlayccl_core.tables.remake import PROFILE
 
 DEPLOYMENTS = Path("config/deployments")
 RECORDS = Path(".snakemake/metadata")  # Snakemake's, of how each file was made; its version is pinned
@@ -63,10 +64,10 @@ class Pipeline:
         if self.deployment.launcher == "here":
             return {}
         nodes = self.deployment.nodes
-        alone = {"nodes": nodes, "slurm_extra": "--exclusive"}
         if nodes == 1:
-            return {**alone, "tasks": 1}
-        return {**alone, "tasks": nodes, "mpi": "srun", "slurm_extra": "--ntasks-per-node=1 --exclusive"}
+            return {"nodes": 1, "tasks": 1, "slurm_extra": "--exclusive"}
+        several = "--ntasks-per-node=1 --exclusive"
+        return {"nodes": nodes, "tasks": nodes, "mpi": "srun", "slurm_extra": several}
 
     @property
     def job_threads(self) -> int | None:
@@ -264,6 +265,14 @@ def prefer_this_python() -> None:
     With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
     """
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+
+
+def name_profile() -> None:
+    """Let messages name the profile in use: that of the command line, or (in a cluster's job) of who submitted
+    it."""
+    given = [words for words in zip(sys.argv, sys.argv[1:], strict=False) if words[0] == "--profile"]
+    if given:
+        os.environ[PROFILE] = given[-1][1]
 
 
 def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:

@@ -29,6 +29,7 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
 TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> models
@@ -76,7 +77,7 @@ def run(
         "probes": tables.probes,
         "steps": tables.steps,
     }
-    fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench train")
+    fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench train")
     trial = _Trial(tables, trained)
     verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
     for place, shortlisted in trial.benched.items():

@@ -19,6 +19,7 @@ from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
 _COPIED = ("recipe", "numerics", "program", "program_json")
@@ -40,7 +41,7 @@ def run(
     finalist where nothing passes the bench gate. fidelity has a row where something was priced and measured.
     """
     frames: dict[str | Path, pl.DataFrame] = {"prices": prices, "bench": bench, "probes": probes}
-    fingerprint = one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
+    fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
     predicted = predictions(prices, candidates)
     rows, judged = [], []
     for place, shortlisted in benched(shortlist, bench, floor_of(probes)).items():

@@ -15,13 +15,14 @@ from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
 
 
 def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], None]) -> dict[str, list[Row]]:
     """The rows of `theta` and of the deployment's `fidelity` (the held-out Programs)."""
-    fingerprint = one_fingerprint({"probes": probes}, "snakemake --profile local --forcerun probe") or ""
+    fingerprint = one_fingerprint({"probes": probes}, f"{snakemake()} --forcerun probe") or ""
     measured = measurements(probes.iter_rows(named=True))
     programs = _programs(probes, measured)
     fitted = [

@@ -12,6 +12,7 @@ from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.seeds import SeedStatus
 
 Row = dict[str, Any]
@@ -26,7 +27,7 @@ def run(
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
     """The rows of `prices`: one for every seed that became a Program."""
-    one_fingerprint({"theta": theta, "fidelity": fidelity}, "snakemake --profile local --forcerun fit")
+    one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     costs = theta_of(theta, fidelity)
     programs = seeds.filter(pl.col("status") == SeedStatus.PROGRAM)
     rows = [_row(seed, costs) for seed in programs.iter_rows(named=True)]

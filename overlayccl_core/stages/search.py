@@ -34,6 +34,7 @@ from overlayccl_core.search.loop import SearchResult, Seeker
 from overlayccl_core.search.proposer import Clock
 from overlayccl_core.search.proxy import is_large, pricing_as
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
 
@@ -60,7 +61,7 @@ def run(
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
     """The rows of `sketches`, `candidates` and `search_ends`. clock: seconds from any start on."""
-    one_fingerprint({"theta": theta, "fidelity": fidelity}, "snakemake --profile local --forcerun fit")
+    one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     facts = DeploymentFacts(
         theta=theta_of(theta, fidelity),
         capabilities=Capabilities.from_rows(capabilities.iter_rows(named=True)),

@@ -18,6 +18,7 @@ from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.seeds import SeedStatus
 from overlayccl_core.tables.summary import Validity
 
@@ -70,7 +71,7 @@ def run(
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     frames |= {f"{name}: confirmed": tables.confirmed for name, tables in problems.items()}
     frames["confirmed_steps"] = steps.confirmed_steps
-    one_fingerprint(frames, "snakemake --profile local --forcerun probe bench")
+    one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
     floor = floor_of(probes)
     rows = [row for tables in problems.values() for row in _problem_rows(tables, floor)]
     invalid = [f"{row['case']} {row['candidate']}" for row in rows if row["validity"] == Validity.INVALID]

@@ -1,10 +1,17 @@
-"""The command that makes a table, or a whole run, again: with the deployment and the preset of its tree."""
+"""The command that makes a table, or a whole run, again: in the profile in use, with what its tree is of."""
 
+import os
 from pathlib import Path
 
 from overlayccl_core.configuration.fields import parsed
 
 RESULTS, PRESET = "results", "default"
+PROFILE = "OVERLAYCCL_PROFILE"  # the variable that tells the profile in use (rules/common.smk)
+
+
+def snakemake() -> str:
+    """The pipeline's command as it is typed, up to what is asked of it."""
+    return f"snakemake --profile {os.environ.get(PROFILE, 'local')}"
 
 
 def run_command(tree: str | Path, *targets: str | Path) -> str:
@@ -13,7 +20,7 @@ def run_command(tree: str | Path, *targets: str | Path) -> str:
     The configured deployment and preset need not be named.
     """
     named = " ".join(map(str, targets)) or "all"
-    return f"snakemake --profile local {named}{_options(Path(tree))}"
+    return f"{snakemake()} {named}{_options(Path(tree))}"
 
 
 def remake(path: str | Path) -> str:
@@ -21,7 +28,7 @@ def remake(path: str | Path) -> str:
     file = Path(path)
     tree = next((folder for folder in file.parents if folder.parent.name == RESULTS), None)
     options = "" if tree is None else _options(tree)
-    return f"snakemake --profile local {path} --force{options}"
+    return f"{snakemake()} {path} --force{options}"
 
 
 def _options(tree: Path) -> str:

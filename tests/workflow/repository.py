@@ -22,7 +22,9 @@ def copy_to(folder: Path) -> Path:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / part)
-    (folder / "local").symlink_to("profiles/local")
+    for profile in (folder / "profiles").iterdir():
+        if profile.name != "default":
+            (folder / profile.name).symlink_to(profile.relative_to(folder))
     return folder
 
 

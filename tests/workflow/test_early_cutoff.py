@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.workflow.repository import copy_to, snakemake
-from tests.workflow.test_miniature import SMALL, TINY
+from tests.workflow.small import SMALL, TINY
 
 pytestmark = pytest.mark.timeout(1800)  # six runs: two minutes, if alone
 

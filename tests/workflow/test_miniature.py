@@ -18,6 +18,7 @@ from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
 from tests.workflow.repository import copy_to, snakemake
+from tests.workflow.small import SMALL, TINY
 from workflow_scripts.pipeline import prepare
 
 pytestmark = [
@@ -25,56 +26,6 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]  # one run of everything: a minute or two, if alone
 
-SMALL = {
-    "problems": ["tp_mlp"],
-    "models": ["tiny"],
-    "cases": {
-        "tp_mlp": [{"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}],
-        "uniform_a2a": [{"payload": "1KiB"}],
-        "grad_ar": [{"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 16}],
-    },
-    "probe": {
-        "seconds": 12,
-        "minimum_rounds": 2,
-        "maximum_rounds": 3,
-        "rounds_of_fitted": 2,
-        "mixed": 12,
-        "mixed_seed": 1,
-        "heldout": 6,
-    },
-    "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 4},
-    "fit": {"bootstraps": 4, "ridge": 0.02, "seed": 0},
-    "confirm": {
-        "launches": 2,
-        "seconds": 3,
-        "minimum_rounds": 2,
-        "maximum_rounds": 3,
-        "step_seconds": 2,
-        "minimum_steps": 2,
-        "maximum_steps": 3,
-    },
-    "train": {
-        "launches": 2,
-        "seconds": 3,
-        "minimum_steps": 2,
-        "maximum_steps": 4,
-        "loss_steps": 8,
-        "loss_seeds": 2,
-    },
-}
-TINY = {
-    "workload": "llama",
-    "parallelism": "tensor",
-    "width": 16,
-    "hidden": 32,
-    "layers": 1,
-    "heads": 4,
-    "sequence": 8,
-    "batch": 2,
-    "vocabulary": 256,
-    "microbatches": [1, 2],
-    "loss_microbatches": 2,
-}
 RULES = {
     *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
     *("finalists", "train", "choose", "confirm", "summary", "report"),

@@ -15,13 +15,14 @@ JOB = "SLURM_JOB_ID"
 
 def refuses(deployment: Deployment) -> str:
     """Slurm's commands are needed, and inside a job of its own nothing else."""
-    missing = [command for command in ("srun", "sbatch", "squeue") if shutil.which(command) is None]
+    missing = [command for command in ("sbatch", "srun", "squeue") if shutil.which(command) is None]
     if not missing:
         return ""
     return (
-        f"deployment {deployment.name}: launcher slurm needs Slurm, and {', '.join(missing)} is not on the "
-        f"PATH: run "
-        "this on the head node of a Slurm cluster, or choose a deployment of this host (`--profile local`)"
+        f"deployment {deployment.name}: its {deployment.ranks} ranks run on {deployment.nodes} nodes of a "
+        f"Slurm cluster, "
+        f"and this host has no {' and no '.join(missing)}: run this on the head node of such a cluster. What works "
+        "here: `snakemake --profile local all`, and with -n any profile"
     )
 
 

@@ -88,10 +88,13 @@ def _gpus() -> int:
 
 
 def _nccl_version() -> str:
-    """As deployed modules find it (`calls.found`)."""
+    """As deployed modules find it (`calls.found`); a plan may be made where torch has none."""
     from torch.cuda import nccl
 
-    return ".".join(map(str, nccl.version()))
+    try:
+        return ".".join(map(str, nccl.version()))
+    except AttributeError:
+        return "not installed"
 
 
 def oversubscribed(deployment: Deployment) -> bool:

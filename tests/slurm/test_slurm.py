@@ -1,0 +1,162 @@
+"""The DAG on a real Slurm: ranks on two nodes, a job that is killed, a node that is drained, and nothing lost.
+
+`make slurm-up` starts it (tests/slurm/cluster.sh), `make test-slurm` runs this.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+import yaml
+
+from overlayccl_core.backends.fingerprint import part
+from overlayccl_core.backends.launcher import AGENT
+from tests.workflow.repository import copy_to
+from tests.workflow.small import SMALL, TINY
+
+WANTED = "OVERLAYCCL_SLURM"  # set by `make test-slurm`
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(WANTED not in os.environ, reason="needs a Slurm of this machine: `make test-slurm`"),
+]
+RESULTS = Path("results/slurm-cpu")
+DRAINED = "n1"
+
+
+def slurm(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Run:
+    """A run of the pipeline in a copy of the repository, beside the test."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = root / f"run-{len(list(root.glob('run-*')))}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "snakemake", "--profile", "slurm-cpu", "all"],
+                cwd=root,
+                env={**os.environ, "PYTHONPATH": str(root)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def until(self, holds: Callable[[], bool], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not holds():
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            assert time.monotonic() < end, self.log.read_text()[-3000:]
+            time.sleep(0.2)
+
+    def ended(self, seconds: float) -> int:
+        return self.process.wait(seconds)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy with as little to do as it gets; what is left of its jobs is cancelled."""
+    root = copy_to(tmp_path_factory.mktemp("slurm"))
+    file = root / "config" / "config.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
+    (root / "config" / "models" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    yield root
+    subprocess.run(["scancel", "--user", str(os.getuid())], check=False)
+    subprocess.run(["scontrol", "update", f"nodename={DRAINED}", "state=resume"], check=False)
+
+
+def nodes_of_agents() -> set[str]:
+    """The nodes, as Slurm names them, on which agents of a launch run."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if process.cmdline()[1:3] == ["-m", AGENT]:
+                found.add(process.environ()["SLURMD_NODENAME"])
+        except (psutil.Error, IndexError, KeyError):
+            continue
+    return found
+
+
+def jobs() -> list[str]:
+    return slurm("squeue", "-h", "-t", "running", "-o", "%i").split()
+
+
+def has_samples(root: Path) -> bool:
+    """Whether the probe's launch at work has written down a round."""
+    stamps = root.glob(f"{RESULTS}/.partial/probe-*/launch-*/stamps.bin")
+    return any(any(path.read_bytes()[:4096]) for path in stamps)
+
+
+def tables(root: Path) -> dict[Path, bytes]:
+    """What finished rules have written."""
+    found = (root / RESULTS).rglob("*.parquet")
+    return {path: path.read_bytes() for path in found if ".partial" not in path.parts}
+
+
+def test_a_run_whose_job_is_killed_and_whose_node_is_drained_goes_on_and_loses_nothing(root: Path) -> None:
+    run = Run(root)
+    run.until(lambda: len(nodes_of_agents()) == 2, 180)
+    run.until(lambda: has_samples(root), 300)
+    [job] = jobs()
+    before = {
+        path: path.read_bytes()
+        for path in (root / RESULTS).rglob("*.parquet")
+        if ".partial" not in path.parts
+    }
+    assert root / RESULTS / "selftest.parquet" in before
+    slurm("scontrol", "update", f"nodename={DRAINED}", "state=drain", "reason=test")
+    slurm("scancel", job)
+    assert run.ended(180) != 0
+    assert "probe failed" in run.log.read_text()
+    launches = list((root / RESULTS / ".partial").glob("probe-*"))
+    assert launches, "what was measured is kept"
+
+    again = Run(root)
+    again.until(lambda: len(nodes_of_agents()) == 2, 180)
+    assert DRAINED not in nodes_of_agents()
+    assert again.ended(1500) == 0, again.log.read_text()[-3000:]
+    said = (root / RESULTS / "logs" / "probe.log").read_text()
+    assert (
+        "continuing a batch that was cut off" in said or "using the samples of a run that was cut off" in said
+    )
+    assert all(path.read_bytes() == held for path, held in before.items()), "a finished table was made again"
+    assert not list((root / RESULTS / ".partial").glob("probe-*"))
+
+
+def test_its_figures_are_of_ranks_on_two_nodes(root: Path) -> None:
+    for table in ("selftest", "probes", "problems/tp_mlp/bench", "train/tiny/steps"):
+        [told] = pl.read_parquet(root / RESULTS / f"{table}.parquet")["fingerprint"].unique().to_list()
+        assert part(told, "nodes") == "2 of CPU node" and part(told, "launcher") == "slurm"
+    tiers = pl.read_parquet(root / RESULTS / "selftest.parquet").filter(
+        pl.col("check") == "nearer ranks are not slower"
+    )
+    assert tiers["outcome"].item() in ("pass", "fail") and "network: " in tiers["detail"].item()
+
+
+def test_a_finished_run_has_nothing_to_do(root: Path) -> None:
+    run = Run(root)
+    assert run.ended(120) == 0
+    assert "Nothing to be done" in run.log.read_text()
+    assert jobs() == []
+
+
+def test_without_slurms_commands_it_says_so_in_a_few_lines(root: Path, tmp_path: Path) -> None:
+    """As on any other machine: the mend, no job, no traceback; a plan needs no cluster."""
+    for command in ("bash", "git"):
+        if found := shutil.which(command):
+            (tmp_path / command).symlink_to(found)
+    environment = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(root)}
+    command = [sys.executable, "-m", "snakemake", "--profile", "slurm-cpu", "all"]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "no sbatch" in done.stderr and "snakemake --profile local all" in done.stderr
+    planned = subprocess.run([*command, "-n"], cwd=root, env=environment, capture_output=True, text=True)
+    assert planned.returncode == 0, planned.stderr

@@ -1,0 +1,54 @@
+"""The smallest configuration in which every rule has something to do."""
+
+from typing import Any
+
+SMALL: dict[str, Any] = {
+    "problems": ["tp_mlp"],
+    "models": ["tiny"],
+    "cases": {
+        "tp_mlp": [{"microbatches": 2, "layers": 2, "shape": [1, 4, 8]}],
+        "uniform_a2a": [{"payload": "1KiB"}],
+        "grad_ar": [{"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 16}],
+    },
+    "probe": {
+        "seconds": 12,
+        "minimum_rounds": 2,
+        "maximum_rounds": 3,
+        "rounds_of_fitted": 2,
+        "mixed": 12,
+        "mixed_seed": 1,
+        "heldout": 6,
+    },
+    "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 4},
+    "fit": {"bootstraps": 4, "ridge": 0.02, "seed": 0},
+    "confirm": {
+        "launches": 2,
+        "seconds": 3,
+        "minimum_rounds": 2,
+        "maximum_rounds": 3,
+        "step_seconds": 2,
+        "minimum_steps": 2,
+        "maximum_steps": 3,
+    },
+    "train": {
+        "launches": 2,
+        "seconds": 3,
+        "minimum_steps": 2,
+        "maximum_steps": 4,
+        "loss_steps": 8,
+        "loss_seeds": 2,
+    },
+}
+TINY: dict[str, Any] = {
+    "workload": "llama",
+    "parallelism": "tensor",
+    "width": 16,
+    "hidden": 32,
+    "layers": 1,
+    "heads": 4,
+    "sequence": 8,
+    "batch": 2,
+    "vocabulary": 256,
+    "microbatches": [1, 2],
+    "loss_microbatches": 2,
+}

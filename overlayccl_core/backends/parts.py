@@ -61,6 +61,7 @@ class Part:
             "LOCAL_WORLD_SIZE": str(self.count),
             "MASTER_ADDR": self.address,
             "MASTER_PORT": str(port),
+            "TORCHELASTIC_RUN_ID": "overlayccl",  # by which libraries know that all this is set
             "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is not rank 0's
             STATUS: str(self.status),
             CLOCK_OFFSET: str(self.clock_offset_ns),

@@ -1,0 +1,172 @@
+"""The torch_xla backend: closed libraries behind PJRT (Neuron on Trainium, TPUs), and a stand-in for them on CPU ranks.
+
+Modules are one graph on all ranks, cut where a Program has a boundary and where a call ends. This file imports no
+torch and no torch_xla: ranks do.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.backends import fingerprint as fingerprints
+from overlayccl_core.backends.launch import Launch, Starter, Watch
+from overlayccl_core.backends.launcher import launcher_of
+from overlayccl_core.backends.plan import LaunchPlan
+from overlayccl_core.backends.rank import Rank
+from overlayccl_core.backends.torch_ranks import launching
+from overlayccl_core.backends.torchxla.environment import environment, environment_parts
+from overlayccl_core.backends.trials import Observed, Trial
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.emit import torch_dialect
+from overlayccl_core.program.program import Program
+
+REQUIRES = ("torch",)
+NEURON, TPU, STANDIN = "neuron", "tpu", "standin"
+NEEDS = {  # library -> what must be installed where its ranks run
+    NEURON: ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla"),
+    TPU: ("torch", "torch-xla", "libtpu"),
+    STANDIN: ("torch",),
+}
+WHAT = {
+    NEURON: "NeuronCores of Trainium",
+    TPU: "TPUs",
+    STANDIN: "CPU ranks of gloo in place of torch_xla",
+}
+VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla")
+CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
+DEVICES = Path("/dev")
+Rows = list[dict[str, Any]]
+
+
+def emit(program: Program) -> str:
+    """The source of a Program's module: one graph on all ranks."""
+    return torch_dialect.emit(program, calls=CALLS, uniform=True)
+
+
+def cannot_train(deployment: Deployment) -> str:
+    """Models' parameters are tensors of the CPU so far."""
+    return "" if deployment.library == STANDIN else "its steps have run on the CPU only"
+
+
+def fingerprint(deployment: Deployment) -> str:
+    """Nodes, versions, library, ranks, and what is set in their environment, in one line."""
+    parts = {
+        **({"emulated": "torch_xla's calls by gloo"} if deployment.library == STANDIN else {}),
+        **launching.host_parts(deployment),
+        **{name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))},
+        "library": deployment.library,
+        "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
+        **environment_parts(deployment),
+    }
+    return fingerprints.line(parts)
+
+
+def _version(name: str) -> str:
+    """Of an installed package; a plan may be made where there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def refuses(deployment: Deployment) -> str:
+    """What starts the ranks is here, and so is their library; on this host also its devices."""
+    return (
+        launcher_of(deployment).refuses(deployment)
+        or _refused_library(deployment)
+        or (_refused_devices(deployment) if deployment.launcher == "here" else "")
+    )
+
+
+def _refused_library(deployment: Deployment) -> str:
+    library = deployment.library
+    if library not in NEEDS:
+        known = ", ".join(f"{name} ({WHAT[name]})" for name in NEEDS)
+        return (
+            f"deployment {deployment.name}: backend {deployment.backend} knows no library {library!r}: "
+            f"set library to one of {known}"
+        )
+    if library == STANDIN and util.find_spec("torch_xla") is not None:
+        return (
+            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it is not: use "
+            "the environment of `make env`"
+        )
+    missing = [name for name in NEEDS[library] if _version(name) == "not installed"]
+    if missing:
+        return (
+            f"deployment {deployment.name}: {library} needs {', '.join(missing)}, which this Python does not have: "
+            "install envs/trn1.txt in the environment that all nodes share (docs/trn1.md), or use `--profile local`"
+        )
+    return ""
+
+
+def _refused_devices(deployment: Deployment) -> str:
+    if deployment.library != NEURON:
+        return ""
+    cores, ranks = 2 * len(list(DEVICES.glob("neuron[0-9]*"))), deployment.ranks_per_node
+    if cores >= ranks:
+        return ""
+    return (
+        f"deployment {deployment.name}: its {ranks} ranks need a NeuronCore each, and this host has {cores}: run "
+        "`snakemake --profile trn1 all` on the head node of a cluster, or use `--profile local`"
+    )
+
+
+def oversubscribed(deployment: Deployment) -> bool:
+    """Ranks of the stand-in compute on cores; devices have cores of their own."""
+    return deployment.library == STANDIN and deployment.ranks_per_node > len(os.sched_getaffinity(0))
+
+
+def doctor(deployment: Deployment) -> Rows:
+    """What this machine has for the deployment: rows of check, ok, detail."""
+    versions = {name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))}
+    rows = [
+        {"check": name, "ok": version != "not installed", "detail": version}
+        for name, version in versions.items()
+    ]
+    refused = refuses(deployment)
+    ranks = f"{deployment.ranks} ranks, {deployment.ranks_per_node} a node"
+    return [*rows, {"check": "ranks", "ok": not refused, "detail": refused or ranks}]
+
+
+def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+    """Time the plan of a folder; returns the share of the CPU that others took."""
+    launching.check(deployment, refuses)
+    return launching.time_launch(deployment, folder, plan, starter, watch)
+
+
+def run_once(
+    deployment: Deployment,
+    folder: Path,
+    trials: Sequence[Trial],
+    *,
+    may_refuse: bool = False,
+    step_timeout_s: float = 60.0,
+) -> Sequence[Observed]:
+    """Run every trial on all ranks, in order, in one launch."""
+    launching.check(deployment, refuses)
+    return launching.run_once(
+        deployment, folder, trials, starter, may_refuse=may_refuse, step_timeout_s=step_timeout_s
+    )
+
+
+def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    """Start a worker module on all ranks; returns the share of the CPU that others took."""
+    launching.check(deployment, refuses)
+    if why := cannot_train(deployment):
+        raise ValueError(f"deployment {deployment.name}: {why}")
+    return launching.start(deployment, started, starter, watch)
+
+
+def starter(library: str, towards: str) -> Starter:
+    """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
+    return launching.starter_of(environment(library, towards))
+
+
+def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
+    """Join the ranks of the launch and do the work."""
+    from overlayccl_core.backends.torchxla import rank
+
+    rank.run_rank(folder, library, work)

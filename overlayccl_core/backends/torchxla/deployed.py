@@ -1,0 +1,14 @@
+"""Deployed modules that call torch_xla."""
+
+from collections.abc import Sequence
+
+from overlayccl_core.backends.torchxla.backend import CALLS, VERSIONS
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+
+__all__ = ["VERSIONS", "deployed"]
+
+
+def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
+    """The source of deploy/<problem>.py."""
+    return deployed_module(problem, cases, stamp, calls=CALLS, uniform=True)

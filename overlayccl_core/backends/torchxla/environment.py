@@ -1,0 +1,43 @@
+"""The environment of the ranks, in one place, and what of it a measurement depends on.
+
+Neuron: AWS Neuron SDK, setup-trn1-multi-node-execution and the runtime's configuration (docs/trn1.md names the pages).
+"""
+
+from collections.abc import Mapping
+
+from overlayccl_core.backends import fingerprint as fingerprints
+from overlayccl_core.backends.interface import interface_towards
+from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
+from overlayccl_core.configuration.deployment import Deployment
+
+INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
+SPEED = (*fingerprints.SPEED, "DISABLE_NUMERIC_CC_TOKEN", "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
+ALL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
+    "neuron": {
+        "PJRT_DEVICE": "NEURON",
+        "FI_PROVIDER": "efa",
+        "FI_EFA_USE_DEVICE_RDMA": "1",
+        "MALLOC_ARENA_MAX": "64",
+        "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",  # values are compared to the bit
+        "NEURON_RT_EXEC_TIMEOUT": "600",
+    },
+    "tpu": {"PJRT_DEVICE": "TPU"},
+    "standin": {},
+}
+ZERO_OUTPUTS = "NEURON_EXTRACT_GRAPHS_ONLY"  # graphs are collected and never run: all that comes out is zero
+
+
+def environment(library: str, towards: str) -> dict[str, str]:
+    """Of the ranks on this host. towards: the address of the first node; empty: there is one."""
+    return rank_environment({INTERFACE: interface_towards(towards) if towards else "lo"} | _usual(library))
+
+
+def environment_parts(deployment: Deployment) -> dict[str, str]:
+    """The part of a fingerprint that tells what is set here and reaches the ranks."""
+    usual = _usual(deployment.library)
+    return fingerprints.environment_parts(rank_environment(usual), SPEED, {**usual, **ONE_THREAD})
+
+
+def _usual(library: str) -> dict[str, str]:
+    return {**ALL, **OF_LIBRARY.get(library, {})}

@@ -1,0 +1,147 @@
+"""This rank of torch_xla (`backends.rank.Rank`): a device of PJRT, and gloo beside it for what ranks tell each other."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module, util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from overlayccl_core.backends.rank import Members
+from overlayccl_core.backends.status import RankStatus
+from overlayccl_core.backends.torch_ranks import driver
+from overlayccl_core.backends.torch_ranks.joining import Place, joined
+from overlayccl_core.backends.torchxla.backend import STANDIN
+from overlayccl_core.backends.torchxla.environment import ZERO_OUTPUTS
+from overlayccl_core.backends.torchxla.standin.install import install
+
+LEAD_NS = 2_000_000
+NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
+CALLS = ("xla.", "c10d.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """This rank: where it stands among the others, its device, and the group of gloo that all ranks have."""
+
+    place: Place
+    status: RankStatus
+    folder: Path
+    xla: Any  # torch_xla, or what stands in for it
+    control: Any
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0."""
+        return self.place.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return self.place.ranks
+
+    @property
+    def device(self) -> str:
+        """Where its tensors live."""
+        return str(self.xla.device())
+
+    @property
+    def library_version(self) -> str:
+        """torch_xla's version, and torch's."""
+        return f"torch_xla {self.xla.__version__}, torch {torch.__version__}"
+
+    def largest(self, *values: float) -> list[float]:
+        """The largest of each value over all ranks, on all ranks."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self.control)
+        return [float(x) for x in tensor.tolist()]
+
+    def everybody(self, *values: float) -> list[list[float]]:
+        """The values of every rank, by rank."""
+        told = torch.empty(self.ranks * len(values), dtype=torch.float64)
+        dist.all_gather_into_tensor(told, torch.tensor(values, dtype=torch.float64), group=self.control)
+        of_ranks: list[list[float]] = told.view(self.ranks, -1).tolist()
+        return of_ranks
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC of the first node."""
+        return time.monotonic_ns() + self.place.clock_offset_ns
+
+    def meet(self) -> None:
+        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
+        instant = torch.tensor([self.now_ns() + LEAD_NS])
+        dist.all_reduce(instant, op=dist.ReduceOp.MAX, group=self.control)
+        left_ns = int(instant.item()) - self.now_ns()
+        if left_ns > 0:
+            time.sleep(left_ns / 1e9)
+
+    def end_call(self) -> None:
+        """What was traced is a graph of its own; it is started, and not waited for."""
+        self.xla.sync()
+
+    def force(self) -> None:
+        """Wait until every graph has run; without it, tracing alone would be timed."""
+        self.xla.sync(wait=True)
+
+    def make_usual_groups(self) -> None:
+        """Replica groups are part of a graph: there is nothing to make."""
+
+    def load(self, path: Path, name: str, members: Members) -> ModuleType:
+        """Import an emitted module and connect it."""
+        module = driver.load_module(path, name)
+        module.connect(members, on=self.device)
+        return module
+
+    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> driver.Deployed:
+        """Import a deployed file and connect one of its Cases."""
+        module = driver.load_module(path, name)
+        return driver.Deployed(module, case, members, module.kept_group, self.device)
+
+    def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], float]:
+        """There is none: its own arms are torch.distributed's."""
+        raise ValueError(f"torch_xla has no step {arm}")
+
+    def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
+        """All of it."""
+        return tensor
+
+    def library_calls(self, operation: str) -> int | None:
+        """Calls that an operation of torch's dispatcher is; None: it is not the library's."""
+        return int(operation.startswith(CALLS)) or None
+
+
+def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
+    """Join the others, do the work, say so. An exception goes to rank-<r>.error and ends the launch."""
+    with joined(folder) as (place, status):
+        if os.environ.get(ZERO_OUTPUTS) == "1":
+            raise RuntimeError(f"{ZERO_OUTPUTS}=1: graphs are collected and never run: unset it to measure or to check")
+        xla, control = _stand_in() if library == STANDIN else _joined_devices(place)
+        work(Rank(place=place, status=status, folder=folder, xla=xla, control=control))
+
+
+def _stand_in() -> tuple[Any, Any]:
+    dist.init_process_group("gloo", timeout=NEVER)
+    install()
+    return import_module("torch_xla"), dist.group.WORLD
+
+
+def _joined_devices(place: Place) -> tuple[Any, Any]:
+    """torch_xla, whose ranks are the launch's, and gloo's group. RuntimeError where each is a world of its own."""
+    if util.find_spec("torch_neuronx") is not None:
+        import_module("torch_neuronx")  # it registers its plug-in
+    xla = import_module("torch_xla")
+    import_module("torch_xla.distributed.xla_backend")
+    dist.init_process_group("xla", init_method="xla://", timeout=NEVER)
+    runtime = import_module("torch_xla.runtime")
+    if (found := runtime.world_size()) != place.ranks or runtime.global_ordinal() != place.rank:
+        raise RuntimeError(
+            f"{place.ranks} ranks were started, and torch_xla has {found}, of which this is {runtime.global_ordinal()} "
+            f"(PJRT_DEVICE is {os.environ.get('PJRT_DEVICE', 'not set')}): it does not see the others"
+        )
+    return xla, dist.new_group(backend="gloo", timeout=NEVER)

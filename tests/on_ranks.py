@@ -1,6 +1,6 @@
 """Run Programs on real ranks and compare with their meaning in NumPy, bit for bit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +42,16 @@ def meaning(program: Program, inputs: Mapping[Port, NDArray[np.float64]]) -> Arr
 
 
 def differences(
-    programs: Mapping[str, Program], folder: Path, *, members: Sequence[Sequence[int]] | None = None
+    programs: Mapping[str, Program],
+    folder: Path,
+    *,
+    members: Sequence[Sequence[int]] | None = None,
+    emit: Callable[[Program], str] = emit,
 ) -> dict[str, str]:
     """name -> what differs on real ranks (nothing: "").
 
     members: global ranks of the concurrent groups, as the Programs' Cases have them; every group gets inputs
-    of its own.
+    of its own. emit: makes their modules.
     """
     one = next(iter(programs.values()))
     members = members or [tuple(range(one.problem.ranks))]

@@ -4,8 +4,10 @@ It is read and never imported: what it knows stands here for modules that have n
 
 A collective is a value of the graph that is being traced: nothing is under way before `torch_xla.sync()`, so there is
 nothing to wait for. In one graph torch_xla runs collectives one behind the other, in the order in which they are
-called. All ranks trace the same graph, so replica groups and pairs are those of all ranks, and layouts need no pin:
-pinned, an all_gather would become an all_reduce of as many times the bytes as there are ranks.
+called. All ranks trace the same graph, so replica groups and pairs are those of all ranks.
+
+Layouts are pinned as they are by default: XLA refuses a graph with some all_reduce pinned and some not, and a script
+has its own. But all_gather is not: pinned, it would be an all_reduce of as many times the bytes as a group has ranks.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def all_reduce(
     x: torch.Tensor, group: list[list[int]], op: str = xm.REDUCE_SUM
 ) -> tuple[torch.Tensor, Traced]:
     """x stays as it is."""
-    return xm.all_reduce(op, x, groups=group, pin_layout=False), TRACED
+    return xm.all_reduce(op, x, groups=group), TRACED
 
 
 def all_gather(x: torch.Tensor, size: int, group: list[list[int]]) -> tuple[torch.Tensor, Traced]:
@@ -53,12 +55,12 @@ def reduce_scatter(
     x: torch.Tensor, size: int, group: list[list[int]], op: str = xm.REDUCE_SUM
 ) -> tuple[torch.Tensor, Traced]:
     """The result has `size` elements."""
-    return xm.reduce_scatter(op, x, 1.0, 0, len(group[0]), groups=group, pin_layout=False), TRACED
+    return xm.reduce_scatter(op, x, 1.0, 0, len(group[0]), groups=group), TRACED
 
 
 def all_to_all(x: torch.Tensor, group: list[list[int]]) -> tuple[torch.Tensor, Traced]:
     """The result is as large as x."""
-    return xm.all_to_all(x, 0, 0, len(group[0]), groups=group, pin_layout=False), TRACED
+    return xm.all_to_all(x, 0, 0, len(group[0]), groups=group), TRACED
 
 
 def collective_permute(

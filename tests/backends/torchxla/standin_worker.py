@@ -1,11 +1,12 @@
 """What ranks run in tests of modules for torch_xla: the stand-in is put where they find it, then trials as ever."""
 
-import sys
 from pathlib import Path
 
 from overlayccl_core.backends.torchdist import trials_worker
 from overlayccl_core.backends.torchxla.standin.install import install
 
-if __name__ == "__main__":
+
+def main(folder: Path) -> None:
+    """Run the trials of a folder."""
     install()
-    trials_worker.main(Path(sys.argv[1]))
+    trials_worker.main(folder)

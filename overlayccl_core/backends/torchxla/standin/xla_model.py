@@ -4,10 +4,11 @@ What the real one stumbles over is an error here, on all ranks, which say before
 call: graphs that differ between ranks, replica groups that do not hold every rank once or are not equally large,
 pairs that name a rank twice. Of its own ways it keeps these:
 
-- it is alone, and its collectives return what they are given, where no process group was made;
+- it is alone where no process group was made, and its all_reduce then returns what it is given, not even scaled;
 - a single tensor is reduced into a new one, a list in place;
-- collectives of one graph are chained: something of the result of one is added to what the next is given, times 0.
-  So what is no number (or infinite) in the first element of a result makes all that comes behind it no number.
+- in one graph the first element of each result, times 0, is added to what the next collective is given, so that they
+  keep their order. What is no number there (or infinite) makes all that comes behind it no number. Only all_reduce
+  is outside of this: its order is kept by an operand of its own.
 """
 
 from __future__ import annotations
@@ -47,15 +48,10 @@ def all_reduce(
 ) -> Any:
     """A new tensor for a tensor; a list is reduced in place and returned."""
     tensors = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
-    if runtime.world_size() == 1:
+    if runtime.world_size() == 1 and os.environ.get("XLA_ALWAYS_ALLREDUCE") != "1":
         return inputs.clone() if isinstance(inputs, torch.Tensor) else inputs
-    group = _called("all_reduce", tensors, groups, reduce_type, scale)
-    given = [x.clone() for x in tensors]
-    for x in given:
-        _reduce(x, reduce_type, group)
-        _chain.follow(x)
-        if scale != 1.0:
-            x.mul_(scale)
+    group = _called("all_reduce", tensors, groups, reduce_type, scale, pin_layout)
+    given = [_scaled(_reduce(x.clone(), reduce_type, group), scale) for x in tensors]
     if isinstance(inputs, torch.Tensor):
         return given[0]
     for x, reduced in zip(tensors, given, strict=True):
@@ -74,11 +70,12 @@ def all_gather(
 ) -> torch.Tensor:
     """The members' values, joined in axis `dim` in the order of the group. `output` is not offered here."""
     _not_offered(output=output)
-    if runtime.world_size() == 1:
-        return value.clone()
     group = _called("all_gather", [value], groups, dim)
-    parts = [torch.empty_like(value) for _ in group]
-    dist.all_gather(parts, _chain.added_to(value), group=_process_group(group))
+    given = _chain.added_to(value)
+    if len(group) == 1:
+        return _chain.follow(given.clone())
+    parts = [torch.empty_like(given) for _ in group]
+    dist.all_gather(parts, given, group=_process_group(group))
     return _chain.follow(torch.cat(parts, dim))
 
 
@@ -96,13 +93,11 @@ def reduce_scatter(
 ) -> torch.Tensor:
     """This rank's share of the reduced value. `output` is not offered here."""
     _not_offered(output=output)
-    if runtime.world_size() == 1:
-        return input.clone()
     group = _called("reduce_scatter", [input], groups, reduce_type, scale, scatter_dim, shard_count)
     _check_split(input, scatter_dim, shard_count, group)
     reduced = _reduce(_chain.added_to(input).clone(), reduce_type, group)
     mine = reduced.chunk(shard_count, scatter_dim)[group.index(runtime.global_ordinal())].contiguous()
-    return _chain.follow(mine * scale if scale != 1.0 else mine)
+    return _chain.follow(_scaled(mine, scale))
 
 
 def all_to_all(
@@ -114,20 +109,17 @@ def all_to_all(
     pin_layout: bool = True,
 ) -> torch.Tensor:
     """Part k of the value goes to member k; what comes is joined in their order."""
-    if runtime.world_size() == 1:
-        return value.clone()
     group = _called("all_to_all", [value], groups, split_dimension, concat_dimension, split_count)
     _check_split(value, split_dimension, split_count, group)
     given = [part.contiguous() for part in _chain.added_to(value).chunk(split_count, split_dimension)]
-    came = [torch.empty_like(part) for part in given]
-    dist.all_to_all(came, given, group=_process_group(group))
+    came = [part.clone() for part in given]
+    if len(group) > 1:
+        dist.all_to_all(came, given, group=_process_group(group))
     return _chain.follow(torch.cat(came, concat_dimension))
 
 
 def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
     """pairs: (from, to). Zeros where nobody sends."""
-    if runtime.world_size() == 1:
-        return value.clone() if list(map(list, pairs)) == [[0, 0]] else torch.zeros_like(value)
     senders, receivers = [p[0] for p in pairs], [p[1] for p in pairs]
     _say("collective_permute", [value], tuple(map(tuple, pairs)))
     for ranks in (senders, receivers):
@@ -197,13 +189,15 @@ def _called(kind: str, tensors: Sequence[torch.Tensor], groups: Groups | None, *
         raise AssertionError("Replica groups must have the same number of replicas/shards.")
     if sorted(rank for group in given for rank in group) != list(range(world)):
         raise ValueError(f"{kind}: replica groups must hold each of {world} ranks once (got {given})")
-    for group in given:  # all ranks make all groups, in one order
+    for group in given if len(given[0]) > 1 else ():  # all ranks make all groups, in one order
         _process_group(group)
     return next(group for group in given if runtime.global_ordinal() in group)
 
 
 def _say(kind: str, tensors: Iterable[torch.Tensor], *more: Any) -> None:
     """RuntimeError on all ranks where they call different things: their graphs differ."""
+    if runtime.world_size() == 1:
+        return
     mine = (kind, [(tuple(x.shape), str(x.dtype)) for x in tensors], more)
     said: list[Any] = [None] * runtime.world_size()
     dist.all_gather_object(said, mine)
@@ -224,8 +218,13 @@ def _process_group(group: tuple[int, ...]) -> Any:
 def _reduce(x: torch.Tensor, reduce_type: str, group: tuple[int, ...]) -> torch.Tensor:
     if reduce_type not in _OPS:
         raise ValueError(f"there is no reduction {reduce_type!r} here: {', '.join(_OPS)}")
-    dist.all_reduce(x, op=_OPS[reduce_type], group=_process_group(group))
+    if len(group) > 1:
+        dist.all_reduce(x, op=_OPS[reduce_type], group=_process_group(group))
     return x
+
+
+def _scaled(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return x if scale == 1.0 else x * scale
 
 
 def _check_split(x: torch.Tensor, dim: int, count: int, group: Sequence[int]) -> None:

@@ -1,6 +1,7 @@
 """Modules for torch_xla, their very text, do what their Programs mean: on real ranks, with the stand-in."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.backends.torchxla.modules import emit, seeds
-from tests.emit.test_on_ranks import BODIES, WORDS, all_seeds
+from tests.backends.torchxla.modules import PROBLEMS, all_seeds, emit, small_case
+from tests.emit.test_on_ranks import BODIES, ENTRIES, WORDS
 from tests.on_ranks import differences
 from tests.small_problems import exchange, strategy
 
@@ -38,15 +39,28 @@ def here(ranks: int) -> Deployment:
 
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_every_seed_forward_and_backward(tmp_path: Path, ranks: int) -> None:
-    programs = all_seeds(ranks=ranks, ranks_per_node=ranks)
-    two_tiers = all_seeds(ranks=ranks, ranks_per_node=ranks // 2)
-    programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
+    programs = {
+        f"{problem} {name}": program
+        for problem in PROBLEMS
+        for name, program in all_seeds(small_case(problem, ranks)).items()
+        if program.problem.linear
+    }
     if ranks == 4:
         mixed = mixed_probes(here(ranks), seed=11, count=25, role=Role.MIXED)
-        programs |= {probe.name: probe.program for probe in mixed} | layouts()
+        programs |= {probe.name: probe.program for probe in mixed} | layouts() | other_entries(ranks=4)
     assert len(programs) > 60
     differing = differences(programs, tmp_path, emit=emit)
     assert {name: what for name, what in differing.items() if what} == {}
+
+
+def other_entries(*, ranks: int, **groups: Any) -> dict[str, Program]:
+    """Seeds at entries of other shapes, on one tier."""
+    return {
+        f"{case.id} {name}": program
+        for problem, entry in ENTRIES
+        for case in [catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks, **groups)]
+        for name, program in all_seeds(case).items()
+    }
 
 
 def layouts() -> dict[str, Program]:
@@ -61,7 +75,7 @@ def layouts() -> dict[str, Program]:
 
 @pytest.mark.parametrize("strided", [False, True])
 def test_two_groups_of_two_at_once_are_joined_into_replica_groups_of_all(tmp_path: Path, strided: bool) -> None:
-    programs = all_seeds(ranks=2, ranks_per_node=2, groups=2, strided=strided)
+    programs = other_entries(ranks=2, groups=2, strided=strided)
     members = next(iter(programs.values())).problem.case.members()
     differing = differences(programs, tmp_path, members=members, emit=emit)
     assert {name: what for name, what in differing.items() if what} == {}
@@ -69,9 +83,7 @@ def test_two_groups_of_two_at_once_are_joined_into_replica_groups_of_all(tmp_pat
 
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_every_cross_entropy_forward_and_backward(tmp_path: Path, ranks: int) -> None:
-    fields = {"tokens": 6, "vocabulary": 10 * ranks, "range": 60}
-    case = catalog.case("dist_ce", fields, ranks=ranks, ranks_per_node=ranks)
-    programs = [program for problem in catalog.directions(case) for program in seeds(problem).values()]
+    programs = list(all_seeds(small_case("dist_ce", ranks)).values())
     inputs = {p.problem.direction: inputs_of(p.problem, 3) for p in programs}
     trials = [
         Trial(job=Job(key=str(i), program=p, source=emit(p)), inputs=inputs[p.problem.direction])

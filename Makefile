@@ -1,9 +1,10 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser test slurm-up slurm-down test-slurm lint bench report clean
+.PHONY: run evidence env dev browser xla test test-xla slurm-up slurm-down test-slurm lint bench report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
+XLA := .venv-xla
 PYTHON := $(shell for v in python3.13 python3.12 python3.11 python3; do \
 	$$v -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$v && break; done)
 
@@ -33,6 +34,15 @@ $(VENV)/.ready-%:
 	@$(BIN)/python envs/install.py $*
 	@touch $@
 
+xla: $(XLA)/.ready ## the real torch_xla, in an environment of its own: it needs an older torch
+
+$(XLA)/.ready: envs/install.py envs/xla.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "OverlayCCL needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
+	@echo "Setting up $(XLA) with $$($(PYTHON) -V) from envs/xla.txt"
+	@test -x $(XLA)/bin/python || $(PYTHON) -m venv $(XLA)
+	@$(XLA)/bin/python envs/install.py xla
+	@touch $@
+
 browser: ## a Chromium to look at the report with, from Debian's packages where there is none
 	@command -v chromium chromium-browser google-chrome >/dev/null || { \
 	echo "Installing Chromium, in which the report is tested"; \
@@ -53,6 +63,9 @@ slurm-down: ## end it
 test-slurm: dev slurm-up ## the pipeline through Slurm: jobs, nodes, one that is killed and one that is drained
 	OVERLAYCCL_SLURM=1 $(BIN)/python -m pytest -n 0 -m slurm -q tests/slurm; code=$$?; \
 	tests/slurm/cluster.sh down; exit $$code
+
+test-xla: xla ## emitted modules lowered by the real torch_xla, on CPU; `make test` skips these
+	PJRT_DEVICE=CPU $(XLA)/bin/python -m pytest tests/backends/torchxla/real -q
 
 lint: dev ## formatters and checkers
 	$(BIN)/ruff check .

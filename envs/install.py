@@ -1,4 +1,4 @@
-"""Install what envs/<name>.txt pins into the environment whose Python runs this: python envs/install.py local|dev.
+"""Install what envs/<name>.txt pins into the environment whose Python runs this: envs/install.py local|dev|xla.
 
 torch's CPU build is on an index of PyTorch's own. Where that has none to give (it cannot be reached and no such
 wheel is at hand, or it has none for this Python), the common registry's torch of the same version is taken, if that
@@ -79,8 +79,8 @@ def torch_here() -> str | None:
 def main() -> None:
     """Install one of the environments."""
     (name,) = sys.argv[1:]
-    if not re.fullmatch("local|dev", name):
-        sys.exit(f"envs/install.py installs local or dev (got {name})")
+    if not re.fullmatch("local|dev|xla", name):
+        sys.exit(f"envs/install.py installs local, dev or xla (got {name})")
     install(name, run_pip, lambda text: print(text, flush=True), torch_here())
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.launch import Launch, run
 from overlayccl_core.backends.measured import Job
-from overlayccl_core.backends.torchdist.backend import emit, run_once, starter
+from overlayccl_core.backends.torchdist.backend import starter
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
@@ -48,7 +49,12 @@ def meaning(program: Program, inputs: Mapping[Port, NDArray[np.float64]]) -> Arr
 
 
 def differences(
-    programs: Mapping[str, Program], folder: Path, *, members: Sequence[Sequence[int]] | None = None
+    programs: Mapping[str, Program],
+    folder: Path,
+    *,
+    members: Sequence[Sequence[int]] | None = None,
+    backend: str = "torchdist",
+    library: str = "gloo",
 ) -> dict[str, str]:
     """name -> what differs on real ranks (nothing: "").
 
@@ -58,17 +64,18 @@ def differences(
     one = next(iter(programs.values()))
     members = members or [tuple(range(one.problem.ranks))]
     world = sum(len(m) for m in members)
+    here = Deployment(
+        name="here", backend=backend, library=library, ranks=world, ranks_per_node=world,
+        tiers=(Tier(name="node", ranks=world),), memory_budget_bytes=2**30,
+    )  # fmt: skip
+    there = backend_of(here)
     trials, wanted = [], []
     for name, program in programs.items():
         each = [integer_inputs(program, seed) for seed in range(len(members))]
         wanted.append([meaning(program, inputs) for inputs in each])
-        job = Job(key=name, program=program, source=emit(program))
+        job = Job(key=name, program=program, source=there.emit(program))
         trials.append(Trial(job=job, inputs=_spread(each, members, world)))
-    here = Deployment(
-        name="here", backend="torchdist", library="gloo", ranks=world, ranks_per_node=world,
-        tiers=(Tier(name="node", ranks=world),), memory_budget_bytes=2**30,
-    )  # fmt: skip
-    observed = run_once(here, folder, trials, may_refuse=True)
+    observed = there.run_once(here, folder, trials, may_refuse=True)
     return {
         name: seen.error or seen.overwritten or _difference(seen.outputs, _spread(want, members, world))
         for name, seen, want in zip(programs, observed, wanted, strict=True)

@@ -6,6 +6,10 @@ Collectives start asynchronously and are waited for where lowering says so. It i
 
 What the statements call is real Python: events.py and layout.py of runtime/ (torch alone), and the calls of a
 library, a file of its backend that defines what runtime/calls.pyi declares.
+
+A library that compiles graphs (XLA) wants one and the same graph on all ranks. Modules for it are `uniform`: what
+ranks differ in stands in tensors on the device, values are never overwritten, replica groups and permutes are
+those of all ranks, and a graph boundary is a call.
 """
 
 import keyword
@@ -39,6 +43,7 @@ _NAMES = {
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
     rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write|MAX|permutes"
+    r"|pairs_\d+|masked_rows|boundary"
 )
 _HEAD = """\
 {title}
@@ -48,10 +53,12 @@ Generated. `connect()` once on every rank, in the same order everywhere, then ru
 """
 
 
-def emit(program: Program, backward_program: Program | None = None, *, calls: str) -> str:
+def emit(
+    program: Program, backward_program: Program | None = None, *, calls: str, uniform: bool = False
+) -> str:
     """The module's source. A Program of the backward direction becomes `backward()`.
 
-    calls: dotted name of the file with the library's calls.
+    calls: dotted name of the file with the library's calls. uniform: one graph for all ranks.
     ValueError if both Programs are of one direction or of different Cases.
     """
     programs = [program] if backward_program is None else [program, backward_program]
@@ -62,7 +69,7 @@ def emit(program: Program, backward_program: Program | None = None, *, calls: st
         raise ValueError(
             f"a module holds one forward and one backward of one Case (got {' and '.join(given)})"
         )
-    store = ModuleStore(program.problem.ranks)
+    store = ModuleStore(program.problem.ranks, uniform=uniform)
     functions = [_function(p, store) for p in programs]
     names = {"Read", "Write", "this_rank", "make_group", *store.helpers}
     runtime = runtime_text(names, (EVENTS, calls, LAYOUT), also=("torch",))
@@ -98,14 +105,14 @@ class ModuleStore(TableStore):
     permutes: the variable that holds the process group of permutes, where they have one of their own.
     """
 
-    def __init__(self, ranks: int, permutes: str = "") -> None:
-        super().__init__(ranks)
+    def __init__(self, ranks: int, permutes: str = "", *, uniform: bool = False) -> None:
+        super().__init__(ranks, uniform=uniform)
         self.permutes = permutes
         self._groups: dict[Groups, str] = {}
         self._peers: dict[tuple[int, ...], str] = {}
 
     def group(self, groups: Groups) -> str:
-        """The variable that holds this rank's process group."""
+        """The variable that holds this rank's process group (uniform: the replica groups of all ranks)."""
         if groups not in self._groups:
             name = "world" if groups.is_world else f"group_{len(self._groups)}"
             text = "(tuple(range(RANKS)),)" if groups.is_world else table_text(groups.members)
@@ -115,17 +122,18 @@ class ModuleStore(TableStore):
         return self._groups[groups]
 
     def peers(self, sources: tuple[int, ...]) -> str:
-        """The variable that holds whom this rank sends to and receives from."""
+        """The variable that holds whom this rank (uniform: every rank) sends to and receives from."""
         if sources not in self._peers:
-            name = f"peers_{len(self._peers)}"
+            name = f"{'pairs' if self.uniform else 'peers'}_{len(self._peers)}"
             distance = sources[0]
             if sources == tuple((r + distance) % self.ranks for r in range(self.ranks)):
                 self.helpers.add("shifted")
                 text = f"shifted({distance}, RANKS)"
             else:
                 text = table_text(sources)
-            self.helpers.add("peers_of")
-            self.rank_table(name, text, "peers_of({}, rank, ranks)")
+            call = "pairs_of({}, members)" if self.uniform else "peers_of({}, rank, ranks)"
+            self.helpers.add(call.partition("(")[0])
+            self.rank_table(name, text, call)
             self._peers[sources] = name
         return self._peers[sources]
 
@@ -154,7 +162,7 @@ class ModuleStore(TableStore):
 
 def _function(program: Program, store: ModuleStore) -> str:
     printer = StepPrinter(store, tags_of(program))
-    for step in lower(program):
+    for step in lower(program, uniform=store.uniform):
         printer.step(step)
     return generator_text(program.problem.direction.value, printer.lines)
 
@@ -201,7 +209,7 @@ class StepPrinter:
         """Print one step, then drop what is not needed any more."""
         match step.action:
             case Action.BOUNDARY:
-                self.lines.append("# ---- graph boundary")
+                self.boundary()
             case Action.READ:
                 assert step.node is not None and step.port is not None
                 self.let(step.node, f"yield Read({_arguments(step.port)})", port_name(step.port))
@@ -222,6 +230,15 @@ class StepPrinter:
             gone = [self.names[x] for x in step.frees]
             self.lines += [f"del {', '.join(gone[i : i + 5])}" for i in range(0, len(gone), 5)]
 
+    def boundary(self) -> None:
+        if self.store.uniform:
+            self.store.helpers.add("boundary")
+        self.lines.append("boundary()" if self.store.uniform else "# ---- graph boundary")
+
+    def overwrites(self, step: Step) -> bool:
+        """True if the statement may leave its result where an operand was."""
+        return step.in_place and not self.store.uniform
+
     def let(self, node: Node, expression: str, name: str | None = None) -> None:
         self.names[node] = name or f"{_NAMES[node.kind]}_{len(self.names)}"
         self.lines.append(f"{self.names[node]} = {expression}")
@@ -236,9 +253,9 @@ class StepPrinter:
             case Kind.SUM:
                 return _sum(operands[0], x)
             case Kind.SCALE:
-                return _scale(operands[0], x, in_place=step.in_place)
+                return _scale(operands[0], x, in_place=self.overwrites(step))
             case Kind.ROWWISE:
-                return _rowwise(operands, x, self.store, in_place=step.in_place)
+                return _rowwise(operands, x, self.store, in_place=self.overwrites(step))
             case _:
                 return f"{operands[0]}.to(torch.{x.dtype.value})"
 
@@ -262,7 +279,8 @@ class StepPrinter:
             self.store.helpers.add("MAX")
             reduction = ", MAX"
         if x.kind is Kind.ALL_REDUCE:
-            return f"{operand if step.in_place else operand + '.clone()'}, {group}{reduction}"
+            kept = operand if step.in_place or self.store.uniform else f"{operand}.clone()"
+            return f"{kept}, {group}{reduction}"
         if x.kind is Kind.ALL_TO_ALL:
             return f"{operand}, {group}"
         return f"{operand}, {x.size}, {group}{reduction if x.kind is Kind.REDUCE_SCATTER else ''}"
@@ -287,7 +305,10 @@ def _rowwise(operands: Sequence[str], x: Node, store: ModuleStore, *, in_place: 
     if operation.form in (Form.PICK, Form.ONE_HOT):
         store.helpers.add(row.name)
         dtype = f", torch.{x.dtype.value}" if operation.form is Form.ONE_HOT else ""
-        return f"{row.name}({', '.join(operands)}, {store.per_rank(row.first)}, {row.width}{dtype})"
+        first = store.per_rank(row.first)
+        if store.uniform and len(set(row.first)) > 1:  # a tensor
+            operands, first = [*operands[:-1], f"{operands[-1]} - {first}"], "0"
+        return f"{row.name}({', '.join(operands)}, {first}, {row.width}{dtype})"
     wide = row.wide([y.size for y in x.operands])
     if row.width > 1:
         operands = [f"{y}.view(-1, {row.width if w else 1})" for y, w in zip(operands, wide, strict=True)]

@@ -9,10 +9,14 @@ WIDTH = 110
 
 
 class TableStore:
-    """Constants of a module: tables with one row per rank, what `connect` makes of them, helpers in use."""
+    """Constants of a module: tables with one row per rank, what `connect` makes of them, helpers in use.
 
-    def __init__(self, ranks: int) -> None:
+    uniform: the statements are the same graph on every rank; ranks differ in what tensors hold.
+    """
+
+    def __init__(self, ranks: int, *, uniform: bool = False) -> None:
         self.ranks = ranks
+        self.uniform = uniform
         self.tables: dict[str, str] = {}  # NAME -> text, all ranks
         self.made: dict[str, str] = {}  # name -> expression, this rank's
         self.helpers: set[str] = set()
@@ -32,15 +36,18 @@ class TableStore:
         return self._named[key]
 
     def per_rank(self, values: Sequence[int]) -> str:
-        """An integer of each rank: a number, a multiple of the rank, or an entry of a table."""
+        """An integer of each rank: a number, a multiple of the rank, or an entry of a table (uniform: a tensor)."""
         if len(set(values)) == 1:
             return str(values[0])
         step = values[1] - values[0]
         if all(v == values[0] + r * step for r, v in enumerate(values)):
             product = "rank" if step == 1 else f"rank * {step}"
             formula = f"{values[0]} + {product}" if values[0] else product
-            return self._made_once(formula)
-        return self.shared("start", table_text(tuple(values)), "{}[rank]")
+            return self._made_once(self._number(formula))
+        return self.shared("start", table_text(tuple(values)), self._number("{}[rank]"))
+
+    def _number(self, expression: str) -> str:
+        return f"torch.tensor([{expression}]).to(device)" if self.uniform else expression
 
     def _made_once(self, formula: str) -> str:
         key = ("", formula)
@@ -95,7 +102,7 @@ def _alias(plan: ViewPlan, operands: Sequence[str], store: TableStore) -> str:
 
 
 def _pieces(x: Node, plan: ViewPlan, operands: Sequence[str], store: TableStore) -> str:
-    if len(plan.pieces) == 1 and all(p.operand >= 0 for p in plan.pieces[0]):
+    if store.uniform or (len(plan.pieces) == 1 and all(p.operand >= 0 for p in plan.pieces[0])):
         return f"torch.cat(({', '.join(_slice(x, p, operands) for p in plan.pieces[0])},))"
     store.helpers.add("join")
     table = tuple(tuple((p.operand, p.start, p.length) for p in row) for row in plan.pieces)
@@ -107,6 +114,8 @@ def _pieces(x: Node, plan: ViewPlan, operands: Sequence[str], store: TableStore)
 
 
 def _slice(x: Node, piece: Piece, operands: Sequence[str]) -> str:
+    if piece.operand < 0:
+        return f"{operands[0]}.new_zeros({piece.length})"
     name = operands[piece.operand]
     if (piece.start, piece.length) == (0, x.operands[piece.operand].size):
         return name
@@ -124,9 +133,21 @@ def _radix(plan: ViewPlan, base: str, store: TableStore) -> str:
 
 
 def _rows(plan: ViewPlan, base: str, store: TableStore) -> str:
+    if store.uniform:
+        return _masked_rows(plan, base, store)
     store.helpers |= {"pick_rows", "row_table"}
     if len(plan.rows) == 1:
         name = store.shared("rows", table_text(plan.rows[0]), "row_table({}, device)")
     else:
         name = store.shared("rows", table_text(plan.rows), "row_table({}[rank], device)")
     return f"pick_rows({base}, {plan.width}, {name})"
+
+
+def _masked_rows(plan: ViewPlan, base: str, store: TableStore) -> str:
+    """With a mask on all ranks if one of them needs zeros."""
+    store.helpers |= {"masked_rows", "mask_table"}
+    mine = "{}[rank]" if len(plan.rows) > 1 else "{}"
+    zeros = any(first < 0 for runs in plan.rows for first, _ in runs)
+    table = table_text(plan.rows if len(plan.rows) > 1 else plan.rows[0])
+    name = store.shared("rows", table, f"mask_table({mine}, {zeros}, device)")
+    return f"masked_rows({base}, {plan.width}, {name})"

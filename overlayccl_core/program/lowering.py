@@ -60,11 +60,12 @@ _LOCAL = {
 }
 
 
-def lower(program: Program) -> tuple[Step, ...]:
-    """The steps of a Program (made once, kept with it)."""
-    if "steps" not in program.facts:
-        program.facts["steps"] = _lower(program)
-    return program.facts["steps"]  # type: ignore[no-any-return]
+def lower(program: Program, *, uniform: bool = False) -> tuple[Step, ...]:
+    """The steps of a Program (made once, kept with it). uniform: its views are (view_plan.py)."""
+    name = "uniform_steps" if uniform else "steps"
+    if name not in program.facts:
+        program.facts[name] = _lower(program, uniform)
+    return program.facts[name]  # type: ignore[no-any-return]
 
 
 def overlaps(program: Program) -> bool:
@@ -72,8 +73,8 @@ def overlaps(program: Program) -> bool:
     return any(step.action is Action.READ and step.in_flight for step in lower(program))
 
 
-def _lower(program: Program) -> tuple[Step, ...]:
-    lowering = _Lowering()
+def _lower(program: Program, uniform: bool) -> tuple[Step, ...]:
+    lowering = _Lowering(uniform)
     for index, event in enumerate(scaled_at_birth(program)):
         lowering.event = index
         match event:
@@ -106,14 +107,17 @@ class _Draft:
 
 
 class _Lowering:
-    def __init__(self) -> None:
+    def __init__(self, uniform: bool) -> None:
+        self.uniform = uniform
         self.steps: list[_Draft] = []
         self.event = 0
         self.made: set[Node] = set()
         self.pending: dict[Node, None] = {}
 
     def add(self, action: Action, *, node: Node | None = None, port: Port | None = None) -> None:
-        plan = view_plan(node) if node is not None and action is Action.COPY else None
+        plan = None
+        if node is not None and action is Action.COPY:
+            plan = view_plan(node, uniform=self.uniform)
         self.steps.append(_Draft(action, self.event, node, port, plan, len(self.pending)))
 
     def wait_for(self, node: Node) -> None:

@@ -2,6 +2,9 @@
 
 In order of preference: an alias of one operand, zeros, k copies, a few pieces joined, a mixed radix form
 (reshape, narrow, permute), rows picked by a table. The emitter prints the plan, the cost model prices it.
+
+A library that compiles graphs wants one graph for all ranks. There a plan is `uniform`: where ranks need different
+slices, they pick rows by tables of one shape instead.
 """
 
 from dataclasses import dataclass
@@ -66,13 +69,22 @@ class ViewPlan:
         """True if nothing is copied."""
         return self.layout is Layout.ALIAS
 
+    @property
+    def slices_differ(self) -> bool:
+        """True if ranks take different slices: what is printed of them then depends on the rank."""
+        return len(set(self.pieces)) > 1 or any(len(set(first)) > 1 for first in self.starts)
 
-def view_plan(node: Node) -> ViewPlan:
-    """The plan of a view node."""
-    plan: ViewPlan | None = node.facts.get("view_plan")
+
+def view_plan(node: Node, *, uniform: bool = False) -> ViewPlan:
+    """The plan of a view node. uniform: ranks differ in nothing but the entries of their tables."""
+    name = "uniform_plan" if uniform else "view_plan"
+    plan: ViewPlan | None = node.facts.get(name)
     if plan is None:
         key = _Key(node.map, tuple(x.size for x in node.operands))
-        plan = node.facts["view_plan"] = _plan(key)
+        plan = _plan(key)
+        if uniform and plan.slices_differ:
+            plan = _rows(key.map, sum(key.sizes), len(key.sizes) > 1)
+        node.facts[name] = plan
     return plan
 
 

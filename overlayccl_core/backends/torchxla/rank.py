@@ -120,7 +120,9 @@ def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
     """Join the others, do the work, say so. An exception goes to rank-<r>.error and ends the launch."""
     with joined(folder) as (place, status):
         if os.environ.get(ZERO_OUTPUTS) == "1":
-            raise RuntimeError(f"{ZERO_OUTPUTS}=1: graphs are collected and never run: unset it to measure or to check")
+            raise RuntimeError(
+                f"{ZERO_OUTPUTS}=1: graphs are collected and never run: unset it to measure or to check"
+            )
         xla, control = _stand_in() if library == STANDIN else _joined_devices(place)
         work(Rank(place=place, status=status, folder=folder, xla=xla, control=control))
 

@@ -19,7 +19,7 @@ MAX: Any  # the reduction `maximum`, given as `op`
 
 # Each starts a collective on a flat tensor and returns the result and its work.
 def all_reduce(x: torch.Tensor, group: Group, op: Any = ...) -> tuple[torch.Tensor, Work]:
-    """The result may take over x."""
+    """The result may take over x; where one graph is compiled for all ranks, it does not."""
 
 def all_gather(x: torch.Tensor, size: int, group: Group) -> tuple[torch.Tensor, Work]:
     """The result has `size` elements."""
@@ -37,6 +37,13 @@ def collective_permute(
 
 def peers_of(sources: tuple[int, ...], rank: int, ranks: tuple[int, ...]) -> Any:
     """What collective_permute gets as peers. sources[r]: who sends to r, -1: nobody; ranks: the global ones."""
+
+# In place of peers_of, for a library that compiles one graph for all ranks.
+def pairs_of(sources: tuple[int, ...], members: Iterable[tuple[int, ...]]) -> Any:
+    """The same on all ranks. members: global ranks of every group that runs the problem at the same time."""
+
+def boundary() -> None:
+    """What was traced so far is a graph of its own."""
 
 def this_rank() -> int:
     """The global rank of this process."""

@@ -120,16 +120,17 @@ class Connected:
             with torch.no_grad():
                 answer(in_order(chosen[direction]), dict(given), got)
                 answer(in_order(plain[direction]), dict(given), wanted)
+            everybody_says(direction)  # where graphs are compiled, both run here, as one
             me = this_rank()
             mine = [(0.0, me, "")]
             for port, x in given.items():
-                if not torch.equal(x.nan_to_num(), kept[port].nan_to_num()):
+                if not torch.equal(x.cpu().nan_to_num(), kept[port].cpu().nan_to_num()):
                     mine.append((float("inf"), me, f"{port_text(port)} is an input, was overwritten, and"))
             for port, spec in self.entry.outputs[direction].items():
                 count = (
                     0 if spec.saved else self._valid(spec)
                 )  # what is saved may differ: its gradients do not
-                error = _error(got[port].reshape(-1)[:count], wanted[port].reshape(-1)[:count])
+                error = _error(got[port].cpu().reshape(-1)[:count], wanted[port].cpu().reshape(-1)[:count])
                 mine.append((error, me, port_text(port)))
             error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
             tolerance = self.entry.tolerance[direction]
@@ -152,10 +153,10 @@ class Connected:
                 drawn = torch.randint(spec.within[0], spec.within[1] + 1, shape, generator=random)
             else:
                 drawn = torch.randn(shape, generator=random)
-            row = drawn[0 if spec.equal else this_rank()]
-            made[port] = row.reshape(-1).to(self.device, spec.dtype)
-            if spec.valid is not None:
-                made[port][self._valid(spec) :] = float("nan")
+            row = drawn[0 if spec.equal else this_rank()].reshape(-1).to(spec.dtype, copy=True)
+            if spec.valid is not None:  # on the host: graphs must not depend on the rank
+                row[self._valid(spec) :] = float("nan")
+            made[port] = row.to(self.device)
         return made
 
     def _valid(self, spec: Spec) -> int:

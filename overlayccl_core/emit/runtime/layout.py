@@ -37,6 +37,22 @@ def row_table(
     return index.clamp_(min=0), holes if holes.numel() else None
 
 
+def masked_rows(x: torch.Tensor, width: int, table: tuple[torch.Tensor, torch.Tensor | None]) -> torch.Tensor:
+    """Rows of `width` elements by index; zero where the mask (or None) says so. One graph for all ranks."""
+    index, mask = table
+    rows = x.view(-1, width).index_select(0, index)
+    return (rows if mask is None else rows.masked_fill(mask, 0)).view(-1)
+
+
+def mask_table(
+    runs: Sequence[tuple[int, int]], zeros: bool, device: torch.device | str
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(row index, mask of zeros) from runs (first row or -1, rows); zeros: some rank has some."""
+    index = torch.cat([torch.full((n,), -1) if s < 0 else torch.arange(s, s + n) for s, n in runs])
+    mask = (index < 0).view(-1, 1)
+    return index.clamp_(min=0).to(torch.int32).to(device), mask.to(device) if zeros else None
+
+
 def shifted(distance: int, ranks: int) -> tuple[int, ...]:
     """sources of a collective_permute: every rank receives from the one `distance` further."""
     return tuple((rank + distance) % ranks for rank in range(ranks))

@@ -1,0 +1,32 @@
+"""Put the stand-in where `import torch_xla` finds it, so that modules for torch_xla run unchanged on CPU ranks.
+
+torch.distributed has to be started (gloo), as torchrun does it. What it shows are values: no graph is compiled and no
+time means anything.
+"""
+
+import sys
+from importlib import util
+from types import ModuleType
+
+from overlayccl_core.backends.torchxla.standin import runtime, top, xla_model
+
+
+def install() -> None:
+    """RuntimeError where the real torch_xla is installed: it is never hidden."""
+    if sys.modules.get("torch_xla") is top:
+        return
+    if "torch_xla" in sys.modules or util.find_spec("torch_xla") is not None:
+        raise RuntimeError("torch_xla is installed here: the stand-in is for where it is not")
+    core = ModuleType("torch_xla.core")
+    for package, name, module in (
+        (top, "core", core),
+        (core, "xla_model", xla_model),
+        (top, "runtime", runtime),
+    ):
+        setattr(package, name, module)
+    sys.modules |= {
+        "torch_xla": top,
+        "torch_xla.core": core,
+        "torch_xla.core.xla_model": xla_model,
+        "torch_xla.runtime": runtime,
+    }

@@ -1,0 +1,145 @@
+"""The real torch_xla on one CPU rank: the stand-in does the same, with the same signatures; and what to mind."""
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from overlayccl_core.program.kinds import Kind
+from tests.backends.torchxla.modules import all_seeds, emit, small_case
+
+FUNCTIONS = {
+    "torch_xla": ("device", "sync"),
+    "torch_xla.runtime": ("world_size", "global_ordinal", "device_type"),
+    "torch_xla.core.xla_model": (
+        *("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"),
+        *("rendezvous", "wait_device_ops"),
+    ),
+}
+ALONE = [[0]]
+Lines = dict[str, Callable[[Any, Any], Any]]
+
+
+@pytest.fixture
+def both() -> list[tuple[Any, Any, Any]]:
+    """(package, xla_model, runtime), real and standing in; a graph begins."""
+    import torch_xla
+    import torch_xla.core.xla_model as xm
+    import torch_xla.runtime as xr
+
+    from overlayccl_core.backends.torchxla.standin import runtime, top, xla_model
+
+    torch_xla.sync()
+    top.sync()
+    return [(torch_xla, xm, xr), (top, xla_model, runtime)]
+
+
+def test_the_stand_in_has_the_real_signatures(both: list[tuple[Any, Any, Any]]) -> None:
+    for of, names in zip((0, 2, 1), FUNCTIONS.values(), strict=True):
+        for name in names:
+            real, standin = (
+                [
+                    (p.name, p.kind, _plain(p.default))
+                    for p in inspect.signature(getattr(one[of], name)).parameters.values()
+                ]
+                for one in both
+            )
+            assert real == standin, name
+    constants = [{k: v for k, v in vars(one[1]).items() if k.startswith("REDUCE_")} for one in both]
+    assert constants[0] == constants[1]
+
+
+def _plain(default: Any) -> Any:
+    return list(default) if isinstance(default, tuple) else default
+
+
+def x(torch_xla: Any, *values: float) -> Any:
+    import torch
+
+    return torch.tensor(values or (0.0, 1.0, 2.0, 3.0)).to(torch_xla.device())
+
+
+PRIMITIVES: Lines = {
+    "all_reduce": lambda t, xm: xm.all_reduce("sum", x(t), groups=ALONE),
+    "all_reduce max, scaled": lambda t, xm: xm.all_reduce(xm.REDUCE_MAX, x(t), 0.5, groups=ALONE),
+    "all_reduce of a list": lambda t, xm: xm.all_reduce("sum", [x(t), x(t, 5)], 2.0, groups=ALONE),
+    "all_gather": lambda t, xm: xm.all_gather(x(t), groups=ALONE, pin_layout=False),
+    "all_gather of an axis": lambda t, xm: xm.all_gather(x(t).view(2, 2), 1, pin_layout=False),
+    "reduce_scatter": lambda t, xm: xm.reduce_scatter("sum", x(t), 0.5, 0, 1, groups=ALONE),
+    "all_to_all": lambda t, xm: xm.all_to_all(x(t), 0, 0, 1, groups=ALONE),
+    "collective_permute": lambda t, xm: xm.collective_permute(x(t), [[0, 0]]),
+    "collective_permute from nobody": lambda t, xm: xm.collective_permute(x(t), []),
+}
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_a_primitive_gives_the_same(name: str, both: list[tuple[Any, Any, Any]]) -> None:
+    real, standin = (_lists(PRIMITIVES[name](package, xm)) for package, xm, _ in both)
+    assert real == standin
+
+
+def _lists(result: Any) -> Any:
+    return [y.tolist() for y in result] if isinstance(result, list) else result.tolist()
+
+
+def test_a_tensor_is_reduced_into_a_new_one_and_a_list_in_place(both: list[tuple[Any, Any, Any]]) -> None:
+    for package, xm, _ in both:
+        kept, changed = x(package), x(package)
+        assert xm.all_reduce("sum", kept, 2.0, groups=ALONE).tolist() == [0, 2, 4, 6]
+        xm.all_reduce("sum", [changed], 2.0, groups=ALONE)
+        assert kept.tolist() == [0, 1, 2, 3] and changed.tolist() == [0, 2, 4, 6]
+
+
+def test_what_is_no_number_reaches_later_collectives_of_its_graph_but_no_sum(
+    both: list[tuple[Any, Any, Any]],
+) -> None:
+    seen = []
+    for package, xm, _ in both:
+        xm.all_gather(x(package, float("nan"), 1.0), groups=ALONE, pin_layout=False)
+        made = [PRIMITIVES[name](package, xm) for name in PRIMITIVES if "list" not in name]
+        package.sync()
+        made.append(PRIMITIVES["all_gather"](package, xm))
+        seen.append([[v == v for y in one.view(-1).tolist() for v in (y,)] for one in made])
+    assert seen[0] == seen[1]
+    assert all(seen[0][0]) and not any(seen[0][2]) and all(seen[0][-1])
+
+
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_to_all"])
+def test_groups_of_unequal_size_are_refused(name: str) -> None:
+    """In a process of its own: the real one cannot go on with a graph that it refused."""
+    import subprocess
+    import sys
+
+    call = {
+        "all_gather": "xm.all_gather(x, groups=G, pin_layout=False)",
+        "reduce_scatter": "xm.reduce_scatter('sum', x, 1.0, 0, 1, groups=G)",
+        "all_to_all": "xm.all_to_all(x, 0, 0, 1, groups=G)",
+    }[name]
+    text = (
+        "import torch, torch_xla\n{}\nG = [[0], [1, 2]]\n"
+        "x = torch.ones(4).to(torch_xla.device())\ntry:\n    {}.tolist()\n"
+        "except (AssertionError, RuntimeError, ValueError):\n    print('refused')"
+    )
+    standing_in = "from overlayccl_core.backends.torchxla.standin import top as torch_xla, xla_model as xm"
+    for text_of in (
+        text.format("import torch_xla.core.xla_model as xm", call),
+        text.replace(", torch_xla", "").format(standing_in, call),
+    ):
+        done = subprocess.run([sys.executable, "-c", text_of], capture_output=True, text=True)
+        assert done.stdout.strip() == "refused", done.stderr
+
+
+def test_processes_that_torch_xla_does_not_join_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun on CPU: each process is a world of its own, whose all_reduce returns what it is given."""
+    import torch_xla.runtime as xr
+
+    program = all_seeds(small_case("tp_mlp", 4))["forward developer"]
+    names: dict[str, Any] = {"__name__": "printed"}
+    exec(compile(emit(program), "printed", "exec"), names)
+    assert xr.world_size() == 1
+    with pytest.raises(RuntimeError, match="this is for 4 ranks, and torch_xla has 1 .PJRT_DEVICE is CPU"):
+        names["connect"]()
+    assert any(node.kind is Kind.ALL_REDUCE for node in program.collectives)
+    assert os.environ["PJRT_DEVICE"] == "CPU"

@@ -4,7 +4,6 @@
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -142,17 +141,3 @@ def test_a_finished_run_has_nothing_to_do(root: Path) -> None:
     assert run.ended(120) == 0
     assert "Nothing to be done" in run.log.read_text()
     assert jobs() == []
-
-
-def test_without_slurms_commands_it_says_so_in_a_few_lines(root: Path, tmp_path: Path) -> None:
-    """As on any other machine: the mend, no job, no traceback; a plan needs no cluster."""
-    for command in ("bash", "git"):
-        if found := shutil.which(command):
-            (tmp_path / command).symlink_to(found)
-    environment = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(root)}
-    command = [sys.executable, "-m", "snakemake", "--profile", "slurm-cpu", "all"]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "no sbatch" in done.stderr and "snakemake --profile local all" in done.stderr
-    planned = subprocess.run([*command, "-n"], cwd=root, env=environment, capture_output=True, text=True)
-    assert planned.returncode == 0, planned.stderr

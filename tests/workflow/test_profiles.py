@@ -1,4 +1,5 @@
-"""The literal commands: every profile is found from the root, plans without its machine, and says what is missing."""
+"""The literal commands: every profile is found from the root, plans without its machine, and says what is
+missing."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""The torch_xla backend: closed libraries behind PJRT (Neuron on Trainium, TPUs), and a stand-in for them on CPU ranks.
+"""The torch_xla backend: closed libraries behind PJRT (Neuron on Trainium, TPUs), and a stand-in for them on CPU
+ranks.
 
 Modules are one graph on all ranks, cut where a Program has a boundary and where a call ends. This file imports no
 torch and no torch_xla: ranks do.
@@ -90,7 +91,8 @@ def _refused_library(deployment: Deployment) -> str:
         )
     if library == STANDIN and util.find_spec("torch_xla") is not None:
         return (
-            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it is not: use "
+            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it "
+            f"is not: use "
             "the environment of `make env`"
         )
     missing = [name for name in NEEDS[library] if _version(name) == "not installed"]

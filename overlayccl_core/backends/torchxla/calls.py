@@ -2,13 +2,13 @@
 
 It is read and never imported: what it knows stands here for modules that have nothing of ours.
 
-A collective is a value of the graph that is being traced: nothing is under way before `torch_xla.sync()`, so there is
-nothing to wait for. In one graph torch_xla runs collectives one behind the other, in the order in which they are
+A collective is a value of the graph that is being traced: nothing is under way before `torch_xla.sync()`, so there
+is nothing to wait for. In one graph torch_xla runs collectives one behind the other, in the order in which they are
 called. All ranks trace the same graph, so replica groups and pairs are those of all ranks.
 
-Layouts are pinned as they are by default: XLA refuses a graph with some all_reduce pinned and some not, and a script
-has its own. But all_gather is not: pinned, it would be an all_reduce of as many times the bytes as a group has ranks.
-"""
+Layouts are pinned as they are by default: XLA refuses a graph with some all_reduce pinned and some not, and a
+script has its own. But all_gather is not: pinned, it would be an all_reduce of as many times the bytes as a group
+has ranks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The environment of the ranks, in one place, and what of it a measurement depends on.
 
-Neuron: AWS Neuron SDK, setup-trn1-multi-node-execution and the runtime's configuration (docs/trn1.md names the pages).
-"""
+Neuron: AWS Neuron SDK, setup-trn1-multi-node-execution and the runtime's configuration (docs/trn1.md names the
+pages)."""
 
 from collections.abc import Mapping
 

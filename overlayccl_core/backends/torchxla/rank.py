@@ -1,4 +1,5 @@
-"""This rank of torch_xla (`backends.rank.Rank`): a device of PJRT, and gloo beside it for what ranks tell each other."""
+"""This rank of torch_xla (`backends.rank.Rank`): a device of PJRT, and gloo beside it for what ranks tell each
+other."""
 
 import os
 import time
@@ -143,7 +144,8 @@ def _joined_devices(place: Place) -> tuple[Any, Any]:
     runtime = import_module("torch_xla.runtime")
     if (found := runtime.world_size()) != place.ranks or runtime.global_ordinal() != place.rank:
         raise RuntimeError(
-            f"{place.ranks} ranks were started, and torch_xla has {found}, of which this is {runtime.global_ordinal()} "
+            f"{place.ranks} ranks were started, and torch_xla has {found}, of which this is "
+            f"{runtime.global_ordinal()} "
             f"(PJRT_DEVICE is {os.environ.get('PJRT_DEVICE', 'not set')}): it does not see the others"
         )
     return xla, dist.new_group(backend="gloo", timeout=NEVER)

@@ -20,7 +20,8 @@ _LISTS = re.compile(r"\{([\d,]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Collective:
-    """kind: as HLO calls it. groups: replica groups, or (from, to) pairs. bytes: of one rank, at the larger side."""
+    """kind: as HLO calls it. groups: replica groups, or (from, to) pairs. bytes: of one rank, at the larger
+    side."""
 
     kind: str
     dtype: str

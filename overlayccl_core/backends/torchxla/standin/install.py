@@ -1,7 +1,7 @@
 """Put the stand-in where `import torch_xla` finds it, so that modules for torch_xla run unchanged on CPU ranks.
 
-torch.distributed has to be started (gloo), as torchrun does it. What it shows are values: no graph is compiled and no
-time means anything.
+torch.distributed has to be started (gloo), as torchrun does it. What it shows are values: no graph is compiled and
+no time means anything.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """What ranks compute between collectives: on the real torch_xla, with collectives among ranks of one process.
 
-A rank is a thread, one of which runs at a time. A collective hands values over on the host and gives back a value of
-the device, so that all that stands between collectives is traced, compiled and run by torch_xla.
+A rank is a thread, one of which runs at a time. A collective hands values over on the host and gives back a value
+of the device, so that all that stands between collectives is traced, compiled and run by torch_xla.
 """
 
 import threading

@@ -58,7 +58,11 @@ class Backend(Protocol):
         """Whether ranks share cores, so that every time contains the operating system's scheduler."""
 
     def doctor(self, deployment: Deployment) -> Rows:
-        """What there is and what is missing: rows of check, ok, detail."""
+        """What is installed here and what is missing, and whether ranks can be started: rows of check, ok,
+        detail."""
+
+    def host(self, deployment: Deployment) -> Rows:
+        """What this host has and lacks if ranks run on it: rows of check, ok, detail. A node is asked by a job."""
 
     def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
         """Time the plan of a folder: writes `Calibration` and the stamps (ns) as rounds go, says with status

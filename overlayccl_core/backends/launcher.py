@@ -7,10 +7,11 @@ defines at its top level what `Launcher` declares. `here` starts nothing: all ra
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.profile import Profile
 
 FOLDER = "backends/launchers"
 AGENT = "overlayccl_core.backends.node_agent"
@@ -21,6 +22,10 @@ class Launcher(Protocol):
 
     def refuses(self, deployment: Deployment) -> str:
         """Why no ranks of it can be started from here, with the mend; empty if they can."""
+
+    def doctor(self, deployment: Deployment, profile: Profile | None) -> list[dict[str, Any]]:
+        """What the nodes have and lack: rows of check, ok, detail; `backend.host` of each that it asks. profile:
+        where its jobs run."""
 
     def start(
         self, deployment: Deployment, port: int, environment: Mapping[str, str]

@@ -1,5 +1,6 @@
 """What every command needs: the configuration, the deployment, and the tables that a run left behind."""
 
+import os
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,14 @@ import polars as pl
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
+from overlayccl_core.configuration.profile import Profile
+from overlayccl_core.configuration.profile import load as load_profile
 from overlayccl_core.configuration.settings import DEFAULT, Settings
 from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.remake import run_command
+from overlayccl_core.tables.remake import PROFILE, run_command
 from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.table import Table
 from overlayccl_core.tables.theta import THETA
@@ -21,11 +24,12 @@ from overlayccl_core.tables.theta import THETA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A deployment and a preset, as the repository configures them."""
+    """A deployment and a preset, as the repository configures them. profile: that was asked for."""
 
     root: Path
     settings: Settings
     deployment: Deployment
+    profile: Profile | None = None
 
     @property
     def results(self) -> Path:
@@ -72,10 +76,14 @@ class Context:
 
 
 def context(arguments: Namespace) -> Context:
-    """What --root, --deployment and --preset say. ValueError: file, field, mend."""
+    """What --root, --profile, --deployment and --preset say. ValueError: file, field, mend."""
     root: Path = arguments.root
-    given = {"deployment": arguments.deployment, "preset": arguments.preset}
+    profile = load_profile(root, arguments.profile) if arguments.profile else None
+    if profile is not None:
+        os.environ[PROFILE] = profile.name
+    deployment = arguments.deployment or (profile.deployment if profile else None)
+    given = {"deployment": deployment, "preset": arguments.preset}
     overrides = {key: value for key, value in given.items() if value}
     settings = read_settings(root / "config" / "config.yaml", overrides)
     file = root / "config" / "deployments" / f"{settings.deployment}.yaml"
-    return Context(root=root, settings=settings, deployment=load_deployment(file))
+    return Context(root=root, settings=settings, deployment=load_deployment(file), profile=profile)

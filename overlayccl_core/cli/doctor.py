@@ -8,6 +8,7 @@ import psutil
 from rich.table import Table
 
 from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console
 from overlayccl_core.configuration.sizes import bytes_text
@@ -27,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [
         {"check": "python", "ok": True, "detail": platform.python_version()},
         *backend_of(where.deployment).doctor(where.deployment),
-        _memory(where),
+        *launcher_of(where.deployment).doctor(where.deployment, where.profile),
+        *([_memory(where)] if where.deployment.launcher == "here" else []),
     ]
     table = Table(title=f"deployment {where.deployment.name}", title_justify="left")
     for header in ("check", "", "detail"):

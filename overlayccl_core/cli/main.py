@@ -35,12 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="overlayccl",
         description="Prove, price and time ways of calling a closed collective library.",
     )
-    _add_place(parser, root=Path(), deployment=None, preset=None)
+    _add_place(parser, root=Path(), profile=None, deployment=None, preset=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
     for one in commands.choices.values():
-        _add_place(one, root=argparse.SUPPRESS, deployment=argparse.SUPPRESS, preset=argparse.SUPPRESS)
+        _add_place(one, **dict.fromkeys(("root", "profile", "deployment", "preset"), argparse.SUPPRESS))
     chosen = parser.parse_args(arguments)
     try:
         return int(chosen.run(chosen))
@@ -54,11 +54,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say("interrupted; finished rounds are kept, the same command goes on from there", INTERRUPTED)
 
 
-def _add_place(parser: argparse.ArgumentParser, *, root: Any, deployment: Any, preset: Any) -> None:
+def _add_place(
+    parser: argparse.ArgumentParser, *, root: Any, profile: Any, deployment: Any, preset: Any
+) -> None:
     """Which tree is meant; before or after the name of a command, whose own word counts."""
     place = parser.add_argument_group("which run is meant")
     place.add_argument(
         "--root", type=Path, default=root, metavar="FOLDER", help="the repository's root (default: here)"
+    )
+    place.add_argument(
+        "--profile",
+        default=profile,
+        metavar="NAME",
+        help="a folder in profiles/: its deployment, and where its jobs run",
     )
     place.add_argument(
         "--deployment",

@@ -40,8 +40,15 @@ def _options(tree: Path) -> str:
         return ""
     meant = {"deployment": of, "preset": tree.name.removeprefix(of).removeprefix("-") or PRESET}
     try:
-        configured = parsed(config / "config.yaml")
+        configured = parsed(config / "config.yaml") | _of_profile(tree.parent.parent)
         given = [f"{key}={value}" for key, value in meant.items() if configured[key] != value]
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return f" --config {' '.join(given)}" if given else ""
+
+
+def _of_profile(root: Path) -> dict[str, str]:
+    """What the profile in use configures."""
+    file = root / "profiles" / os.environ.get(PROFILE, "local") / "profile.yaml"
+    given = parsed(file).get("config", []) if file.exists() else []
+    return {key: value for key, _, value in (str(one).partition("=") for one in given)}

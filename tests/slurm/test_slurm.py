@@ -141,3 +141,12 @@ def test_a_finished_run_has_nothing_to_do(root: Path) -> None:
     assert run.ended(120) == 0
     assert "Nothing to be done" in run.log.read_text()
     assert jobs() == []
+
+
+def test_the_doctor_looks_at_a_node_through_a_job(root: Path) -> None:
+    command = [sys.executable, "-m", "overlayccl_core.cli.main", "doctor", "--profile", "slurm-cpu"]
+    done = subprocess.run(
+        command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "partition cpu" in done.stdout and "a node's cores" in done.stdout

@@ -2,8 +2,11 @@
 
 import subprocess
 from collections.abc import Mapping
+from typing import Any
 
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.profile import Profile
 
 
 def refuses(deployment: Deployment) -> str:
@@ -16,6 +19,11 @@ def refuses(deployment: Deployment) -> str:
         f"{deployment.nodes}: set launcher to slurm, or ranks_per_node to {deployment.ranks} to measure this host. "
         "Proofs (`overlayccl prove`) work at any number of nodes"
     )
+
+
+def doctor(deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
+    """This host."""
+    return list(backend_of(deployment).host(deployment))
 
 
 def start(deployment: Deployment, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":

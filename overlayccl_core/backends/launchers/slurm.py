@@ -1,16 +1,27 @@
 """Slurm: one agent a node of the job that this process is in."""
 
+import json
 import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.launcher import agent
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.profile import Profile
 
-JOB = "SLURM_JOB_ID"
+NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
+ANSWER_S = (
+    600.0  # in which a job that looks at a node has started and ended: nodes of a cloud may have to boot
+)
+QUICK_S = 20.0
+GONE = ("down", "drain", "fail", "maint", "unk")  # what the states of nodes begin with on which no job starts
+Rows = list[dict[str, Any]]
 
 
 def refuses(deployment: Deployment) -> str:
@@ -19,11 +30,86 @@ def refuses(deployment: Deployment) -> str:
     if not missing:
         return ""
     return (
-        f"deployment {deployment.name}: its {deployment.ranks} ranks run on {deployment.nodes} nodes of a "
-        f"Slurm cluster, "
-        f"and this host has no {' and no '.join(missing)}: run this on the head node of such a cluster. What works "
-        "here: `snakemake --profile local all`, and with -n any profile"
+        f"deployment {deployment.name}: its {deployment.ranks} ranks run on {deployment.nodes} nodes of a Slurm "
+        f"cluster, and this host has no {' and no '.join(missing)}: run this on the head node of such a "
+        f"cluster. What "
+        "works here: `snakemake --profile local all`, and with -n any profile"
     )
+
+
+def doctor(deployment: Deployment, profile: Profile | None) -> Rows:
+    """The controller, the partition and its nodes; then one short job, which tells of a node."""
+    if refuses(deployment):
+        return []
+    controller = _said(["scontrol", "ping"])
+    up = "is UP" in controller
+    rows: Rows = [
+        {
+            "check": "Slurm",
+            "ok": up,
+            "detail": controller.splitlines()[0] if up else "its controller does not answer: start slurmctld",
+        }
+    ]
+    if not up:
+        return rows
+    there = _partition(deployment, profile)
+    rows.append(there)
+    return [*rows, *(_node(deployment, profile) if there["ok"] else [])]
+
+
+def _partition(deployment: Deployment, profile: Profile | None) -> dict[str, Any]:
+    """Whether it has as many nodes as the deployment."""
+    name = profile.partition if profile else ""
+    lines = _said(["sinfo", "-h", "-o", "%P|%D|%t", *(["-p", name] if name else [])]).splitlines()
+    told = [line.split("|") for line in lines if line.count("|") == 2]
+    usable = sum(int(nodes) for _, nodes, state in told if not state.lower().startswith(GONE))
+    check = f"partition {name}" if name else "partition"
+    if not told:
+        known = ", ".join(sorted({line.rstrip("*") for line in _said(["sinfo", "-h", "-o", "%P"]).split()}))
+        file = f"profiles/{profile.name}/profile.yaml" if profile else "the profile"
+        mend = f"there is none of that name: set slurm_partition in {file} to one of {known}"
+        return {"check": check, "ok": False, "detail": mend}
+    states = ", ".join(f"{nodes} {state}" for _, nodes, state in told)
+    enough = usable >= deployment.nodes
+    short = (
+        "" if enough else f": {deployment.nodes} are needed: resume them (`sinfo -R`), or take fewer nodes"
+    )
+    return {"check": check, "ok": enough, "detail": f"nodes: {states}{short}"}
+
+
+def _node(deployment: Deployment, profile: Profile | None) -> Rows:
+    """What a node says of itself; a node that does not see this folder says nothing."""
+    where = [f"--partition={profile.partition}"] if profile and profile.partition else []
+    where += [f"--account={profile.account}"] if profile and profile.account else []
+    file = Path("config/deployments", f"{deployment.name}.yaml")
+    folder = Path.cwd()
+    try:
+        done = subprocess.run(
+            [
+                *("srun", "--nodes=1", "--ntasks=1", "--time=5", "--mem=0", f"--chdir={folder}", *where),
+                *(sys.executable, "-m", NODE_DOCTOR, str(folder / file)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+        )
+    except subprocess.TimeoutExpired:
+        late = f"no job started within {ANSWER_S:.0f} s: look at `squeue`, and at the limits of your nodes"
+        return [{"check": "a job on a node", "ok": False, "detail": late}]
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        mend = f"{folder} and {sys.executable} must be on a folder that all nodes share"
+        return [{"check": "a job on a node", "ok": False, "detail": f"failed ({last}): {mend}"}]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [{**row, "check": f"a node's {row['check']}"} for row in rows]
+
+
+def _said(command: list[str]) -> str:
+    """What a command prints; nothing where it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=QUICK_S).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def start(deployment: Deployment, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":

@@ -31,7 +31,15 @@ def host_parts(deployment: Deployment) -> Mapping[str, str]:
     """Of a fingerprint: this host, or the nodes that the deployment's file tells of."""
     if deployment.nodes == 1 and deployment.launcher == "here":
         return fingerprints.host_parts()
-    return {"nodes": f"{deployment.nodes} of {deployment.node}", "launcher": deployment.launcher}
+    return {"nodes": f"{deployment.nodes} of {deployment.node or 'Slurm'}", "launcher": deployment.launcher}
+
+
+def ranks_of(deployment: Deployment) -> str:
+    """How many ranks, and where they run."""
+    if deployment.nodes == 1 and deployment.launcher == "here":
+        return f"{deployment.ranks} on this host"
+    node = f" ({deployment.node})" if deployment.node else ""
+    return f"{deployment.ranks} on {deployment.nodes} nodes{node}, {deployment.ranks_per_node} each"
 
 
 def starter_of(environment: Mapping[str, str]) -> Starter:

@@ -103,18 +103,29 @@ def oversubscribed(deployment: Deployment) -> bool:
 
 
 def doctor(deployment: Deployment) -> Rows:
-    """What this machine has for the deployment: rows of check, ok, detail."""
+    """The library, and whether ranks can be started: rows of check, ok, detail."""
     installed = util.find_spec("torch") is not None
     version = metadata.version("torch") if installed else "not installed: run `make`"
-    ranks = f"{deployment.ranks} ranks on {fingerprints.host_parts()['cores']} cores"
-    if oversubscribed(deployment):
-        ranks += ": oversubscribed, start-up times contain the operating system's scheduler"
     refused = refuses(deployment)
     return [
         {"check": "torch", "ok": installed, "detail": version},
-        {"check": "cpu", "ok": True, "detail": fingerprints.cpu_model()},
-        {"check": "ranks", "ok": not refused, "detail": refused or ranks},
+        {"check": "ranks", "ok": not refused, "detail": refused or launching.ranks_of(deployment)},
     ]
+
+
+def host(deployment: Deployment) -> Rows:
+    """Its cores for the ranks; with nccl its GPUs: rows of check, ok, detail."""
+    cores = f"{deployment.ranks_per_node} ranks on {fingerprints.host_parts()['cores']} cores"
+    if oversubscribed(deployment):
+        cores += ": oversubscribed, start-up times contain the operating system's scheduler"
+    rows = [
+        {"check": "cpu", "ok": True, "detail": fingerprints.cpu_model()},
+        {"check": "cores", "ok": True, "detail": cores},
+    ]
+    if deployment.library == "nccl":
+        gpus = _gpus()
+        rows.append({"check": "gpus", "ok": gpus >= deployment.ranks_per_node, "detail": f"{gpus} of nccl"})
+    return rows
 
 
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:

@@ -38,6 +38,9 @@ WHAT = {
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla")
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 DEVICES = Path("/dev")
+RDMA = Path("/sys/class/infiniband")  # EFA interfaces are there
+CORES_A_DEVICE = 2  # of Trainium 1
+MISSING = "not installed"
 Rows = list[dict[str, Any]]
 
 
@@ -69,7 +72,7 @@ def _version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return MISSING
 
 
 def refuses(deployment: Deployment) -> str:
@@ -95,7 +98,7 @@ def _refused_library(deployment: Deployment) -> str:
             f"is not: use "
             "the environment of `make env`"
         )
-    missing = [name for name in NEEDS[library] if _version(name) == "not installed"]
+    missing = [name for name in NEEDS[library] if _version(name) == MISSING]
     if missing:
         return (
             f"deployment {deployment.name}: {library} needs {', '.join(missing)}, which this Python does not have: "
@@ -107,7 +110,7 @@ def _refused_library(deployment: Deployment) -> str:
 def _refused_devices(deployment: Deployment) -> str:
     if deployment.library != NEURON:
         return ""
-    cores, ranks = 2 * len(list(DEVICES.glob("neuron[0-9]*"))), deployment.ranks_per_node
+    cores, ranks = _cores(), deployment.ranks_per_node
     if cores >= ranks:
         return ""
     return (
@@ -122,15 +125,44 @@ def oversubscribed(deployment: Deployment) -> bool:
 
 
 def doctor(deployment: Deployment) -> Rows:
-    """What this machine has for the deployment: rows of check, ok, detail."""
+    """The library, and whether ranks can be started: rows of check, ok, detail."""
     versions = {name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))}
     rows = [
-        {"check": name, "ok": version != "not installed", "detail": version}
-        for name, version in versions.items()
+        {"check": name, "ok": version != MISSING, "detail": version} for name, version in versions.items()
     ]
     refused = refuses(deployment)
-    ranks = f"{deployment.ranks} ranks, {deployment.ranks_per_node} a node"
-    return [*rows, {"check": "ranks", "ok": not refused, "detail": refused or ranks}]
+    return [*rows, {"check": "ranks", "ok": not refused, "detail": refused or launching.ranks_of(deployment)}]
+
+
+def host(deployment: Deployment) -> Rows:
+    """Its NeuronCores and its EFA interfaces: rows of check, ok, detail."""
+    if deployment.library != NEURON:
+        return []
+    cores, ranks = _cores(), deployment.ranks_per_node
+    efa = len(list(RDMA.glob("*"))) if RDMA.is_dir() else 0
+    several = deployment.nodes > 1
+    return [
+        {
+            "check": "NeuronCores",
+            "ok": cores >= ranks,
+            "detail": f"{cores} for {ranks} ranks"
+            + ("" if cores >= ranks else ": install aws-neuronx-dkms, or take instances that have as many"),
+        },
+        {
+            "check": "EFA",
+            "ok": bool(efa) or not several,
+            "detail": f"{efa} interfaces"
+            + (
+                ""
+                if efa or not several
+                else ": set Efa: Enabled in the cluster's configuration, and a placement group"
+            ),
+        },
+    ]
+
+
+def _cores() -> int:
+    return CORES_A_DEVICE * len(list(DEVICES.glob("neuron[0-9]*")))
 
 
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:

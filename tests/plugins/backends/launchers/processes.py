@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.launcher import agent
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.profile import Profile
 
 ALL = """
 import os, subprocess, sys
@@ -23,6 +25,11 @@ sys.exit(max(one.wait() for one in agents))
 def refuses(_deployment: Deployment) -> str:
     """It always can."""
     return ""
+
+
+def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
+    """There is nothing that may be missing."""
+    return []
 
 
 def start(deployment: Deployment, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":

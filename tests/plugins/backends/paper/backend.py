@@ -56,6 +56,11 @@ def doctor(deployment: Deployment) -> Rows:
     return [{"check": "numpy", "ok": True, "detail": f"{np.__version__} for {deployment.ranks} ranks"}]
 
 
+def host(_deployment: Deployment) -> Rows:
+    """Any host has paper."""
+    return []
+
+
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
     """Write what the clock makes of every Program; nothing is waited for, and nobody disturbs it."""
     settings = plan.settings

@@ -13,6 +13,7 @@ from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_par
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.disturbed import disturbed
+from overlayccl_core.report.emulated import emulated
 from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -41,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     tree, every = Tree(path=where.results), case_parts(summary) if arguments.all else ()
     screen = Console(width=min(console().width, WIDEST))
     for part in (
+        *emulated(tree),
         *deployed_table.model_parts(tree.worths),
         *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
     ):

@@ -6,11 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends import fingerprint
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
-from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.asked import shortfalls
@@ -27,12 +25,11 @@ from overlayccl_core.report.blocks import (
     worded,
 )
 from overlayccl_core.report.disturbed import disturbed
+from overlayccl_core.report.emulated import emulated
+from overlayccl_core.report.measured import fingerprints_of, frames
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import DISTURBED, case_warnings, place_of
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS
 
 OVERSUBSCRIBED = (
     "There were more ranks than cores here. Ranks waited for the operating system's scheduler far more than for "
@@ -48,7 +45,6 @@ NOT_EMULATED = (
     "Nothing here is emulated: every time is of real processes that ran the library's real collectives, and every "
     "trained step computed real gradients."
 )
-EMULATED = "Emulated: times are of {what}, not of the library's collectives between real ranks."
 
 
 def blocks(tree: Tree) -> list[Block]:
@@ -59,7 +55,7 @@ def blocks(tree: Tree) -> list[Block]:
 def notes(tree: Tree) -> tuple[Text, ...]:
     """What must stand beside the first figures."""
     said = [
-        *([EMULATED.format(what=", ".join(emulated))] if (emulated := _emulated(tree)) else []),
+        *emulated(tree),
         *([SHORT] if _over(tree) else []),
         *disturbed(tree),
     ]
@@ -68,9 +64,9 @@ def notes(tree: Tree) -> tuple[Text, ...]:
 
 def conditions(tree: Tree) -> list[Block]:
     """Host, oversubscription, disturbed launches, repeat errors, what got less than was asked for."""
-    emulated = _emulated(tree)
-    told = EMULATED.format(what=", ".join(emulated)) if emulated else f"{_ranks(tree)} {NOT_EMULATED}"
-    parts: list[Block] = [Text(text=told, tone="warning" if emulated or _over(tree) else "plain")]
+    of_what = emulated(tree)
+    told = of_what[0] if of_what else f"{_ranks(tree)} {NOT_EMULATED}"
+    parts: list[Block] = [Text(text=told, tone="warning" if of_what or _over(tree) else "plain")]
     rows = _measured(tree)
     if rows:
         parts.append(
@@ -89,7 +85,7 @@ def conditions(tree: Tree) -> list[Block]:
             )
         )
     parts += [Text(text=said, tone="warning") for said in shortfalls(tree)]
-    fingerprints = _fingerprints(tree)
+    fingerprints = fingerprints_of(tree)
     if fingerprints:
         parts.append(Text(text="Measured on: " + "; ".join(fingerprints)))
     versions = tree.versions("probes")
@@ -241,27 +237,6 @@ def _stamps(tree: Tree) -> list[Block]:
     ]
 
 
-def frames(tree: Tree) -> dict[str, pl.DataFrame]:
-    """What was measured -> its rows, without what failed on the ranks."""
-    named = {
-        "probes of the cost model": tree.table(PROBES, "probes"),
-        "bench of candidates, by which was chosen": tree.of_problems(BENCH),
-        "training steps, by which was chosen": tree.of_models(STEPS),
-        "passes that confirm the choice": tree.table(CONFIRMED, "confirmed"),
-        "steps that confirm the choice": tree.table(CONFIRMED_STEPS, "confirmed_steps"),
-    }
-    return {
-        name: ran
-        for name, frame in named.items()
-        if frame is not None and not (ran := _ran(frame)).is_empty()
-    }
-
-
-def _ran(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without what failed on the ranks, which has no figures."""
-    return frame.filter(pl.col("status").is_in(MEASURED)) if "status" in frame.columns else frame
-
-
 def _measured(tree: Tree) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for name, frame in frames(tree).items():
@@ -308,14 +283,3 @@ def _ranks(tree: Tree) -> str:
     return (
         OVERSUBSCRIBED if _over(tree) else OWN_CORES if frames(tree) else "Nothing was measured in this run."
     )
-
-
-def _emulated(tree: Tree) -> list[str]:
-    """What times are of where a backend says that they are not of real collectives."""
-    said = (fingerprint.part(line, "emulated") for line in _fingerprints(tree))
-    return sorted({what for what in said if what})
-
-
-def _fingerprints(tree: Tree) -> list[str]:
-    fingerprints = {f for frame in frames(tree).values() for f in frame["fingerprint"].unique()}
-    return sorted(fingerprints)

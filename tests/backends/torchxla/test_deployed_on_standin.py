@@ -118,6 +118,19 @@ def test_the_selftest_passes_what_is_right_also_with_rows_that_mean_nothing_and_
         assert "differs from the plain calls" in rank["error"] and "OVERLAYCCL_PLAIN=1" in rank["error"]
 
 
+@pytest.mark.parametrize("chained", [True, False])
+def test_values_that_mean_nothing_reach_others_where_collectives_are_chained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chained: bool
+) -> None:
+    """The first element that each pair gathers back is of a rank that has nothing to give: no number, here."""
+    monkeypatch.setenv("DISABLE_NUMERIC_CC_TOKEN", "" if chained else "1")
+    fields = {"microbatches": 2, "shape": [1, 2, 3]}
+    case = catalog.case("pp_send_recv", fields, ranks=RANKS, ranks_per_node=RANKS)
+    write(tmp_path, "pairs", entry(case, "pair_gather"))
+    for rank in play(tmp_path, {"pairs": ("tested", "pairs.py", {})})["pairs"]:
+        assert ("differs from the plain calls by nan" in rank["error"]) is chained, rank["error"]
+
+
 def test_checked_ranks_fail_together(seen: Seen) -> None:
     for rank in seen["checked"]:
         assert "rank 2: group 0" in rank["shape"] and "all ranks must do the same" in rank["group"]

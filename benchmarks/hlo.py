@@ -1,7 +1,7 @@
 """What torch_xla compiles of every seed at 224 ranks, 32 a node, at sizes of training: lowered on CPU, not run.
 
-It needs the real torch_xla: `make xla`, then `.venv-xla/bin/python -m benchmarks hlo`. Seconds are of one rank and one
-module: its tables, the trace and the HLO. Bytes are of one rank, at the larger side of each collective.
+It needs the real torch_xla: `make xla`, then `.venv-xla/bin/python -m benchmarks hlo`. Seconds are of one rank and
+one module: its tables, the trace and the HLO. Bytes are of one rank, at the larger side of each collective.
 """
 
 import os

@@ -11,7 +11,9 @@ from math import prod
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 BYTES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "s64": 8, "s32": 4, "pred": 1, "u8": 1}
-_LINE = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (?P<result>.+?) (?P<kind>{'|'.join(KINDS)})\((?P<operands>.*?)\)(?P<rest>.*)$")
+_LINE = re.compile(
+    rf"^\s*(?:ROOT )?%?[\w.-]+ = (?P<result>.+?) (?P<kind>{'|'.join(KINDS)})\((?P<operands>.*?)\)(?P<rest>.*)$"
+)
 _SHAPE = re.compile(r"([a-z]+\d+|pred)\[([\d,]*)\]")
 _LISTS = re.compile(r"\{([\d,]*)\}")
 

@@ -20,7 +20,9 @@ class Module:
 
     def __init__(self, source: str) -> None:
         if os.environ.get("XLA_ALWAYS_ALLREDUCE") != "1":
-            raise RuntimeError("set XLA_ALWAYS_ALLREDUCE=1 before torch_xla is imported: it leaves out collectives")
+            raise RuntimeError(
+                "set XLA_ALWAYS_ALLREDUCE=1 before torch_xla is imported: it leaves out collectives"
+            )
         self._device = torch_xla.device()
         self._names: dict[str, Any] = {"__name__": "lowered", "__doc__": None}
         exec(compile(source, "lowered", "exec"), self._names)

@@ -18,7 +18,9 @@ def traps(rank: Rank, _: Path) -> dict[str, Any]:
     kept, listed = x.clone(), x.clone()
     nan = torch.tensor([float("nan"), 1.0])
     seen = {
-        "other groups": refused(lambda: xm.all_reduce("sum", x, groups=[[0, 1], [2, 3]] if me < 3 else pairs)),
+        "other groups": refused(
+            lambda: xm.all_reduce("sum", x, groups=[[0, 1], [2, 3]] if me < 3 else pairs)
+        ),
         "other order": refused(lambda: xm.all_gather(x) if me else xm.all_reduce("sum", x)),
         "other size": refused(lambda: xm.all_gather(x[: 2 + me % 2])),
         "unequal": refused(lambda: xm.all_gather(x, groups=[[0, 1, 2], [3]], pin_layout=False)),
@@ -30,7 +32,8 @@ def traps(rank: Rank, _: Path) -> dict[str, Any]:
         "kept": torch.equal(kept, x),
         "list": [float(y[0]) for y in xm.all_reduce("sum", [listed], 0.5, groups=pairs)],
         "in place": float(listed[0]),
-        "nobody sends": xm.collective_permute(x, [[0, 1]]).tolist() == ([0.0, 1.0, 2.0, 3.0] if me == 1 else [0.0] * 4),
+        "nobody sends": xm.collective_permute(x, [[0, 1]]).tolist()
+        == ([0.0, 1.0, 2.0, 3.0] if me == 1 else [0.0] * 4),
     }
     xm.all_gather(nan)
     seen["chained"] = [bool(y.isnan().all()) for y in (xm.all_gather(x), xm.all_reduce("sum", x))]

@@ -32,7 +32,7 @@ def tp(site: str, microbatches: int = M) -> Case:
 def write(folder: Path, name: str, *entries: DeployedCase, stamp: Stamp = HERE) -> None:
     problem = entries[0].forward.problem.case.problem
     source = deployed_module(problem, entries, stamp, calls=CALLS, uniform=True)
-    assert "import torch.distributed" not in source
+    assert "import torch.distributed" not in source and "It needs torch and torch_xla and nothing" in source
     (folder / f"{name}.py").write_text(source)
 
 
@@ -55,7 +55,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     write(folder, "parts", entry(means, "reduce_scatter_all_gather"))
     chunks = catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "ring", entry(chunks, "permute_ring", backward="native"))
-    rows = catalog.case("alltoallv", {"pattern": "random", "rows": 12, "width": 4}, ranks=RANKS, ranks_per_node=4)
+    rows = catalog.case(
+        "alltoallv", {"pattern": "random", "rows": 12, "width": 4}, ranks=RANKS, ranks_per_node=4
+    )
     write(folder, "rows", entry(rows, "gather_take"))
     two = tp("exit", microbatches=2)
     body = (
@@ -152,5 +154,10 @@ def test_its_own_ways_are_kept(seen: Seen) -> None:
     """A tensor is reduced into a new one, a list in place; what is no number spreads in its graph."""
     for index, rank in enumerate(seen["traps"]):
         total = [2.0, 4.0][index % 2]
-        assert (rank["single"], rank["kept"], rank["list"], rank["in place"]) == (total, True, [total / 2], total / 2)
+        assert (rank["single"], rank["kept"], rank["list"], rank["in place"]) == (
+            total,
+            True,
+            [total / 2],
+            total / 2,
+        )
         assert rank["nobody sends"] and rank["chained"] == [True, False] and not rank["next graph"]

@@ -74,7 +74,9 @@ def layouts() -> dict[str, Program]:
 
 
 @pytest.mark.parametrize("strided", [False, True])
-def test_two_groups_of_two_at_once_are_joined_into_replica_groups_of_all(tmp_path: Path, strided: bool) -> None:
+def test_two_groups_of_two_at_once_are_joined_into_replica_groups_of_all(
+    tmp_path: Path, strided: bool
+) -> None:
     programs = other_entries(ranks=2, groups=2, strided=strided)
     members = next(iter(programs.values())).problem.case.members()
     differing = differences(programs, tmp_path, members=members, emit=emit)

@@ -1,7 +1,7 @@
 """Put the stand-in where `import torch_xla` finds it, so that modules for torch_xla run unchanged on CPU ranks.
 
-torch.distributed has to be started (gloo), as torchrun does it. What it shows are values: no graph is compiled and no
-time means anything.
+torch.distributed has to be started (gloo), as torchrun does it. What it shows are values: no graph is compiled and
+no time means anything.
 """
 
 import sys
@@ -18,7 +18,11 @@ def install() -> None:
     if "torch_xla" in sys.modules or util.find_spec("torch_xla") is not None:
         raise RuntimeError("torch_xla is installed here: the stand-in is for where it is not")
     core = ModuleType("torch_xla.core")
-    for package, name, module in ((top, "core", core), (core, "xla_model", xla_model), (top, "runtime", runtime)):
+    for package, name, module in (
+        (top, "core", core),
+        (core, "xla_model", xla_model),
+        (top, "runtime", runtime),
+    ):
         setattr(package, name, module)
     sys.modules |= {
         "torch_xla": top,

@@ -6,9 +6,9 @@ pairs that name a rank twice. Of its own ways it keeps these:
 
 - it is alone where no process group was made, and its all_reduce then returns what it is given, not even scaled;
 - a single tensor is reduced into a new one, a list in place;
-- in one graph the first element of each result, times 0, is added to what the next collective is given, so that they
-  keep their order. What is no number there (or infinite) makes all that comes behind it no number. Only all_reduce
-  is outside of this: its order is kept by an operand of its own.
+- in one graph the first element of each result, times 0, is added to what the next collective is given, so that
+  they keep their order. What is no number there (or infinite) makes all that comes behind it no number. Only
+  all_reduce is outside of this: its order is kept by an operand of its own.
 """
 
 from __future__ import annotations

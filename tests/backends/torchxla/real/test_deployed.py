@@ -1,6 +1,6 @@
 """Deployed modules on the real torch_xla, with collectives of a world in which all ranks hold the same.
 
-Such collectives are functions of what one rank has, so one process is enough for groups, gradients and the selftest.
+Such collectives are functions of what one rank has, so one process is enough for groups, gradients and selftest.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,9 @@ def module(rank: int, stamp: Stamp, *entries: DeployedCase) -> dict[str, Any]:
 
     problem = entries[0].forward.problem.case.problem
     names: dict[str, Any] = {"__name__": "printed"}
-    exec(compile(deployed_module(problem, entries, stamp, calls=CALLS, uniform=True), "printed", "exec"), names)
+    exec(
+        compile(deployed_module(problem, entries, stamp, calls=CALLS, uniform=True), "printed", "exec"), names
+    )
     names.update(
         all_reduce=call(lambda x: x * RANKS),
         all_gather=call(lambda x: torch.cat([x] * RANKS)),
@@ -69,7 +71,9 @@ def test_groups_and_gradients_on_the_device_and_what_it_was_proven_with(here: St
     import torch_xla
 
     device = torch_xla.device()
-    sites = [case("tp_mlp", microbatches=2, layers=2, shape=[1, 3, 6], site=site) for site in ("exit", "entry")]
+    sites = [
+        case("tp_mlp", microbatches=2, layers=2, shape=[1, 3, 6], site=site) for site in ("exit", "entry")
+    ]
     names = module(0, here, *(entry(site, "merged_over_microbatches") for site in sites))
     leave, enter = (names["connect"](one, device=device, strict=True) for one in names["cases"]())
     xs = [torch.full((1, 3, 6), i + 1.0, device=device, requires_grad=True) for i in range(2)]

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.hlo_text import Collective, collectives
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.case import Case
@@ -15,7 +16,6 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
-from benchmarks.hlo_text import Collective, collectives
 from tests.backends.torchxla.modules import NODES, PROBLEMS, all_seeds, emit, small_case
 
 DTYPES = {"float32": "f32", "bfloat16": "bf16", "float64": "f64", "int64": "s64"}
@@ -84,7 +84,9 @@ def test_collectives_of_every_seed_are_those_of_its_program_and_all_ranks_have_o
     some = tuple(r for r in BORDERS if r < ranks) + ((ranks - 1,) if ranks < RANKS else ())
     for name, program in programs.items():
         found = graphs(program, tuple(sorted(set(some))))
-        assert len(found) == 1, f"{name}: rank {list(found.values())[1][0]} compiles another graph than rank 0"
+        assert len(found) == 1, (
+            f"{name}: rank {list(found.values())[1][0]} compiles another graph than rank 0"
+        )
         [texts] = found
         assert of_text(texts) == of_program(program), name
         counted: Counter[tuple[str, str]] = Counter()
@@ -170,7 +172,10 @@ def test_a_slice_that_depends_on_the_rank_is_another_graph() -> None:
     from overlayccl_core.backends.torchxla.lowered import Module
 
     program = all_seeds(small_case("uniform_a2a", 4))["forward gather_slice"]
-    picked, sliced = "x.view(-1, width).index_select(0, index)", "x.view(-1, width)[this_rank() :][: len(index)]"
+    picked, sliced = (
+        "x.view(-1, width).index_select(0, index)",
+        "x.view(-1, width)[this_rank() :][: len(index)]",
+    )
     source = emit(program)
     assert picked in source
     texts = []

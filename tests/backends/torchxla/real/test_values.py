@@ -1,7 +1,7 @@
 """What ranks compute between collectives: on the real torch_xla, with collectives among ranks of one process.
 
-A rank is a thread, one of which runs at a time. A collective hands values over on the host and gives back a value of
-the device, so that all that stands between collectives is traced, compiled and run by torch_xla.
+A rank is a thread, one of which runs at a time. A collective hands values over on the host and gives back a value
+of the device, so that all that stands between collectives is traced, compiled and run by torch_xla.
 """
 
 import threading
@@ -72,7 +72,9 @@ class Exchange:
             "all_reduce": started(lambda m, v: reduced([v[r] for r in of(m[0])], m[1:])),
             "all_gather": started(lambda m, v: torch.cat([v[r] for r in of(m[1])])),
             "reduce_scatter": started(
-                lambda m, v: reduced([v[r] for r in of(m[1])], m[2:]).chunk(len(of(m[1])))[of(m[1]).index(rank)]
+                lambda m, v: reduced([v[r] for r in of(m[1])], m[2:]).chunk(len(of(m[1])))[
+                    of(m[1]).index(rank)
+                ]
             ),
             "all_to_all": started(
                 lambda m, v: torch.cat([v[r].chunk(len(of(m[0])))[of(m[0]).index(rank)] for r in of(m[0])])

@@ -12,7 +12,8 @@ ON_REQUEST = (
     "race",
     "floor",
     "cold",
-)  # minutes on real ranks, or of a finished run
+    "hlo",
+)  # minutes on real ranks, of a finished run, or of the real torch_xla
 
 
 def main() -> None:

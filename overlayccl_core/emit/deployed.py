@@ -32,7 +32,7 @@ API = ("cases", "connect", "stamp", "selftest")
 _HEAD = '''\
 """Proven calls for {problem}.
 
-Generated, and changed by generating it again only. It needs torch and nothing else.
+Generated, and changed by generating it again only. It needs {needs} and nothing else.
 
 {table}
 
@@ -66,16 +66,18 @@ def deployed_module(
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
     )
     return module_text(
-        "\n\n".join([_head(problem, cases), runtime.imports, _constants(problem, cases, stamp)]),
+        "\n\n".join(
+            [_head(problem, cases, runtime.needs), runtime.imports, _constants(problem, cases, stamp)]
+        ),
         runtime.definitions,
         *(builder for builders, _ in written for builder in builders),
         "\n".join(["ENTRIES = {", *(textwrap.indent(entry, "    ") for _, entry in written), "}"]),
     )
 
 
-def _head(problem: str, cases: Sequence[DeployedCase]) -> str:
+def _head(problem: str, cases: Sequence[DeployedCase], needs: Sequence[str]) -> str:
     table = "\n".join(f"{case.case_id}: {_what(Side.CHOSEN, case)}" for case in cases)
-    return _HEAD.format(problem=problem, table=table, example=cases[0].case_id)
+    return _HEAD.format(problem=problem, table=table, example=cases[0].case_id, needs=" and ".join(needs))
 
 
 def _constants(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:

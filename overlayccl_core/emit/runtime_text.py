@@ -42,10 +42,14 @@ class RuntimeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeText:
-    """What a module prints: its imports, sorted, and the definitions that it uses."""
+    """What a module prints: its imports, sorted, and the definitions that it uses.
+
+    needs: packages that it imports and Python does not bring along.
+    """
 
     imports: str
     definitions: str
+    needs: tuple[str, ...]
 
 
 def runtime_text(
@@ -86,7 +90,10 @@ def runtime_text(
                     f"{definition.names[0]} uses {used}, which {', '.join(modules)} do not define"
                 )
     printed = [d for file in files for d in file.definitions if d in wanted]
-    return RuntimeText(imports=_imports_text(imports), definitions=_spaced(printed))
+    packages = {module.split(".")[0] for module, _ in imports.values() if _is_foreign(module)}
+    return RuntimeText(
+        imports=_imports_text(imports), definitions=_spaced(printed), needs=tuple(sorted(packages))
+    )
 
 
 def names_defined(module: str) -> tuple[str, ...]:

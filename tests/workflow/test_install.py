@@ -132,6 +132,15 @@ def wheel(folder: Path, name: str, version: str) -> None:
         file.writestr(f"{info}/RECORD", "")
 
 
+def test_the_environment_of_torch_xla_pins_the_same_but_for_torch(script: ModuleType) -> None:
+    pins, usual = (
+        dict(line.partition("==")[::2] for line in script.lines_of(name) if "==" in line)
+        for name in ("xla", "dev")
+    )
+    assert pins.pop("torch") == f"{pins.pop('torch_xla')}+cpu"
+    assert pins == {name: version for name, version in usual.items() if name in pins}
+
+
 def test_conda_environment_pins_what_the_requirements_pin(script: ModuleType) -> None:
     conda = yaml.safe_load((ROOT / "envs/local.yaml").read_text())["dependencies"][-1]["pip"]
     assert conda == script.lines_of("local")

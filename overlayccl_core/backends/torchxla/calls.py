@@ -6,9 +6,15 @@ A collective is a value of the graph that is being traced: nothing is under way 
 is nothing to wait for. In one graph torch_xla runs collectives one behind the other, in the order in which they are
 called. All ranks trace the same graph, so replica groups and pairs are those of all ranks.
 
-Layouts are pinned as they are by default: XLA refuses a graph with some all_reduce pinned and some not, and a
-script has its own. But all_gather is not: pinned, it would be an all_reduce of as many times the bytes as a group
-has ranks."""
+Layouts of reductions are pinned, as by default: XLA refuses a graph in which some all_reduce is and some is not,
+and a script has its own. Those of the others are not: pinned, an all_gather is an all_reduce of as many times the
+bytes as a group has ranks, and an all_to_all has an operand for each of them.
+
+What keeps the order is a number: the first element of a result, times 0, is added to what the next all_gather,
+reduce_scatter, all_to_all or permute of the graph is given. Where that element is no number, as it may be in what a
+rank has that means nothing, all that comes behind is none. DISABLE_NUMERIC_CC_TOKEN=1 ends that; nothing here needs
+the number, since all ranks compile the same graph.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +66,14 @@ def reduce_scatter(
 
 def all_to_all(x: torch.Tensor, group: list[list[int]]) -> tuple[torch.Tensor, Traced]:
     """The result is as large as x."""
-    return xm.all_to_all(x, 0, 0, len(group[0]), groups=group), TRACED
+    return xm.all_to_all(x, 0, 0, len(group[0]), groups=group, pin_layout=False), TRACED
 
 
 def collective_permute(
-    x: torch.Tensor, pairs: list[list[int]], tag: int, group: None = None
+    x: torch.Tensor, peers: list[list[int]], tag: int, group: None = None
 ) -> tuple[torch.Tensor, Traced]:
     """Zeros where nobody sends. The order of calls tells permutes apart, no tag."""
-    return xm.collective_permute(x, pairs), TRACED
+    return xm.collective_permute(x, peers), TRACED
 
 
 def pairs_of(sources: tuple[int, ...], members: Iterable[tuple[int, ...]]) -> list[list[int]]:

@@ -32,7 +32,7 @@ def tp(site: str, microbatches: int = M) -> Case:
 def write(folder: Path, name: str, *entries: DeployedCase, stamp: Stamp = HERE) -> None:
     problem = entries[0].forward.problem.case.problem
     source = deployed_module(problem, entries, stamp, calls=CALLS, uniform=True)
-    assert "import torch.distributed" not in source
+    assert "import torch.distributed" not in source and "It needs torch and torch_xla and nothing" in source
     (folder / f"{name}.py").write_text(source)
 
 
@@ -118,6 +118,19 @@ def test_the_selftest_passes_what_is_right_also_with_rows_that_mean_nothing_and_
         assert rank["error"] == "" and max(line["error"] for line in rank["lines"]) < REORDERED_TOLERANCE
     for rank in seen["wrong"]:
         assert "differs from the plain calls" in rank["error"] and "OVERLAYCCL_PLAIN=1" in rank["error"]
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_values_that_mean_nothing_reach_others_where_collectives_are_chained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chained: bool
+) -> None:
+    """The first element that each pair gathers back is of a rank that has nothing to give: no number, here."""
+    monkeypatch.setenv("DISABLE_NUMERIC_CC_TOKEN", "" if chained else "1")
+    fields = {"microbatches": 2, "shape": [1, 2, 3]}
+    case = catalog.case("pp_send_recv", fields, ranks=RANKS, ranks_per_node=RANKS)
+    write(tmp_path, "pairs", entry(case, "pair_gather"))
+    for rank in play(tmp_path, {"pairs": ("tested", "pairs.py", {})})["pairs"]:
+        assert ("differs from the plain calls by nan" in rank["error"]) is chained, rank["error"]
 
 
 def test_checked_ranks_fail_together(seen: Seen) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.hlo_text import Collective, collectives
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.case import Case
@@ -15,7 +16,6 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
-from tests.backends.torchxla.hlo_text import Collective, collectives
 from tests.backends.torchxla.modules import NODES, PROBLEMS, all_seeds, emit, small_case
 
 DTYPES = {"float32": "f32", "bfloat16": "bf16", "float64": "f64", "int64": "s64"}
@@ -55,6 +55,7 @@ def _collective(x: Node, case: Case) -> Collective:
         kind=x.kind.value.replace("_", "-"),
         dtype=DTYPES[x.dtype.value],
         bytes=payload_bytes(x),
+        operands=1,
         groups=tuple(tuple(m[r] for r in group) for m in case.members() for group in local),
     )
 

@@ -20,12 +20,15 @@ _LISTS = re.compile(r"\{([\d,]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Collective:
-    """kind: as HLO calls it. groups: replica groups, or (from, to) pairs. bytes: of one rank, at the larger
-    side."""
+    """kind: as HLO calls it. groups: replica groups, or (from, to) pairs. bytes: of one rank, at the larger side.
+
+    operands: tensors that it is given, without scalars.
+    """
 
     kind: str
     dtype: str
     bytes: int
+    operands: int
     groups: tuple[tuple[int, ...], ...]
 
 
@@ -53,6 +56,7 @@ def _collective(match: re.Match[str]) -> Collective:
         kind=match["kind"],
         dtype=dtype,
         bytes=max(sum(n * BYTES[d] for d, n in side) for side in sides),
+        operands=len(sides[1]),
         groups=tuple(tuple(map(int, one.split(","))) for one in _LISTS.findall(lists[1])),
     )
 

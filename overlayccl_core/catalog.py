@@ -52,6 +52,7 @@ def case(
     ranks_per_node: int,
     groups: int = 1,
     strided: bool = False,
+    uniform: bool = False,
     dtype: str = "float32",
 ) -> Case:
     """The Case of one entry of the Problem's own fields, and of where it runs. ValueError: field and mend."""
@@ -67,6 +68,7 @@ def case(
         dtype=DType(dtype),
         groups=groups,
         strided=strided,
+        uniform=uniform,
         name="",
         parameters=parameters(own),
     )
@@ -147,7 +149,7 @@ def proxy(large: Case) -> Case | None:
 
 def case_from_row(row: Mapping[str, Any]) -> Case:
     """The Case of one row of the `cases` table."""
-    fields = {k: row[k] for k in ("problem", "ranks", "groups", "strided", "ranks_per_node")}
+    fields = {k: row[k] for k in ("problem", "ranks", "groups", "strided", "uniform", "ranks_per_node")}
     values = {**fields, "dtype": DType(row["dtype"]), "parameters": parameters(json.loads(row["parameters"]))}
     before, after = Case(**values, name="\0").id.split("\0")
     case = Case(**values, name=row["case"].removeprefix(before).removesuffix(after))

@@ -65,8 +65,8 @@ def differences(
     members = members or [tuple(range(one.problem.ranks))]
     world = sum(len(m) for m in members)
     here = Deployment(
-        name="here", backend=backend, library=library, ranks=world, ranks_per_node=world,
-        tiers=(Tier(name="node", ranks=world),), memory_budget_bytes=2**30,
+        name="here", backend=backend, library=library, uniform=one.problem.case.uniform, ranks=world,
+        ranks_per_node=world, tiers=(Tier(name="node", ranks=world),), memory_budget_bytes=2**30,
     )  # fmt: skip
     there = backend_of(here)
     trials, wanted = [], []

@@ -124,6 +124,7 @@ def _primitive(deployment: Deployment, x: Node, y: Node) -> Primitive:
             ranks=deployment.ranks,
             ranks_per_node=deployment.ranks_per_node,
             dtype=x.dtype,
+            uniform=deployment.uniform,
             name=f"{operation_name(y)}-{group_size(y)}",
             parameters=(),
         ),

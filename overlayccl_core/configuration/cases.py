@@ -146,6 +146,7 @@ def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> C
         ranks_per_node=_ranks_per_node(deployment, ranks, groups, placed.strided),
         groups=groups,
         strided=placed.strided and groups > 1,
+        uniform=deployment.uniform,
         dtype=placed.dtype,
     )
 

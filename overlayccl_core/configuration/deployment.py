@@ -63,6 +63,10 @@ class Deployment(Fields):
         description="from the nearest to the farthest; the last one holds all ranks. Default: one tier, or node "
         "and network",
     )
+    uniform: bool = Field(
+        default=False,
+        description="ranks compile graphs, and all compile the same: where they differ, by tables, not by slices",
+    )
     memory_budget_bytes: Bytes = Field(
         validation_alias="memory_budget",
         description="bytes that the values of one Program may hold on one rank at a time",

@@ -68,18 +68,15 @@ class Column:
 Features = Mapping[Column, float]
 
 
-def features(program: Program, *, uniform: bool = False) -> Features:
-    """The features of a Program that are not 0; a function of its steps and of the ranks on a node.
-
-    uniform: as modules of one graph for all ranks are lowered.
-    """
+def features(program: Program) -> Features:
+    """The features of a Program that are not 0; a function of its steps and of the ranks on a node."""
     per_node = program.problem.case.ranks_per_node
     counts = _Counts()
     started = False  # a collective, since the Program last waited
     after_boundary = False
     work_before = [0]  # bytes of local work before each collective, and after the last
     counts.add("graph.first", Term.LAUNCH)
-    for step in lower(program, uniform=uniform):
+    for step in lower(program):
         if step.action is Action.BOUNDARY:
             after_boundary = True
             continue

@@ -46,13 +46,10 @@ OVERLAYCCL_CHECK=1 all ranks agree before every call of a group, and fail togeth
 """'''
 
 
-def deployed_module(
-    problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *, calls: str, uniform: bool = False
-) -> str:
+def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *, calls: str) -> str:
     """The source of deploy/<problem>.py. ValueError without Cases, for foreign ones, or for a Case twice.
 
-    calls: dotted name of the file with the library's calls; uniform: one graph for all ranks; both as for
-    `torch_dialect.emit`.
+    calls: dotted name of the file with the library's calls, as for `torch_dialect.emit`.
     """
     ids = [case.case_id for case in cases]
     if not cases or len(set(ids)) != len(ids):
@@ -60,7 +57,7 @@ def deployed_module(
     if foreign := [c.case_id for c in cases if c.forward.problem.case.problem != problem]:
         raise ValueError(f"{problem}: {foreign[0]} is a Case of another Problem")
     helpers: set[str] = set()
-    written = [_written(number, case, helpers, uniform) for number, case in enumerate(cases)]
+    written = [_written(number, case, helpers) for number, case in enumerate(cases)]
     names = {*API, "Read", "Write", "Section", "Entry", "Spec", "ports", *helpers}
     runtime = runtime_text(
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
@@ -91,7 +88,7 @@ def _constants(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str
     )
 
 
-def _written(number: int, case: DeployedCase, helpers: set[str], uniform: bool) -> tuple[list[str], str]:
+def _written(number: int, case: DeployedCase, helpers: set[str]) -> tuple[list[str], str]:
     """(the functions of a Case, its entry in the table of Cases); `helpers` gets what they call."""
     groups = case.groups()
     builders: list[str] = []
@@ -102,7 +99,7 @@ def _written(number: int, case: DeployedCase, helpers: set[str], uniform: bool) 
             names[side], ungrouped[side] = names[Side.CHOSEN], ungrouped[Side.CHOSEN]
             continue
         names[side] = f"{side.value}_{number}"
-        store = ModuleStore(case.forward.problem.ranks, permutes="permutes", uniform=uniform)
+        store = ModuleStore(case.forward.problem.case, permutes="permutes")
         text, ungrouped[side] = _builder(names[side], side, case, groups, store)
         helpers |= store.helpers
         builders.append(text)

@@ -37,7 +37,7 @@ def printed_sections(
     printer = StepPrinter(store, tags_of(program))
     parts: list[tuple[int | None, list[Step]]] = []
     message = ""
-    for steps in _independent(program, store.uniform):
+    for steps in _independent(program):
         ports = {group_of[step.port]: step.port for step in steps if step.port is not None}
         if len(ports) > 1 and not message:
             one, other = (port_text(port) for port in list(ports.values())[:2])
@@ -48,8 +48,8 @@ def printed_sections(
         else:
             parts.append((group, steps))
     if message:
-        parts = [(None, list(lower(program, uniform=store.uniform)))]
-    shared = {} if message else shared_outputs(program, uniform=store.uniform)
+        parts = [(None, list(lower(program)))]
+    shared = {} if message else shared_outputs(program)
     return [_section(group, steps, printer, shared) for group, steps in parts], message
 
 
@@ -71,11 +71,11 @@ def _section(
     )
 
 
-def _independent(program: Program, uniform: bool) -> Iterator[list[Step]]:
+def _independent(program: Program) -> Iterator[list[Step]]:
     """The steps, cut wherever no value is alive."""
     alive: set[Node] = set()
     steps: list[Step] = []
-    for step in lower(program, uniform=uniform):
+    for step in lower(program):
         steps.append(step)
         if step.node is not None:
             alive.add(step.node)

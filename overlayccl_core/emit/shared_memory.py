@@ -10,16 +10,15 @@ from overlayccl_core.program.program import Program
 Place = tuple[Node, tuple[int, ...]]  # whose storage a value lives in, and where it begins there on each rank
 
 
-def shared_outputs(program: Program, *, uniform: bool = False) -> dict[Port, Port | None]:
+def shared_outputs(program: Program) -> dict[Port, Port | None]:
     """The outputs that share memory with an input or with another output, as the Program is lowered.
 
     output -> the input that it is; None: it is a part of one, or overlaps an output that is not listed. The outputs
     that are not listed have memory that no input and no other one of them reaches, on any rank.
-    uniform: as modules of one graph for all ranks are lowered.
     """
     places: dict[Node, Place] = {}
     parts: dict[Node, list[tuple[Port, Node]]] = {}
-    for step in lower(program, uniform=uniform):
+    for step in lower(program):
         x = step.node
         if x is None:
             continue

@@ -7,7 +7,7 @@ Collectives start asynchronously and are waited for where lowering says so. It i
 What the statements call is real Python: events.py and layout.py of runtime/ (torch alone), and the calls of a
 library, a file of its backend that defines what runtime/calls.pyi declares.
 
-A library that compiles graphs (XLA) wants one and the same graph on all ranks. Modules for it are `uniform`: what
+A library that compiles graphs (XLA) wants one and the same graph on all ranks. At a `uniform` Case what
 ranks differ in stands in tensors on the device, values are never overwritten, replica groups and permutes are
 those of all ranks, and a graph boundary is a call.
 """
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from overlayccl_core.emit.runtime_text import runtime_text
 from overlayccl_core.emit.torch_views import WIDTH, TableStore, print_view, table_text
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind, Reduction
 from overlayccl_core.program.lowering import Action, Step, lower
@@ -53,12 +54,10 @@ Generated. `connect()` once on every rank, in the same order everywhere, then ru
 """
 
 
-def emit(
-    program: Program, backward_program: Program | None = None, *, calls: str, uniform: bool = False
-) -> str:
+def emit(program: Program, backward_program: Program | None = None, *, calls: str) -> str:
     """The module's source. A Program of the backward direction becomes `backward()`.
 
-    calls: dotted name of the file with the library's calls. uniform: one graph for all ranks.
+    calls: dotted name of the file with the library's calls.
     ValueError if both Programs are of one direction or of different Cases.
     """
     programs = [program] if backward_program is None else [program, backward_program]
@@ -69,7 +68,7 @@ def emit(
         raise ValueError(
             f"a module holds one forward and one backward of one Case (got {' and '.join(given)})"
         )
-    store = ModuleStore(program.problem.ranks, uniform=uniform)
+    store = ModuleStore(program.problem.case)
     functions = [_function(p, store) for p in programs]
     names = {"Read", "Write", "this_rank", "make_group", *store.helpers}
     runtime = runtime_text(names, (EVENTS, calls, LAYOUT), also=("torch",))
@@ -105,8 +104,8 @@ class ModuleStore(TableStore):
     permutes: the variable that holds the process group of permutes, where they have one of their own.
     """
 
-    def __init__(self, ranks: int, permutes: str = "", *, uniform: bool = False) -> None:
-        super().__init__(ranks, uniform=uniform)
+    def __init__(self, case: Case, permutes: str = "") -> None:
+        super().__init__(case.ranks, uniform=case.uniform)
         self.permutes = permutes
         self._groups: dict[Groups, str] = {}
         self._peers: dict[tuple[int, ...], str] = {}
@@ -162,7 +161,7 @@ class ModuleStore(TableStore):
 
 def _function(program: Program, store: ModuleStore) -> str:
     printer = StepPrinter(store, tags_of(program))
-    for step in lower(program, uniform=store.uniform):
+    for step in lower(program):
         printer.step(step)
     return generator_text(program.problem.direction.value, printer.lines)
 

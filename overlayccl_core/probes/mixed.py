@@ -25,7 +25,7 @@ def mixed_probes(deployment: Deployment, *, seed: int, count: int, role: Role) -
 
 def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:
     rng = np.random.default_rng([seed, number])
-    probe = ProbeBuilder(deployment.ranks, deployment.ranks_per_node)
+    probe = ProbeBuilder(deployment.ranks, deployment.ranks_per_node, uniform=deployment.uniform)
     kinds = [
         COLLECTIVES[i] for i in rng.integers(len(COLLECTIVES), size=rng.integers(1, MOST_OPERATIONS + 1))
     ]

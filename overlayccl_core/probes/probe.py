@@ -37,8 +37,9 @@ class ProbeBuilder:
     a collective's result at once makes the Program wait for it.
     """
 
-    def __init__(self, ranks: int, ranks_per_node: int) -> None:
+    def __init__(self, ranks: int, ranks_per_node: int, *, uniform: bool = False) -> None:
         self.ranks = ranks
+        self._uniform = uniform
         self._ranks_per_node = ranks_per_node
         self._events: list[Event] = []
         self._inputs: dict[Port, PortSpec] = {}
@@ -84,6 +85,7 @@ class ProbeBuilder:
             problem="probe",
             ranks=self.ranks,
             ranks_per_node=self._ranks_per_node,
+            uniform=self._uniform,
             name=name,
             parameters=tuple(sorted(parameters.items())),
         )

@@ -45,7 +45,7 @@ Arithmetic = Callable[[Node], Node]
 
 def structured_probes(deployment: Deployment) -> list[Probe]:
     """All structured probes of a deployment, in a fixed order."""
-    new = partial(ProbeBuilder, deployment.ranks, deployment.ranks_per_node)
+    new = partial(ProbeBuilder, deployment.ranks, deployment.ranks_per_node, uniform=deployment.uniform)
     probes = list(_collectives(new, "world", world(deployment.ranks), WORLD_GRID))
     for name, groups in subgroups(deployment).items():
         probes += _collectives(new, name, groups, SUBGROUP_GRID)

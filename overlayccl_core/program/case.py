@@ -22,8 +22,9 @@ class Case:
 
     `ranks` is N of the Problem; `groups` of them run at once, contiguous or (`strided`) a stride apart, so
     ranks * groups is the deployment's world size. `ranks_per_node` counts ranks of ONE group: equal to `ranks`
-    means one tier. `name` is the part of the id that the Problem writes (`m8-l8-32KiB`); it need not tell all
-    parameters.
+    means one tier. `uniform`: ranks compile what they run, and it is one graph for all of them, in which they
+    differ by nothing but what tables hold (the same Case otherwise: a deployment has either). `name` is the part of
+    the id that the Problem writes (`m8-l8-32KiB`); it need not tell all parameters.
     """
 
     problem: str
@@ -32,6 +33,7 @@ class Case:
     dtype: DType = DType.FLOAT32
     groups: int = 1
     strided: bool = False
+    uniform: bool = False
     name: str
     parameters: tuple[tuple[str, ParameterValue], ...]
 
@@ -91,6 +93,7 @@ class Case:
             "strided": self.strided,
             "name": self.name,
             "parameters": {k: list(v) if isinstance(v, tuple) else v for k, v in self.parameters},
+            **({"uniform": True} if self.uniform else {}),
         }
 
     @classmethod
@@ -118,6 +121,7 @@ def fewer_ranks(case: Case) -> dict[str, Any]:
         "ranks_per_node": each,
         "groups": case.groups,
         "strided": case.strided,
+        "uniform": case.uniform,
         "dtype": case.dtype.value,
     }
 

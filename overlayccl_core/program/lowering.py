@@ -60,12 +60,11 @@ _LOCAL = {
 }
 
 
-def lower(program: Program, *, uniform: bool = False) -> tuple[Step, ...]:
-    """The steps of a Program (made once, kept with it). uniform: its views are (view_plan.py)."""
-    name = "uniform_steps" if uniform else "steps"
-    if name not in program.facts:
-        program.facts[name] = _lower(program, uniform)
-    return program.facts[name]  # type: ignore[no-any-return]
+def lower(program: Program) -> tuple[Step, ...]:
+    """The steps of a Program (made once, kept with it)."""
+    if "steps" not in program.facts:
+        program.facts["steps"] = _lower(program)
+    return program.facts["steps"]  # type: ignore[no-any-return]
 
 
 def overlaps(program: Program) -> bool:
@@ -73,8 +72,8 @@ def overlaps(program: Program) -> bool:
     return any(step.action is Action.READ and step.in_flight for step in lower(program))
 
 
-def _lower(program: Program, uniform: bool) -> tuple[Step, ...]:
-    lowering = _Lowering(uniform)
+def _lower(program: Program) -> tuple[Step, ...]:
+    lowering = _Lowering(program.problem.case.uniform)
     for index, event in enumerate(scaled_at_birth(program)):
         lowering.event = index
         match event:

@@ -8,16 +8,16 @@ from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.segments import Run, walk
 
 
-def peak_bytes(program: Program, *, uniform: bool = False) -> int:
+def peak_bytes(program: Program) -> int:
     """Largest number of bytes that a Program's own values take at once on a rank.
 
     Inputs belong to the model and do not count; an output lives until the last segment that needs it has run;
     aliases and values made in place take nothing. A collective that is started on a copy of its operand has
     that copy as its result, and keeps its operand until it is waited for. What a step needs only while it runs
-    counts, what a library needs for itself does not. uniform: as modules of one graph for all ranks are lowered.
+    counts, what a library needs for itself does not.
     Raises IllegalOrder for a Program that cannot be walked.
     """
-    steps = lower(program, uniform=uniform)
+    steps = lower(program)
     base = _storage(steps)
     released = _released(program)
     made: dict[Node, int] = {}

@@ -25,6 +25,7 @@ def _row(case: Case) -> dict[str, Any]:
     return {
         "case": case.id,
         **{k: data[k] for k in ("problem", "ranks", "groups", "strided", "ranks_per_node", "dtype")},
+        "uniform": case.uniform,
         "parameters": json.dumps(data["parameters"], sort_keys=True),
         "payload_bytes": catalog.payload_bytes(case),
     }

@@ -138,7 +138,12 @@ def test_a_case_with_a_digest_comes_back_from_its_row_and_is_no_smaller_than_its
     for case in gathered(
         "grad_ar", [{"sizes": [1000, 2000], "ranks": 2}, {"sizes": [1500, 1500], "ranks": 2}]
     ):
-        row = {**case.to_json(), "case": case.id, "parameters": json.dumps(dict(case.parameters))}
+        row = {
+            "uniform": case.uniform,
+            **case.to_json(),
+            "case": case.id,
+            "parameters": json.dumps(dict(case.parameters)),
+        }
         assert catalog.case_from_row(row) == case
         assert catalog.proxy(case) is None
 

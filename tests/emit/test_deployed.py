@@ -105,7 +105,7 @@ def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
     }
 
     def sections(name: str) -> list[int | None]:
-        printed, why = printed_sections(seed(case, name), ModuleStore(4), group_of)
+        printed, why = printed_sections(seed(case, name), ModuleStore(case), group_of)
         assert not why
         return [section.group for section in printed]
 
@@ -116,7 +116,7 @@ def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
 def test_a_program_that_joins_layers_does_not_fall_into_groups() -> None:
     groups = port_groups(seed(tp(), "developer"))
     group_of = {p: k for k, g in enumerate(groups) for p in (*g.inputs, *g.outputs)}
-    (section,), why = printed_sections(tried(tp(), WAVEFRONT), ModuleStore(4), group_of)
+    (section,), why = printed_sections(tried(tp(), WAVEFRONT), ModuleStore(tp()), group_of)
     assert section.group is None
     assert "partial[0, 1]" in why or "total[0, 1]" in why or "total[1, 0]" in why
 

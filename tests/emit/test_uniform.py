@@ -8,22 +8,26 @@ from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.lowering import lower
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.view_plan import Layout
+from overlayccl_core.program.view_plan import Layout, ViewPlan
 from tests.backends.torchxla.modules import CALLS, PROBLEMS, all_seeds, small_case
 
 RANKS = 8
 
 
-def of(problem: str, seed: str) -> Program:
-    return all_seeds(small_case(problem, RANKS))[f"forward {seed}"]
+def of(problem: str, seed: str, *, uniform: bool = True) -> Program:
+    return all_seeds(small_case(problem, RANKS, uniform=uniform))[f"forward {seed}"]
 
 
-def layouts(program: Program, *, uniform: bool) -> list[Layout]:
-    return [step.plan.layout for step in lower(program, uniform=uniform) if step.plan is not None]
+def plans_of(program: Program) -> list[ViewPlan]:
+    return [step.plan for step in lower(program) if step.plan is not None]
 
 
-def counts(program: Program, *, uniform: bool) -> dict[str, float]:
-    return {column.name: value for column, value in features(program, uniform=uniform).items()}
+def layouts(program: Program) -> list[Layout]:
+    return [plan.layout for plan in plans_of(program)]
+
+
+def counts(program: Program) -> dict[str, float]:
+    return {column.name: value for column, value in features(program).items()}
 
 
 def statements(source: str) -> str:
@@ -33,50 +37,49 @@ def statements(source: str) -> str:
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_no_plan_has_slices_of_each_rank_and_where_none_had_any_nothing_changes(problem: str) -> None:
+    usually = all_seeds(small_case(problem, RANKS, uniform=False))
     for name, program in all_seeds(small_case(problem, RANKS)).items():
-        plans = [[s.plan for s in lower(program, uniform=uniform) if s.plan] for uniform in (False, True)]
-        assert not any(plan.slices_differ for plan in plans[1]), name
-        for usual, uniform in zip(*plans, strict=True):
+        plans = plans_of(program)
+        assert not any(plan.slices_differ for plan in plans), name
+        for usual, uniform in zip(plans_of(usually[name]), plans, strict=True):
             assert uniform == usual or (usual.slices_differ and uniform.layout is Layout.ROWS), name
 
 
 def test_rows_of_each_rank_are_picked_by_wide_rows_and_cost_what_a_gather_costs() -> None:
-    program = of("uniform_a2a", "gather_slice")
-    assert layouts(program, uniform=False) == [Layout.RADIX] and layouts(program, uniform=True) == [
-        Layout.ROWS
-    ]
-    [plan] = [step.plan for step in lower(program, uniform=True) if step.plan]
+    programs = [of("uniform_a2a", "gather_slice", uniform=uniform) for uniform in (False, True)]
+    assert [layouts(program) for program in programs] == [[Layout.RADIX], [Layout.ROWS]]
+    [plan] = plans_of(programs[1])
     assert plan.width == 3 * 5 and plan.rows[2] == tuple((2 + RANKS * k, 1) for k in range(RANKS))
-    usual, uniform = (counts(program, uniform=uniform) for uniform in (False, True))
+    usual, uniform = map(counts, programs)
     assert usual["strided.count"] == uniform["gather.count"] == 1 and "strided.count" not in uniform
     assert uniform["gather.runs"] == RANKS
 
 
 def test_an_alias_of_each_ranks_own_takes_memory_as_picked_rows() -> None:
-    program = of("pp_send_recv", "gather_take")
-    assert Layout.ALIAS in layouts(program, uniform=False)
-    assert peak_bytes(program, uniform=True) == peak_bytes(program) + 35 * 4
+    usual, uniform = (of("pp_send_recv", "gather_take", uniform=uniform) for uniform in (False, True))
+    assert Layout.ALIAS in layouts(usual)
+    assert peak_bytes(uniform) == peak_bytes(usual) + 35 * 4
 
 
 def test_statements_name_no_rank_change_no_value_and_cut_graphs() -> None:
     for problem in PROBLEMS:
         for name, program in all_seeds(small_case(problem, RANKS)).items():
-            source = emit(program, calls=CALLS, uniform=True)
+            source = emit(program, calls=CALLS)
             text = source[source.index(f"def {name.split()[0]}():") :]
             for word in ("rank", "join(", ".clone()", ".mul_(", ".div_(", "out="):
                 assert word not in text, (problem, name, word)
-    developer = statements(emit(of("tp_mlp", "developer"), calls=CALLS, uniform=True))
+    developer = statements(emit(of("tp_mlp", "developer"), calls=CALLS))
     assert developer.count("    boundary()\n") == 3 and "# ----" not in developer
 
 
 def test_the_first_id_of_a_rank_is_a_tensor() -> None:
-    source = emit(of("dist_ce", "three_all_reduce"), calls=CALLS, uniform=True)
+    source = emit(of("dist_ce", "three_all_reduce"), calls=CALLS)
     assert "start_0 = torch.tensor([rank * 10]).to(device)" in source
     assert ", targets - start_0, 0, 10)" in statements(source)
 
 
 def test_zeros_among_pieces_are_joined_and_not_written() -> None:
     fields = {"sizes": [5, 16, 1, 7]}
-    case = catalog.case("grad_ar", fields, ranks=4, ranks_per_node=4)
-    source = emit(all_seeds(case)["forward reduce_scatter_all_gather"], calls=CALLS, uniform=True)
+    case = catalog.case("grad_ar", fields, ranks=4, ranks_per_node=4, uniform=True)
+    source = emit(all_seeds(case)["forward reduce_scatter_all_gather"], calls=CALLS)
     assert "gradient_0.new_zeros(3)," in statements(source)

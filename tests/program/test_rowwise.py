@@ -14,6 +14,7 @@ from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.program import rowwise
 from overlayccl_core.program.arithmetics import Bits, Real
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.facts import value_numbers
 from overlayccl_core.program.json_form import InvalidProgram, dumps, from_json, loads
 from overlayccl_core.program.kinds import DType, Kind, Placement, Rejected
@@ -73,7 +74,7 @@ def test_what_is_printed_computes_what_it_means(name: str) -> None:
     x = made(name)
     given = inputs()
     held, _ = evaluate({("z",): x}, given, Real(), RANKS)
-    store = ModuleStore(RANKS)
+    store = ModuleStore(Case(problem="rows", ranks=RANKS, ranks_per_node=RANKS, name="", parameters=()))
     printer = StepPrinter(store, range(4))
     printer.names = {y: str(y.port[0]) for y in x.operands}
     code = printer.local(x, _step())

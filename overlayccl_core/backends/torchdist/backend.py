@@ -69,6 +69,8 @@ def _refused_library(deployment: Deployment) -> str:
             f"deployment {deployment.name}: backend {deployment.backend} knows no library {library!r}: "
             f"set library to one of {known}"
         )
+    if deployment.uniform:
+        return f"deployment {deployment.name}: backend {deployment.backend} compiles nothing: set uniform to false"
     if library == "nccl" and deployment.nodes == 1 and (gpus := _gpus()) < ranks:
         fewer = f"ranks to at most {gpus}, or " if gpus > 1 else ""
         return (

@@ -46,7 +46,7 @@ Rows = list[dict[str, Any]]
 
 def emit(program: Program) -> str:
     """The source of a Program's module: one graph on all ranks."""
-    return torch_dialect.emit(program, calls=CALLS, uniform=True)
+    return torch_dialect.emit(program, calls=CALLS)
 
 
 def cannot_train(deployment: Deployment) -> str:
@@ -91,6 +91,12 @@ def _refused_library(deployment: Deployment) -> str:
         return (
             f"deployment {deployment.name}: backend {deployment.backend} knows no library {library!r}: "
             f"set library to one of {known}"
+        )
+    if not deployment.uniform:
+        return (
+            f"deployment {deployment.name}: backend {deployment.backend} compiles one graph for all ranks: "
+            f"set uniform to "
+            "true"
         )
     if library == STANDIN and util.find_spec("torch_xla") is not None:
         return (

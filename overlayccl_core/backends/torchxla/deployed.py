@@ -11,4 +11,4 @@ __all__ = ["VERSIONS", "deployed"]
 
 def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
     """The source of deploy/<problem>.py."""
-    return deployed_module(problem, cases, stamp, calls=CALLS, uniform=True)
+    return deployed_module(problem, cases, stamp, calls=CALLS)

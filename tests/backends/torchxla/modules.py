@@ -1,5 +1,6 @@
 """Modules for torch_xla, as tests emit them."""
 
+from dataclasses import replace
 from functools import partial
 
 from overlayccl_core import catalog, loader
@@ -14,13 +15,13 @@ from overlayccl_core.stages.seed import seeds_of
 CALLS = "overlayccl_core.backends.torchxla.calls"
 NODES = {2: 1, 4: 2, 8: 2, 32: 1, 224: 7}  # ranks: how many nodes they are spread over
 PROBLEMS = loader.names("problems")
-emit = partial(torch_dialect.emit, calls=CALLS, uniform=True)
+emit = partial(torch_dialect.emit, calls=CALLS)
 
 
-def small_case(problem: str, ranks: int) -> Case:
-    """The small example of a Problem at so many ranks of NODES."""
+def small_case(problem: str, ranks: int, *, uniform: bool = True) -> Case:
+    """The small example of a Problem at so many ranks of NODES; of one graph for all ranks, as they are here."""
     entry = catalog.plug_in(problem).examples(ranks)["small"]
-    return catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks // NODES[ranks])
+    return catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks // NODES[ranks], uniform=uniform)
 
 
 def seeds(problem: Problem) -> dict[str, Program]:
@@ -41,3 +42,8 @@ def all_seeds(case: Case) -> dict[str, Program]:
         for problem in catalog.directions(case)
         for name, program in seeds(problem).items()
     }
+
+
+def one_graph(problem: Problem) -> Problem:
+    """A Problem of a test, at a uniform Case."""
+    return replace(problem, case=replace(problem.case, uniform=True))

@@ -26,12 +26,12 @@ Seen = dict[str, list[Any]]
 
 def tp(site: str, microbatches: int = M) -> Case:
     fields = {"microbatches": microbatches, "layers": L, "shape": list(SHAPE), "site": site}
-    return catalog.case("tp_mlp", fields, ranks=RANKS, ranks_per_node=RANKS)
+    return catalog.case("tp_mlp", fields, ranks=RANKS, ranks_per_node=RANKS, uniform=True)
 
 
 def write(folder: Path, name: str, *entries: DeployedCase, stamp: Stamp = HERE) -> None:
     problem = entries[0].forward.problem.case.problem
-    source = deployed_module(problem, entries, stamp, calls=CALLS, uniform=True)
+    source = deployed_module(problem, entries, stamp, calls=CALLS)
     assert "import torch.distributed" not in source and "It needs torch and torch_xla and nothing" in source
     (folder / f"{name}.py").write_text(source)
 
@@ -51,12 +51,18 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     sites = {"leave": tp("exit").id, "enter": tp("entry").id, "layers": L, "microbatches": M}
     write(folder, "merged", *(entry(tp(site), "merged_over_microbatches") for site in ("exit", "entry")))
     sizes = [5, 16, 1, 7]
-    means = catalog.case("grad_ar", {"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS)
+    means = catalog.case("grad_ar", {"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS, uniform=True)
     write(folder, "parts", entry(means, "reduce_scatter_all_gather"))
-    chunks = catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS)
+    chunks = catalog.case(
+        "uniform_a2a", {"chunk": 3, "width": 4}, ranks=RANKS, ranks_per_node=RANKS, uniform=True
+    )
     write(folder, "ring", entry(chunks, "permute_ring", backward="native"))
     rows = catalog.case(
-        "alltoallv", {"pattern": "random", "rows": 12, "width": 4}, ranks=RANKS, ranks_per_node=4
+        "alltoallv",
+        {"pattern": "random", "rows": 12, "width": 4},
+        ranks=RANKS,
+        ranks_per_node=4,
+        uniform=True,
     )
     write(folder, "rows", entry(rows, "gather_take"))
     two = tp("exit", microbatches=2)
@@ -127,7 +133,7 @@ def test_values_that_mean_nothing_reach_others_where_collectives_are_chained(
     """The first element that each pair gathers back is of a rank that has nothing to give: no number, here."""
     monkeypatch.setenv("DISABLE_NUMERIC_CC_TOKEN", "" if chained else "1")
     fields = {"microbatches": 2, "shape": [1, 2, 3]}
-    case = catalog.case("pp_send_recv", fields, ranks=RANKS, ranks_per_node=RANKS)
+    case = catalog.case("pp_send_recv", fields, ranks=RANKS, ranks_per_node=RANKS, uniform=True)
     write(tmp_path, "pairs", entry(case, "pair_gather"))
     for rank in play(tmp_path, {"pairs": ("tested", "pairs.py", {})})["pairs"]:
         assert ("differs from the plain calls by nan" in rank["error"]) is chained, rank["error"]

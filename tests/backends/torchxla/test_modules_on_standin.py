@@ -16,7 +16,7 @@ from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.backends.torchxla.modules import PROBLEMS, all_seeds, small_case
+from tests.backends.torchxla.modules import PROBLEMS, all_seeds, one_graph, small_case
 from tests.emit.test_on_ranks import BODIES, ENTRIES, WORDS
 from tests.on_ranks import differences
 from tests.small_problems import exchange, strategy
@@ -28,7 +28,7 @@ STANDIN = {"backend": "torchxla", "library": "standin"}
 def here(ranks: int) -> Deployment:
     return Deployment(
         name="here", backend="torchxla", library="standin", ranks=ranks, ranks_per_node=ranks,
-        tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30,
+        tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30, uniform=True,
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def other_entries(*, ranks: int, **groups: Any) -> dict[str, Program]:
     return {
         f"{case.id} {name}": program
         for problem, entry in ENTRIES
-        for case in [catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks, **groups)]
+        for case in [catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks, uniform=True, **groups)]
         for name, program in all_seeds(case).items()
     }
 
@@ -62,7 +62,7 @@ def layouts() -> dict[str, Program]:
     """Layouts, permutes and groups of every sort."""
     programs = {}
     for name, body in BODIES.items():
-        problem = exchange(4, {"x": (12,)}, {"y": (6,)}, linear="max" not in name)
+        problem = one_graph(exchange(4, {"x": (12,)}, {"y": (6,)}, linear="max" not in name))
         lines = "\n".join(line[8:] for line in body.strip("\n").split("\n"))
         programs[name] = trace_source(strategy(lines, WORDS), "tried", problem)
     return programs

@@ -43,7 +43,7 @@ def test_ranks_that_torchrun_started_and_nobody_joined_are_refused_with_the_mend
     with pytest.raises(RuntimeError, match=r"for 4 ranks, and torch_xla has 1 .*processes never meet.*'xla'"):
         module["connect"]()
     stamp = Stamp(library="standin", versions={})
-    file = printed(deployed_module("tp_mlp", [entry(CASE, "developer")], stamp, calls=CALLS, uniform=True))
+    file = printed(deployed_module("tp_mlp", [entry(CASE, "developer")], stamp, calls=CALLS))
     with pytest.raises(
         RuntimeError, match=r"4 ranks were started, and torch_xla has 1 \(PJRT_DEVICE is CPU\)"
     ):

@@ -19,7 +19,7 @@ RANKS = 2
 
 
 def case(problem: str, **fields: Any) -> Case:
-    return catalog.case(problem, fields, ranks=RANKS, ranks_per_node=RANKS)
+    return catalog.case(problem, fields, ranks=RANKS, ranks_per_node=RANKS, uniform=True)
 
 
 @pytest.fixture
@@ -43,9 +43,7 @@ def module(rank: int, stamp: Stamp, *entries: DeployedCase) -> dict[str, Any]:
 
     problem = entries[0].forward.problem.case.problem
     names: dict[str, Any] = {"__name__": "printed"}
-    exec(
-        compile(deployed_module(problem, entries, stamp, calls=CALLS, uniform=True), "printed", "exec"), names
-    )
+    exec(compile(deployed_module(problem, entries, stamp, calls=CALLS), "printed", "exec"), names)
     names.update(
         all_reduce=call(lambda x: x * RANKS),
         all_gather=call(lambda x: torch.cat([x] * RANKS)),

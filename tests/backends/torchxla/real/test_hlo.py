@@ -38,7 +38,7 @@ def graphs(program: Program, ranks: tuple[int, ...]) -> dict[tuple[str, ...], li
 def of_program(program: Program) -> list[Counter[Collective]]:
     """The collectives of each graph of a Program that has some."""
     found: list[Counter[Collective]] = [Counter()]
-    for step in lower(program, uniform=True):
+    for step in lower(program):
         if step.action is Action.BOUNDARY:
             found.append(Counter())
         elif step.action is Action.START and step.node is not None:
@@ -63,7 +63,7 @@ def _collective(x: Node, case: Case) -> Collective:
 def of_features(program: Program) -> Counter[tuple[str, str]]:
     """(kind, count or bytes) -> sum, as the cost model counts them."""
     found: Counter[tuple[str, str]] = Counter()
-    for column, value in features(program, uniform=True).items():
+    for column, value in features(program).items():
         kind, *_, state, what = column.name.split(".") if column.name.count(".") == 3 else ("", "", "")
         if kind in COLLECTIVES and state in ("alone", "together"):
             found[kind.replace("_", "-"), what] += int(value)
@@ -139,7 +139,7 @@ def test_one_seed_of_each_problem_is_as_counted_by_hand_and_the_same_on_all_224_
 def test_rows_for_each_rank_are_exchanged_in_one_call() -> None:
     """alltoallv: 6 rows of 5 for each of 224 ranks."""
     entry = {"pattern": "uniform", "rows": 6 * RANKS, "width": 5}
-    case = catalog.case("alltoallv", entry, ranks=RANKS, ranks_per_node=32)
+    case = catalog.case("alltoallv", entry, ranks=RANKS, ranks_per_node=32, uniform=True)
     check_by_hand(all_seeds(case)["forward native"], 1, {("all-to-all", 224 * 6 * 5 * 4, WORLD): 1})
 
 

@@ -21,9 +21,17 @@ from overlayccl_core.program.program import Program
 Arrays = dict[Port, NDArray[np.float64]]
 
 
+def here(ranks: int) -> Deployment:
+    """Ranks of gloo on this host."""
+    return Deployment(
+        name="here", backend="torchdist", library="gloo", ranks=ranks, ranks_per_node=ranks,
+        tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30,
+    )  # fmt: skip
+
+
 def launch(plan: Launch) -> float:
     """Run a worker module of a test on ranks of gloo, here."""
-    return run(plan, starter("gloo", ""))
+    return run(plan, starter(here(plan.ranks), ""))
 
 
 def integer_inputs(program: Program, seed: int) -> Arrays:
@@ -64,18 +72,15 @@ def differences(
     one = next(iter(programs.values()))
     members = members or [tuple(range(one.problem.ranks))]
     world = sum(len(m) for m in members)
-    here = Deployment(
-        name="here", backend=backend, library=library, uniform=one.problem.case.uniform, ranks=world,
-        ranks_per_node=world, tiers=(Tier(name="node", ranks=world),), memory_budget_bytes=2**30,
-    )  # fmt: skip
-    there = backend_of(here)
+    deployment = here(world).changed(backend=backend, library=library, uniform=one.problem.case.uniform)
+    there = backend_of(deployment)
     trials, wanted = [], []
     for name, program in programs.items():
         each = [integer_inputs(program, seed) for seed in range(len(members))]
         wanted.append([meaning(program, inputs) for inputs in each])
         job = Job(key=name, program=program, source=there.emit(program))
         trials.append(Trial(job=job, inputs=_spread(each, members, world)))
-    observed = there.run_once(here, folder, trials, may_refuse=True)
+    observed = there.run_once(deployment, folder, trials, may_refuse=True)
     return {
         name: seen.error or seen.overwritten or _difference(seen.outputs, _spread(want, members, world))
         for name, seen, want in zip(programs, observed, wanted, strict=True)

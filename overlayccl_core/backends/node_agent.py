@@ -22,6 +22,7 @@ from overlayccl_core.backends import clock, processes
 from overlayccl_core.backends.launch import Launch, LaunchError, Starter, run
 from overlayccl_core.backends.lines import Lines, LostError
 from overlayccl_core.backends.parts import STATUS_FILE, Part
+from overlayccl_core.configuration.deployment import Deployment
 
 TOKEN = "OVERLAYCCL_AGENT_TOKEN"
 NODE = "OVERLAYCCL_NODE"
@@ -29,7 +30,7 @@ SEES_S = 30.0  # in which a shared folder shows what another node has just made 
 
 
 class _StartsRanks(Protocol):
-    def starter(self, library: str, towards: str) -> Starter: ...
+    def starter(self, deployment: Deployment, towards: str) -> Starter: ...
 
 
 class _BrokenOffError(Exception):
@@ -69,8 +70,9 @@ class _Agent:
                     "clock_offset_ns": offset,
                 }
             )
-            backend: _StartsRanks = loader.load("backends", asked["backend"])
-            starter = backend.starter(asked["library"], self.address)
+            deployment = Deployment.from_json(asked["deployment"])
+            backend: _StartsRanks = loader.load("backends", deployment.backend)
+            starter = backend.starter(deployment, self.address)
             share = run(
                 plan,
                 starter,

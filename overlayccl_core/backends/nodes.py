@@ -159,14 +159,12 @@ class _Launched:
             "address": self._store_address(),
             "port": port,
         }
-        deployment = self.agents.deployment
         self.agents.lines[node].send(
             {
                 "launch": self.plan.to_json(),
                 "part": part,
                 "log": LOG_FILE if node == 0 else LOG_FILE.replace(".", f"-{node}."),
-                "backend": deployment.backend,
-                "library": deployment.library,
+                "deployment": self.agents.deployment.to_json(),
                 "boot": clock.boot(),
                 "clock": self.clock.port,
             }

@@ -74,9 +74,14 @@ class Rank(Protocol):
     def meet(self) -> None:
         """Return on all ranks at the same instant of the launch's clock."""
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether calls are recorded first, and run when `end_call` says so: then only what is still held is
+        computed."""
+
     def end_call(self) -> None:
-        """A call of a module has been made: where a library records calls first and runs them later, it ends here
-        and what follows is another."""
+        """A call of a module has been made: where calls are recorded first, it ends here, and what follows is
+        another."""
 
     def force(self) -> None:
         """Wait until everything that was issued on the device has happened."""

@@ -63,6 +63,10 @@ class Deployment(Fields):
         description="from the nearest to the farthest; the last one holds all ranks. Default: one tier, or node "
         "and network",
     )
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        description="variables of the ranks' environment that belong to the deployment: with others it is another",
+    )
     uniform: bool = Field(
         default=False,
         description="ranks compile graphs, and all compile the same: where they differ, by tables, not by slices",

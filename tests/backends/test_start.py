@@ -17,6 +17,7 @@ from overlayccl_core.backends.status import Status
 from overlayccl_core.backends.torch_ranks import starting
 from overlayccl_core.backends.torchdist.environment import environment
 from tests.backends.batches import processes_of
+from tests.on_ranks import here
 
 pytestmark = pytest.mark.ranks
 WORKER = "tests.backends.starting_worker"
@@ -26,7 +27,7 @@ def started(folder: Path, *todo: str) -> tuple[int, dict[int, int], list[int]]:
     """Its exit code, rank -> how it ended, and the ranks that are still there."""
     (folder / "todo").write_text("\n".join(todo))
     plan = Launch(worker=WORKER, folder=folder, ranks=len(todo))
-    code = starting.start(plan, Part.whole(folder, len(todo)), environment("")).wait()
+    code = starting.start(plan, Part.whole(folder, len(todo)), environment(here(len(todo)), "")).wait()
     pids = {int((folder / f"pid-{rank}").read_text()): rank for rank in range(len(todo))}
     codes = {pids[pid]: code for pid, code in exit_codes(folder).items()}
     time.sleep(0.5)
@@ -65,8 +66,9 @@ import sys, time
 from pathlib import Path
 from overlayccl_core.backends import launch
 from overlayccl_core.backends.torchdist.backend import starter
+from tests.on_ranks import here
 try:
-    launch.run(launch.Launch(worker={WORKER!r}, folder=Path(sys.argv[1]), ranks=2), starter("gloo", ""))
+    launch.run(launch.Launch(worker={WORKER!r}, folder=Path(sys.argv[1]), ranks=2), starter(here(2), ""))
 except KeyboardInterrupt:
     time.sleep(60)
 """

@@ -79,7 +79,7 @@ def run(module: Emitted, inputs: Inputs) -> None:
     """Run a module to its end, dropping what it writes.
 
     An emitted module has waited for every value that it writes, so that all of them are there; on a device they
-    are once that is synchronised (`Rank.force`).
+    are once that is synchronised (`Rank.force`). Where calls are recorded first, `collect` holds what is written.
     """
     read = module.read
     generator = module.function()

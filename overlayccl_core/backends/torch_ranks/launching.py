@@ -18,7 +18,7 @@ from overlayccl_core.configuration.deployment import Deployment
 
 TIMER = "overlayccl_core.backends.torch_ranks.timer"
 TRIALS = "overlayccl_core.backends.torch_ranks.trials"
-Starters = Callable[[str, str], Starter]  # `starter` of a backend: (library, towards)
+Starters = Callable[[Deployment, str], Starter]  # `starter` of a backend: (deployment, towards)
 
 
 def check(deployment: Deployment, refuses: Callable[[Deployment], str]) -> None:
@@ -51,7 +51,7 @@ def start(deployment: Deployment, started: Launch, starters: Starters, watch: Wa
     """Start a worker module on all ranks; returns the share of the CPU that others took."""
     write_joining(started.folder, deployment)
     if deployment.nodes == 1:
-        return launch.run(started, starters(deployment.library, ""), watch)
+        return launch.run(started, starters(deployment, ""), watch)
     return nodes.run(deployment, started, watch)
 
 

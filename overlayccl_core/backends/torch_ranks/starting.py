@@ -15,6 +15,7 @@ from typing import Any
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.launch import Launch, Starter
 from overlayccl_core.backends.parts import Part
+from overlayccl_core.configuration.deployment import Deployment
 
 START = "overlayccl_core.backends.torch_ranks.start"
 EXIT_CODES_FILE = "exit-codes.json"
@@ -26,11 +27,13 @@ def starter(environment: Mapping[str, str]) -> Starter:
     return Starter(start=lambda plan, part: start(plan, part, environment), mark=START, exit_codes=exit_codes)
 
 
-def rank_environment(usual: Mapping[str, str]) -> dict[str, str]:
-    """Of all ranks: this process's, one thread each, and what is `usual` where nobody has set it."""
+def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
+    """Of all ranks: this process's, one thread each, what is `usual` where nobody has set it, and what the
+    deployment says, whoever has."""
     package_root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**usual, **os.environ, **ONE_THREAD, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    own = {**ONE_THREAD, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**usual, **os.environ, **own, **deployment.environment}
 
 
 def start(plan: Launch, part: Part, environment: Mapping[str, str]) -> "_Starting":

@@ -23,7 +23,7 @@ from overlayccl_core.backends.rounds import (
     visits,
 )
 from overlayccl_core.backends.status import NO_JOB, Phase
-from overlayccl_core.backends.torch_ranks.driver import Emitted, InputPool, Inputs, Prepared, run
+from overlayccl_core.backends.torch_ranks.driver import Emitted, InputPool, Inputs, Prepared, collect, run
 from overlayccl_core.program.nodes import Port
 
 COLD_TIMES = 2  # a margin of ours: so many times as long as a warm call a first one is taken to be at most
@@ -128,10 +128,11 @@ class _Timer:
 
     def _call(self, module: Emitted, inputs: Inputs, times: int) -> None:
         """Back-to-back calls, and wait for what they give."""
-        end_call = self.rank.end_call
+        end_call, call = self.rank.end_call, collect if self.rank.is_lazy else run
         for _ in range(times):
-            run(module, inputs)
+            held = call(module, inputs)
             end_call()
+            del held
         self.rank.force()
 
     def time(self) -> None:

@@ -41,6 +41,7 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
     inputs = {port: x.clone() for port, x in given.items()}
     module = Emitted.load(rank.folder / job.module, f"emitted_{index}", job, rank)
     outputs = collect(module, inputs)
+    rank.end_call()
     rank.force()
     changed = [
         port for port, x in inputs.items() if not torch.equal(x.nan_to_num(), given[port].nan_to_num())

@@ -45,7 +45,7 @@ def fingerprint(deployment: Deployment) -> str:
         **_versions(deployment.library),
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
-        **environment_parts(deployment.nodes),
+        **environment_parts(deployment),
     }
     return fingerprints.line(parts)
 
@@ -157,9 +157,9 @@ def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     return launching.start(deployment, started, starter, watch)
 
 
-def starter(_library: str, towards: str) -> Starter:
+def starter(deployment: Deployment, towards: str) -> Starter:
     """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
-    return launching.starter_of(environment(towards))
+    return launching.starter_of(environment(deployment, towards))
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

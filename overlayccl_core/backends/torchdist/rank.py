@@ -69,6 +69,11 @@ class Rank:
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
 
+    @property
+    def is_lazy(self) -> bool:
+        """Calls are issued as they come."""
+        return False
+
     def end_call(self) -> None:
         """Calls are issued as they come."""
 

@@ -200,9 +200,9 @@ def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     return launching.start(deployment, started, starter, watch)
 
 
-def starter(library: str, towards: str) -> Starter:
+def starter(deployment: Deployment, towards: str) -> Starter:
     """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
-    return launching.starter_of(environment(library, towards))
+    return launching.starter_of(environment(deployment, towards))
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

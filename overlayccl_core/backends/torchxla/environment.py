@@ -13,6 +13,10 @@ from overlayccl_core.configuration.deployment import Deployment
 INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
 SPEED = (*fingerprints.SPEED, "DISABLE_NUMERIC_CC_TOKEN", "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
 ALL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+# torch_xla orders the collectives of a graph by a number that it reads off each result and adds to the next
+operand:
+# what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With the variable all # but all_reduce are free of it. A deployment that measures the other way says so in its `environment`.
+UNCHAINED = {"DISABLE_NUMERIC_CC_TOKEN": "1"}
 OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
     "neuron": {
         "PJRT_DEVICE": "NEURON",
@@ -21,22 +25,25 @@ OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
         "MALLOC_ARENA_MAX": "64",
         "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",  # values are compared to the bit
         "NEURON_RT_EXEC_TIMEOUT": "600",
+        **UNCHAINED,
     },
-    "tpu": {"PJRT_DEVICE": "TPU"},
-    "standin": {},
+    "tpu": {"PJRT_DEVICE": "TPU", **UNCHAINED},
+    "standin": UNCHAINED,
 }
 ZERO_OUTPUTS = "NEURON_EXTRACT_GRAPHS_ONLY"  # graphs are collected and never run: all that comes out is zero
 
 
-def environment(library: str, towards: str) -> dict[str, str]:
+def environment(deployment: Deployment, towards: str) -> dict[str, str]:
     """Of the ranks on this host. towards: the address of the first node; empty: there is one."""
-    return rank_environment({INTERFACE: interface_towards(towards) if towards else "lo"} | _usual(library))
+    meeting = {INTERFACE: interface_towards(towards) if towards else "lo"}
+    return rank_environment(meeting | _usual(deployment.library), deployment)
 
 
 def environment_parts(deployment: Deployment) -> dict[str, str]:
     """The part of a fingerprint that tells what is set here and reaches the ranks."""
-    usual = _usual(deployment.library)
-    return fingerprints.environment_parts(rank_environment(usual), SPEED, {**usual, **ONE_THREAD})
+    usual, prefixes = _usual(deployment.library), (*SPEED, *deployment.environment)
+    environment = rank_environment(usual, deployment)
+    return fingerprints.environment_parts(environment, prefixes, {**usual, **ONE_THREAD})
 
 
 def _usual(library: str) -> dict[str, str]:

@@ -82,6 +82,11 @@ class Rank:
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
 
+    @property
+    def is_lazy(self) -> bool:
+        """Calls are traced."""
+        return True
+
     def end_call(self) -> None:
         """What was traced is a graph of its own; it is started, and not waited for."""
         self.xla.sync()

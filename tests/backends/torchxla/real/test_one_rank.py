@@ -1,14 +1,16 @@
 """The real torch_xla on one CPU rank: the stand-in does the same, with the same signatures; and what to mind."""
 
 import inspect
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.program.kinds import Kind
-from tests.backends.torchxla.modules import all_seeds, emit, small_case
+from tests.backends.torchxla.modules import CALLS, all_seeds, emit, small_case
+from tests.emit.deployed_modules import entry
 
 FUNCTIONS = {
     "torch_xla": ("device", "sync"),
@@ -131,15 +133,35 @@ def test_groups_of_unequal_size_are_refused(name: str) -> None:
         assert done.stdout.strip() == "refused", done.stderr
 
 
-def test_processes_that_torch_xla_does_not_join_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def printed(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "printed"}
+    exec(compile(source, "printed", "exec"), names)
+    return names
+
+
+def test_processes_that_torch_xla_does_not_join_are_refused() -> None:
     """torchrun on CPU: each process is a world of its own, whose all_reduce returns what it is given."""
     import torch_xla.runtime as xr
 
     program = all_seeds(small_case("tp_mlp", 4))["forward developer"]
-    names: dict[str, Any] = {"__name__": "printed"}
-    exec(compile(emit(program), "printed", "exec"), names)
-    assert xr.world_size() == 1
+    assert xr.world_size() == 1 and program.collectives[0].kind is Kind.ALL_REDUCE
     with pytest.raises(RuntimeError, match=r"for 4 ranks, and torch_xla has 1 \(PJRT_DEVICE is CPU\)"):
-        names["connect"]()
-    assert any(node.kind is Kind.ALL_REDUCE for node in program.collectives)
-    assert os.environ["PJRT_DEVICE"] == "CPU"
+        printed(emit(program))["connect"]()
+
+
+def test_a_deployed_module_asks_torch_xla_who_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import torch_xla
+
+    case = small_case("tp_mlp", 4)
+    stamp = Stamp(library="cpu", versions={})
+    names = printed(deployed_module("tp_mlp", [entry(case, "developer")], stamp, calls=CALLS))
+    assert names["everybody_says"]({"a": (1, None)}) == [{"a": (1, None)}]
+    assert names["everybody_says"]("b", [[0]]) == ["b"]
+    versions = {"torch": torch.__version__, "torch_xla": torch_xla.__version__}
+    assert names["found"](torch_xla.device()) == {"library": "cpu", **versions}
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    names["check_started"]()
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(RuntimeError, match="4 ranks were started, and torch_xla has 1"):
+        names["connect"](case.id, device=torch_xla.device())

@@ -16,6 +16,7 @@ def exchange(
     dtype: DType = DType.FLOAT32,
     equal: tuple[str, ...] = (),
     linear: bool = True,
+    uniform: bool = False,
     **values: int,
 ) -> Problem:
     """One segment gives all inputs, one uses all outputs; `equal` inputs hold the same on all ranks."""
@@ -30,6 +31,7 @@ def exchange(
         ranks_per_node=ranks_per_node or ranks,
         name="small",
         dtype=dtype,
+        uniform=uniform,
         parameters=parameters(values),
     )
     return Problem(

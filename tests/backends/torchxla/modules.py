@@ -1,6 +1,5 @@
 """Modules for torch_xla, as tests emit them."""
 
-from dataclasses import replace
 from functools import partial
 
 from overlayccl_core import catalog, loader
@@ -42,8 +41,3 @@ def all_seeds(case: Case) -> dict[str, Program]:
         for problem in catalog.directions(case)
         for name, program in seeds(problem).items()
     }
-
-
-def one_graph(problem: Problem) -> Problem:
-    """A Problem of a test, at a uniform Case."""
-    return replace(problem, case=replace(problem.case, uniform=True))

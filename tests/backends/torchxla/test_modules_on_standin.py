@@ -16,7 +16,7 @@ from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.backends.torchxla.modules import PROBLEMS, all_seeds, one_graph, small_case
+from tests.backends.torchxla.modules import PROBLEMS, all_seeds, small_case
 from tests.emit.test_on_ranks import BODIES, ENTRIES, WORDS
 from tests.on_ranks import differences
 from tests.small_problems import exchange, strategy
@@ -62,7 +62,7 @@ def layouts() -> dict[str, Program]:
     """Layouts, permutes and groups of every sort."""
     programs = {}
     for name, body in BODIES.items():
-        problem = one_graph(exchange(4, {"x": (12,)}, {"y": (6,)}, linear="max" not in name))
+        problem = exchange(4, {"x": (12,)}, {"y": (6,)}, linear="max" not in name, uniform=True)
         lines = "\n".join(line[8:] for line in body.strip("\n").split("\n"))
         programs[name] = trace_source(strategy(lines, WORDS), "tried", problem)
     return programs

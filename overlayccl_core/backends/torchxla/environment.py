@@ -13,8 +13,8 @@ from overlayccl_core.configuration.deployment import Deployment
 INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
 SPEED = (*fingerprints.SPEED, "DISABLE_NUMERIC_CC_TOKEN", "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
 ALL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
-# torch_xla orders the collectives of a graph by a number that it reads off each result and adds to what the next is
-# given: what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With it
+# torch_xla orders the collectives of a graph by a number that it reads off each result and adds to what the next
+# is given: what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With this,
 # all but all_reduce are free of it. A deployment that measures the other way says so in its `environment`.
 UNCHAINED = {"DISABLE_NUMERIC_CC_TOKEN": "1"}
 OF_LIBRARY: Mapping[str, Mapping[str, str]] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from overlayccl_core.backends.torchdist.launch import Launch, launch
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.launch import Launch
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.case import Case
@@ -17,6 +17,7 @@ from overlayccl_core.program.numerics import REORDERED_TOLERANCE
 from tests.backends.torchxla.modules import CALLS
 from tests.emit.deployed_modules import entry, tried
 from tests.emit.tiny_model import SHAPE
+from tests.on_ranks import launch
 
 pytestmark = pytest.mark.ranks
 RANKS, M, L = 4, 3, 2

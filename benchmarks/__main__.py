@@ -16,6 +16,7 @@ ON_REQUEST = (
     "floor",
     "cold",
     "cluster",
+    "pruned",
 )  # minutes, on real ranks or not, or of a finished run
 
 

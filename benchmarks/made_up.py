@@ -25,17 +25,19 @@ PER_GB_PER_S = 1e-3  # us a byte at 1 GB/s
 Row = dict[str, Any]
 
 
-def deployment(topology: Topology, nodes: int) -> Deployment:
-    """So many nodes with a rank on each core. Half of a core's memory is for Programs, the rest the model's.
+def deployment(topology: Topology, nodes: int, ranks_per_node: int = 0) -> Deployment:
+    """So many nodes with a rank on each core, or with fewer.
 
+    Half of a core's memory is for Programs, the rest is the model's.
     No rank is started and no backend loaded, so which one it names does not matter.
     """
+    on_a_node = ranks_per_node or topology.ranks_per_node
     return Deployment.from_data(
         {
             "backend": "torchdist",
             "library": "gloo",
-            "ranks": nodes * topology.ranks_per_node,
-            "ranks_per_node": topology.ranks_per_node,
+            "ranks": nodes * on_a_node,
+            "ranks_per_node": on_a_node,
             "memory_budget": topology.memory.per_core_bytes // 2,
         },
         name=f"{topology.name}-made-up",

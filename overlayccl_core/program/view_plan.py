@@ -144,9 +144,7 @@ def _plan(key: _Key) -> ViewPlan:
         return new(layout=Layout.PIECES)
     if radix := _radix(m, total):
         shape, starts, extents, order = radix
-        return new(
-            layout=Layout.RADIX, shape=shape, starts=starts, extents=extents, order=order, joins=joins
-        )
+        return new(layout=Layout.RADIX, shape=shape, starts=starts, extents=extents, order=order, joins=joins)
     if in_pieces:
         return new(layout=Layout.PIECES)
     return new(layout=Layout.ROWS, width=_width(m, total), joins=joins)
@@ -195,7 +193,8 @@ Radix = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...], tup
 
 
 def _radix(m: Map, total: int) -> Radix | None:
-    """(shape, starts, extents, order) of nested arithmetic progressions: the same extents and strides on every rank, a start of its own."""
+    """(shape, starts, extents, order) of nested arithmetic progressions: the same extents and strides on every
+    rank, a start of its own."""
     progressions: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
     for rank in range(m.rows):
         one = _progressions(m, rank)

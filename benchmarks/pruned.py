@@ -2,8 +2,8 @@
 
 `python -m benchmarks pruned [--problems NAME ...] [--thetas N]`: every Problem at 16 ranks on 4 nodes, its small
 example, both directions, with thetas drawn at random around the made-up one (benchmarks/made_up.py). `full` expands
-every family at the Case itself until none is new, or PROGRAMS are priced (then it is cut); `pruned` searches 8 ranks
-on 2 nodes and replays what promises.
+every family at the Case itself until none is new, or PROGRAMS are priced (then it is cut); `pruned` searches 8
+ranks on 2 nodes and replays what promises.
 """
 
 import argparse

@@ -12,7 +12,7 @@ CANDIDATES = Table(
     row="one Program at one Case and direction",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=2,
+    version=3,
     columns=(
         CASE,
         DIRECTION,

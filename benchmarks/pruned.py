@@ -22,7 +22,6 @@ from overlayccl_core.configuration import searches, topology
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Proxy, Search
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.loop import Stop
 from overlayccl_core.stages.search import DeploymentFacts, searched
@@ -59,7 +58,12 @@ def options() -> argparse.ArgumentParser:
     """What may be asked for on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks pruned", description=__doc__)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
-    parser.add_argument("--thetas", type=int, default=3, help="drawn for each Problem (default: 3)")
+    parser.add_argument("--thetas", type=int, default=2, help="drawn for each Problem (default: 2)")
+    parser.add_argument(
+        "--families",
+        type=int,
+        help="that are replayed (default: the search's): many show what the proxy alone loses",
+    )
     return parser
 
 
@@ -69,7 +73,7 @@ def report(asked: argparse.Namespace) -> Iterator[str]:
     yield HEAD
     everything: list[Both] = []
     for problem in asked.problems:
-        rows = list(of_problem(problem, asked.thetas))
+        rows = list(of_problem(problem, asked.thetas, asked.families))
         everything += rows
         yield line(problem, rows)
     yield line("all", everything)
@@ -89,7 +93,7 @@ def line(name: str, rows: list[Both]) -> str:
     )
 
 
-def of_problem(name: str, thetas: int) -> Iterator[Both]:
+def of_problem(name: str, thetas: int, families: int | None) -> Iterator[Both]:
     """Both searches of both directions by every theta, of a library that can do everything."""
     entry = catalog.plug_in(name).examples(RANKS)["small"]
     case = catalog.case(name, entry, ranks=RANKS, ranks_per_node=RANKS // NODES)
@@ -98,7 +102,7 @@ def of_problem(name: str, thetas: int) -> Iterator[Both]:
     for seed in range(thetas):
         facts = DeploymentFacts(theta=drawn(here, seed), capabilities=None, memory_budget_bytes=None)
         for problem in catalog.directions(case):
-            yield from both(problem, case, facts)
+            yield from both(problem, facts, families)
 
 
 def drawn(here: Deployment, seed: int) -> Theta:
@@ -115,20 +119,21 @@ def _drawn(one: Coefficient, random: np.random.Generator) -> Coefficient:
     return replace(one, value=value, low=value, high=value, status=Status.FITTED)
 
 
-def both(problem: Problem, case: Case, facts: DeploymentFacts) -> Iterator[Both]:
+def both(problem: Problem, facts: DeploymentFacts, families: int | None) -> Iterator[Both]:
     """The full search and the pruned one; nothing where nothing is exchanged."""
     by = searches.load("offline")
     seeds = list(seed_rows(problem, facts.capabilities, facts.memory_budget_bytes))
     full = by.changed(
         proxy=Proxy(nodes=NEVER, ranks=NEVER), settled=NEVER, families=ALWAYS, random=0, programs=PROGRAMS
     )
-    found = [_found(problem, seeds, one, facts) for one in (full, by.changed(proxy=Proxy(nodes=1, ranks=1)))]
+    pruned = by.changed(proxy=Proxy(nodes=1, ranks=1), families=families or by.families)
+    found = [_found(problem, seeds, one, facts) for one in (full, pruned)]
     if found[0] is None or found[1] is None:
         return
-    (us, families, proposals, seconds, cut), (us_, families_, proposals_, seconds_, _) = found
+    (us, count, proposals, seconds, cut), (us_, count_, proposals_, seconds_, _) = found
     yield Both(
         us=(us, us_),
-        families=(families, families_),
+        families=(count, count_),
         proposals=(proposals, proposals_),
         seconds=(seconds, seconds_),
         cut=cut,

@@ -1,4 +1,7 @@
-"""python -m benchmarks [SECTION ...]: speed of the core at the size of a large cluster."""
+"""python -m benchmarks [SECTION ...]: speed of the core at the size of a large cluster.
+
+A section that has options takes them behind its name: `python -m benchmarks cluster --ranks 96`.
+"""
 
 import argparse
 import importlib
@@ -13,7 +16,9 @@ ON_REQUEST = (
     "floor",
     "cold",
     "hlo",
-)  # minutes on real ranks, of a finished run, or of the real torch_xla
+    "cluster",
+    "pruned",
+)  # minutes: on real ranks, of a finished run, of the real torch_xla, of searches at cluster size
 
 
 def main() -> None:
@@ -25,14 +30,20 @@ def main() -> None:
         metavar="SECTION",
         help=f"{', '.join(SECTIONS)} (all by default); {', '.join(ON_REQUEST)}",
     )
-    chosen = parser.parse_args().sections or SECTIONS
+    asked, more = parser.parse_known_args()
+    chosen = asked.sections or SECTIONS
     unknown = [name for name in chosen if name not in (*SECTIONS, *ON_REQUEST)]
     if unknown:
         parser.error(
             f"there is no section {unknown[0]!r}: choose among {', '.join((*SECTIONS, *ON_REQUEST))}"
         )
-    for name in chosen:
-        for line in importlib.import_module(f"benchmarks.{name}").report():
+    sections = {name: importlib.import_module(f"benchmarks.{name}") for name in chosen}
+    with_options = {name: module.options() for name, module in sections.items() if hasattr(module, "options")}
+    if more and not with_options:
+        parser.error(f"no option {more[0]!r} of {', '.join(chosen)}")
+    for name, module in sections.items():
+        given = (with_options[name].parse_args(more),) if name in with_options else ()
+        for line in module.report(*given):
             print(line, flush=True)
         print()
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from overlayccl_core.configuration import searches
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, Inheriting
 from overlayccl_core.configuration.fields import schema
 from overlayccl_core.configuration.settings import File
 from overlayccl_core.tables.page import page
 
 FILES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "config": lambda: schema(File),
-    "deployment": lambda: schema(Deployment),
+    "deployment": lambda: schema(Deployment, Inheriting),
     "search": searches.schema,
 }
 

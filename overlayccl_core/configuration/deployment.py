@@ -1,14 +1,17 @@
-"""A deployment: a cluster and its collective library, as data."""
+"""A deployment: a cluster and its collective library, as data.
+
+A file may say `inherits: NAME`: it then has the fields of NAME.yaml beside it, but for those that it gives itself.
+"""
 
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, create_model, model_validator
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.fields import Fields, read
+from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, read
 from overlayccl_core.configuration.sizes import Bytes
 
 
@@ -100,7 +103,39 @@ class Deployment(Fields):
         return self.ranks // self.ranks_per_node
 
 
+INHERITS = "inherits"
+_PARENT = Field(description="name of the file beside this one whose fields it has, but for those given here")
+Inheriting = create_model("Inheriting", __base__=partial("Own", Deployment), inherits=(str, _PARENT))
+
+
 def load(path: str | Path) -> Deployment:
     """The deployment that a YAML file describes; its name is the file's. ValueError: file, field and mend."""
-    file = Path(path)
-    return read("deployment", file, Deployment, name=file.stem)
+    return _loaded(Path(path), ())
+
+
+def _loaded(file: Path, heirs: tuple[str, ...]) -> Deployment:
+    def data_of(path: Path) -> Any:
+        return _with_inherited(path, heirs)
+
+    return read("deployment", file, Deployment, data_of=data_of, name=file.stem)
+
+
+def _with_inherited(file: Path, heirs: tuple[str, ...]) -> Any:
+    """The fields that a file gives and, below them, those of what it inherits from, which must be right by itself.
+
+    heirs: the files that came here by inheriting, the first one first.
+    """
+    data = parsed(file)
+    if not isinstance(data, Mapping) or INHERITS not in data:
+        return data
+    parent, line = data[INHERITS], (*heirs, file.stem)
+    if parent in line:
+        raise ValueError(
+            f"{INHERITS}: {' -> '.join((*line, parent))} is a circle: one of them must give its fields itself"
+        )
+    known = sorted(path.stem for path in file.parent.glob("*.yaml") if path.stem not in line)
+    if parent not in known:
+        raise ValueError(f"{INHERITS}: there is no {parent!r} in {file.parent}: {hint(parent, known)}")
+    above = file.with_name(f"{parent}.yaml")
+    _loaded(above, line)
+    return {**_with_inherited(above, line), **{k: v for k, v in data.items() if k != INHERITS}}

@@ -151,16 +151,19 @@ def unique(items: tuple[T, ...]) -> tuple[T, ...]:
     return items
 
 
-def read(what: str, path: Path, cls: type[F], **given: Any) -> F:
+def read(
+    what: str, path: Path, cls: type[F], *, data_of: Callable[[Path], Any] | None = None, **given: Any
+) -> F:
     """The object that a YAML file describes. ValueError: file, field, rule, value and mend.
 
-    what: the word for such a file (`search`). given: fields that do not stand in the file (its name).
+    what: the word for such a file (`search`). data_of: the fields of a file, where they are more than what it
+    says. given: fields that do not stand in the file (its name).
     """
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
         raise ValueError(f"no {what} {path.stem!r}: {path} does not exist; there are: {known}")
     try:
-        return cls.from_data(parsed(path), **given)
+        return cls.from_data((data_of or parsed)(path), **given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -35,6 +35,10 @@ class Search(Fields):
     rounds: int = Field(ge=1, description="cuts a search that does not end by itself")
     programs: int = Field(ge=1, description="cuts a search that has tried so many Programs")
     seconds: float = Field(gt=0, description="cuts a search that takes so long")
+    families: int = Field(
+        ge=1,
+        description="of how many of the cheapest families a Program is proven, and of a proxy's at least replayed",
+    )
     random: int = Field(ge=0, description="Programs besides the elites that are drawn and proven")
     seed: int = Field(ge=0, description="seed of the draw of random Programs")
     lossy: bool = Field(description="true or false: may rules invent sums and wires in fewer bits")

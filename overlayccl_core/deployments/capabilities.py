@@ -1,7 +1,7 @@
 """What a deployment's library can do: the capabilities table as data."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from overlayccl_core.program.kinds import DType, Reduction
@@ -55,6 +55,16 @@ class Capabilities:
                 evidence=row["evidence"],
             )
             for row in rows
+        )
+
+    def of_sizes(self, sizes: Mapping[int, int]) -> "Capabilities":
+        """The same library with groups of `sizes[g]` members called groups of g, and no others."""
+        return Capabilities(
+            replace(row, group_size=size)
+            for size, of in sizes.items()
+            for (_, group_size, _), rows in self._rows.items()
+            for row in rows
+            if group_size == of
         )
 
     def supports(self, operation: str, group_size: int, dtype: DType, payload_bytes: int) -> Support:

@@ -106,7 +106,6 @@ def candidate_rows(
     elites = {c.program.digest for c in result.elites}
     for candidate in result.candidates:
         program, proof = candidate.program, verdicts.get(candidate.program.digest)
-        kept = program.digest in elites or proof is not None
         yield {
             "candidate": named[program.digest],
             "search": search.name,
@@ -114,7 +113,7 @@ def candidate_rows(
             "parent": candidate.parent,
             "recipe": candidate.recipe.dumps(),
             "family": candidate.family,
-            "program_json": dumps(program) if kept else None,
+            "program_json": dumps(program) if proof is not None else None,
             **judged_columns(program, candidate.legal, proof),
             "elite": program.digest in elites,
             **price_columns(candidate.price if candidate.feasible else None),

@@ -111,7 +111,8 @@ class Map:
         """(destination, source, length) arrays of one rank."""
         r = 0 if self.rows == 1 else rank
         a, b = np.searchsorted(self.keys, [r * self.size, (r + 1) * self.size])
-        return self.keys[a:b] - r * self.size, self.sources[a:b], self.lengths[a:b]
+        keys = self.keys[a:b] - r * self.size
+        return keys, self.sources[a:b], run_lengths(keys, self.size)
 
     def table(self, first: int = 0, last: int | None = None) -> Ints:
         """int64[last - first, size]: these rows written out, one source index per element, ZERO for none."""

@@ -73,7 +73,7 @@ def _storage(steps: tuple[Step, ...]) -> dict[Node, Node]:
 
 
 def _aliased(step: Step) -> int:
-    return step.plan.pieces[0][0].operand if step.plan is not None and step.plan.is_alias else 0
+    return step.plan.operand if step.plan is not None and step.plan.is_alias else 0
 
 
 def _released(program: Program) -> dict[object, int]:

@@ -27,9 +27,7 @@ def wire_bytes(node: Node) -> float:
     and experience (2007), section 3: 2 (g - 1) / g of the payload for all_reduce, (g - 1) / g for the others.
     """
     if node.kind is Kind.COLLECTIVE_PERMUTE:
-        source = np.array(node.sources)
-        moves = (source >= 0) & (source != np.arange(source.size))
-        return float(node.bytes) if moves.any() else 0.0
+        return float(node.bytes) if _moves(node.sources) else 0.0
     g = node.groups.size
     steps = 2 * (g - 1) if node.kind is Kind.ALL_REDUCE else g - 1
     return float(steps / g * payload_bytes(node))
@@ -69,10 +67,23 @@ def _members_elsewhere(groups: Groups, ranks_per_node: int) -> NDArray[np.int64]
 def crosses_nodes(node: Node, ranks_per_node: int) -> bool:
     """True if some message of a collective leaves its node."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
-        source = np.array(node.sources)
-        here = np.arange(source.size) // ranks_per_node
-        return bool(((source >= 0) & (source // ranks_per_node != here)).any())
+        return _leaves_a_node(node.sources, ranks_per_node)
     return groups_cross_nodes(node.groups, ranks_per_node)
+
+
+@lru_cache(maxsize=1024)
+def _moves(sources: tuple[int, ...]) -> bool:
+    """True if some rank receives from another."""
+    source = np.array(sources)
+    return bool(((source >= 0) & (source != np.arange(source.size))).any())
+
+
+@lru_cache(maxsize=1024)
+def _leaves_a_node(sources: tuple[int, ...], ranks_per_node: int) -> bool:
+    """True if some rank receives from another node."""
+    source = np.array(sources)
+    here = np.arange(source.size) // ranks_per_node
+    return bool(((source >= 0) & (source // ranks_per_node != here)).any())
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ slices, they pick rows by tables of one shape instead.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node
 
+MOST_RUNS_KEPT = 1024  # of a map whose plan is kept for equal ones: larger ones would fill the memory
 FEW_PIECES = 4  # of one operand; with more, one strided copy costs less than so many slices and a join
 MOST_PIECES = 16  # on one rank; more are picked by a table
 
@@ -45,23 +46,26 @@ class Piece:
 class ViewPlan:
     """One form of a view. Which fields count depends on `layout`.
 
-    pieces: one tuple for all ranks alike, or one per rank (alias: of one piece each, all equally long).
+    map, sizes: of the view and of its operands, from which `pieces` and `rows` are written out when they are asked
+    for: at many ranks they are large, and few plans are printed.
+    operand: of which an alias is made.
     repeat: copies of the joined operands.
     shape, starts, extents, order: reshape the joined operands to `shape`, narrow axis a to
     [starts[a][row], + extents[a]), permute the axes by `order`.
-    width, rows: rows of `width` elements of the joined operands, as runs (first row or -1, rows).
+    width: elements of the rows of the joined operands that a table picks.
     joins: several operands are laid end to end first.
     """
 
     layout: Layout
-    pieces: tuple[tuple[Piece, ...], ...] = ()
+    map: Map
+    sizes: tuple[int, ...]
+    operand: int = -1
     repeat: int = 1
     shape: tuple[int, ...] = ()
     starts: tuple[tuple[int, ...], ...] = ()
     extents: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     width: int = 1
-    rows: tuple[tuple[tuple[int, int], ...], ...] = ()
     joins: bool = False
 
     @property
@@ -72,7 +76,36 @@ class ViewPlan:
     @property
     def slices_differ(self) -> bool:
         """True if ranks take different slices: what is printed of them then depends on the rank."""
-        return len(set(self.pieces)) > 1 or any(len(set(first)) > 1 for first in self.starts)
+        if self.layout in (Layout.ALIAS, Layout.PIECES):
+            return self.map.rows > 1
+        return any(len(set(first)) > 1 for first in self.starts)
+
+    @property
+    def pieces(self) -> tuple[tuple[Piece, ...], ...]:
+        """One tuple for all ranks alike, or one per rank (of an alias: of one piece each, all equally long)."""
+        ends = np.cumsum(self.sizes)
+        return tuple(
+            tuple(
+                piece
+                for start, n in zip(source.tolist(), length.tolist(), strict=True)
+                for piece in _cut(start, n, ends, self.sizes)
+            )
+            for _, source, length in map(self.map.row, range(self.map.rows))
+        )
+
+    @property
+    def rows(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For all ranks alike, or per rank: runs of rows of the joined operands, (first row or -1, rows)."""
+        return tuple(
+            tuple(
+                zip(
+                    np.where(source < 0, -1, source // self.width).tolist(),
+                    (length // self.width).tolist(),
+                    strict=True,
+                )
+            )
+            for _, source, length in map(self.map.row, range(self.map.rows))
+        )
 
 
 def view_plan(node: Node, *, uniform: bool = False) -> ViewPlan:
@@ -81,9 +114,9 @@ def view_plan(node: Node, *, uniform: bool = False) -> ViewPlan:
     plan: ViewPlan | None = node.facts.get(name)
     if plan is None:
         key = _Key(node.map, tuple(x.size for x in node.operands))
-        plan = _plan(key)
+        plan = _kept(key) if node.map.runs <= MOST_RUNS_KEPT else _plan(key)
         if uniform and plan.slices_differ:
-            plan = _rows(key.map, sum(key.sizes), len(key.sizes) > 1)
+            plan = _rows(key)
         node.facts[name] = plan
     return plan
 
@@ -105,21 +138,36 @@ class _Key:
 
 
 @lru_cache(maxsize=4096)
+def _kept(key: _Key) -> ViewPlan:
+    return _plan(key)
+
+
 def _plan(key: _Key) -> ViewPlan:
     m, sizes = key.map, key.sizes
+    new = partial(ViewPlan, map=m, sizes=sizes)
     if not sizes:
-        return ViewPlan(layout=Layout.ZEROS)
+        return new(layout=Layout.ZEROS)
     total, joins = sum(sizes), len(sizes) > 1
-    pieces = _pieces(m, sizes)
-    if pieces and all(len(p) == 1 and p[0].operand == pieces[0][0].operand >= 0 for p in pieces):
-        return ViewPlan(layout=Layout.ALIAS, pieces=pieces)
+    most = _most_pieces(m, sizes)
+    if most == 1 and (operand := _aliased(m, sizes)) is not None:
+        return new(layout=Layout.ALIAS, operand=operand)
     if (k := _repeats(m, total)) > 1:
-        return ViewPlan(layout=Layout.REPEAT, repeat=k, joins=joins)
-    if pieces and (joins or max(map(len, pieces)) <= FEW_PIECES):
-        return ViewPlan(layout=Layout.PIECES, pieces=pieces)
-    if radix := _radix(m, total, joins):
-        return radix
-    return ViewPlan(layout=Layout.PIECES, pieces=pieces) if pieces else _rows(m, total, joins)
+        return new(layout=Layout.REPEAT, repeat=k, joins=joins)
+    in_pieces = most <= max(MOST_PIECES, len(sizes))
+    if in_pieces and (joins or most <= FEW_PIECES):
+        return new(layout=Layout.PIECES)
+    if radix := _radix(m, total):
+        shape, starts, extents, order = radix
+        return new(layout=Layout.RADIX, shape=shape, starts=starts, extents=extents, order=order, joins=joins)
+    if in_pieces:
+        return new(layout=Layout.PIECES)
+    return _rows(key)
+
+
+def _rows(key: _Key) -> ViewPlan:
+    """Rows picked by a table: the one form that every view has."""
+    width = _width(key.map, sum(key.sizes))
+    return ViewPlan(layout=Layout.ROWS, map=key.map, sizes=key.sizes, width=width, joins=len(key.sizes) > 1)
 
 
 def _repeats(m: Map, total: int) -> int:
@@ -127,22 +175,18 @@ def _repeats(m: Map, total: int) -> int:
     return m.runs if whole else 0
 
 
-def _pieces(m: Map, sizes: tuple[int, ...]) -> tuple[tuple[Piece, ...], ...]:
-    """The pieces of each row, or nothing if some rank needs more than MOST_PIECES (and the operands fewer)."""
-    limit = max(MOST_PIECES, len(sizes))
-    if m.runs > limit * m.rows:
-        return ()
+def _most_pieces(m: Map, sizes: tuple[int, ...]) -> int:
+    """Into how many pieces of one operand, or of zeros, the row of the most falls."""
     ends = np.cumsum(sizes)
-    rows = []
-    for rank in range(m.rows):
-        _, source, length = m.row(rank)
-        row = [
-            p for s, n in zip(source.tolist(), length.tolist(), strict=True) for p in _cut(s, n, ends, sizes)
-        ]
-        if len(row) > limit:
-            return ()
-        rows.append(tuple(row))
-    return tuple(rows)
+    within = np.searchsorted(ends, m.sources + m.lengths, "left") - np.searchsorted(ends, m.sources, "right")
+    pieces = np.where(m.sources < 0, 1, within + 1)
+    return int(np.bincount(m.keys // max(m.size, 1), weights=pieces).max())
+
+
+def _aliased(m: Map, sizes: tuple[int, ...]) -> int | None:
+    """The operand of which every row is a stretch; None if some row is zeros, or of another operand."""
+    operands = np.searchsorted(np.cumsum(sizes), m.sources, "right")
+    return int(operands[0]) if (m.sources >= 0).all() and (operands == operands[0]).all() else None
 
 
 def _cut(source: int, length: int, ends: Ints, sizes: tuple[int, ...]) -> list[Piece]:
@@ -159,21 +203,18 @@ def _cut(source: int, length: int, ends: Ints, sizes: tuple[int, ...]) -> list[P
     return pieces
 
 
-def _rows(m: Map, total: int, joins: bool) -> ViewPlan:
-    """Rows of the widest width that no run cuts."""
-    live = m.sources >= 0
-    parts = np.concatenate([m.keys, m.sources[live], m.lengths, [m.size, total]])
-    width = int(np.gcd.reduce(parts))
-    rows = []
-    for rank in range(m.rows):
-        _, source, length = m.row(rank)
-        first = np.where(source < 0, -1, source // width)
-        rows.append(tuple(zip(first.tolist(), (length // width).tolist(), strict=True)))
-    return ViewPlan(layout=Layout.ROWS, width=width, rows=tuple(rows), joins=joins)
+def _width(m: Map, total: int) -> int:
+    """The widest rows that no run cuts."""
+    parts = (m.keys, m.sources[m.sources >= 0], m.lengths, [m.size, total])
+    return int(np.gcd.reduce([np.gcd.reduce(part) for part in parts if len(part)]))
 
 
-def _radix(m: Map, total: int, joins: bool) -> ViewPlan | None:
-    """Nested arithmetic progressions: the same extents and strides on every rank, a start of its own."""
+Radix = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]
+
+
+def _radix(m: Map, total: int) -> Radix | None:
+    """(shape, starts, extents, order) of nested arithmetic progressions: the same extents and strides on every
+    rank, a start of its own."""
     progressions: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
     for rank in range(m.rows):
         one = _progressions(m, rank)
@@ -191,9 +232,7 @@ def _radix(m: Map, total: int, joins: bool) -> ViewPlan | None:
     if any(max(first) + n > size for first, n, size in zip(starts, narrowed, shape, strict=True)):
         return None
     order = tuple(by_stride.index(i) for i in range(len(extents)))
-    return ViewPlan(
-        layout=Layout.RADIX, shape=shape, starts=starts, extents=narrowed, order=order, joins=joins
-    )
+    return shape, starts, narrowed, order
 
 
 def _progressions(m: Map, rank: int) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:

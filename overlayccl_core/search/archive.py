@@ -143,9 +143,9 @@ class Archive:
         if plain is not None:
             self.try_early(plain)
 
-    def try_elites_early(self) -> None:
-        """Each of the elites with its collectives in flight together, where any could be; once."""
-        for candidate in list(self.elites.values()):
+    def try_elites_early(self, most: int | None = None) -> None:
+        """Each of the elites (or `most`, the cheapest) with its collectives in flight together, if any could be."""
+        for candidate in list(self.elites.values()) if most is None else self.cheapest()[:most]:
             self.try_early(candidate)
 
     def try_early(self, candidate: Candidate) -> None:

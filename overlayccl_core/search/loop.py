@@ -13,11 +13,11 @@ from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.family import is_lossy
+from overlayccl_core.search.full_size import FullSize
 from overlayccl_core.search.judge import Judge, Prover
 from overlayccl_core.search.labels import DROP_BOUNDARY, EARLY_ISSUE, early_issues
 from overlayccl_core.search.proposal import Attempt
 from overlayccl_core.search.proposer import Clock, Proposer, ProposerFailed, Standing, proposals_of
-from overlayccl_core.search.proxy import Replayed
 from overlayccl_core.search.rules import structural_steps
 
 MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles with each
@@ -46,8 +46,9 @@ class Explored:
 class SearchResult:
     """What a search ends with.
 
-    elites: of every family the cheapest that is not shown wrong (infeasible ones are not proven); best: the
-    cheapest that is proven, None if nothing is. explored: of the proxy's search where there was one.
+    elites: of every family the cheapest that is not shown wrong (what is infeasible, or of a dear family, is not
+    proven); best: the cheapest that is proven, None if nothing is. explored: of the proxy's search where there was
+    one.
     """
 
     candidates: Sequence[Candidate]
@@ -128,17 +129,22 @@ class Seeker:
     def through_proxy(
         self, proxy: Archive, small_bases: Iterable[Base], bases: Iterable[Base]
     ) -> SearchResult:
-        """Search at a smaller Case, replay the recipe of every elite, then turn the winner's knobs.
+        """Search at a smaller Case, replay the recipes of its promising elites, then turn the winner's knobs.
 
         proxy: an empty archive of the smaller Case.
         """
         explored = self._explored(proxy, small_bases)
-        archive = Archive(judge=self.judge, prover=self.prover, attempts=list(proxy.attempts))
+        archive = Archive(judge=self.judge, prover=self.prover, attempts=proxy.attempts)
         archive.enter(bases)
-        replayed = Replayed(archive, (a.sketch for a in proxy.attempts if a.sketch is not None))
-        for elite in proxy.cheapest():
-            replayed.follow(elite.recipe)
-        if not self._polish(archive) and not explored.failure:
+        full = FullSize(
+            small=proxy,
+            full=archive,
+            families=self.search.families,
+            has_time=lambda: self.clock() <= self.search.seconds,
+            sketches=tuple(a.sketch for a in proxy.attempts if a.sketch is not None),
+        )
+        finished = full.replay_promising() and self._polish(full)
+        if not finished and not explored.failure:
             explored = replace(explored, stop=Stop.SECONDS)
         return self._concluded(archive, explored)
 
@@ -146,16 +152,14 @@ class Seeker:
         proposer = self.proposer(self.search)
         return explore(archive, bases, proposer, self.search, self.clock, lossy=self.lossy)
 
-    def _polish(self, archive: Archive) -> bool:
+    def _polish(self, at: FullSize) -> bool:
         """Expand the winner until it stays the same; False if there was no time to."""
         expanded: set[Program] = set()
-        while (winner := self._winner(archive)) and winner.program not in expanded:
-            if self.clock() > self.search.seconds:
-                return False
+        while (winner := self._winner(at.full)) and winner.program not in expanded:
             expanded.add(winner.program)
-            for step in structural_steps(winner.program, lossy=self.lossy):
-                archive.try_step(winner, step)
-            archive.try_elites_early()
+            if not at.expand(winner, structural_steps(winner.program, lossy=self.lossy)):
+                return False
+            at.full.try_elites_early(self.search.families)
         return True
 
     def _concluded(self, archive: Archive, explored: Explored) -> SearchResult:
@@ -177,21 +181,27 @@ class Seeker:
         return next((c for c in sorted(may_win, key=lambda c: c.order) if self.prover.proven(c)), None)
 
     def _elites(self, archive: Archive) -> list[Candidate]:
-        """Of every family the cheapest that holds; a family whose Programs are all wrong has none."""
+        """Of every family the cheapest that is not shown wrong; a family whose Programs are all wrong has none.
+
+        Those of the cheapest families are proven, as many families as the search says.
+        """
         families: dict[str, list[Candidate]] = {}
         for candidate in sorted(archive.candidates, key=lambda c: c.order):
             families.setdefault(candidate.family, []).append(candidate)
-        cheapest = (
-            next((c for c in members if not c.feasible or self.prover.proven(c)), None)
-            for members in families.values()
-        )
-        return [c for c in cheapest if c is not None]
+        elites, proven = [], 0
+        for members in families.values():
+            to_prove = proven < self.search.families and members[0].feasible
+            elite = next((c for c in members if not to_prove or self.prover.proven(c)), None)
+            if elite is not None:
+                elites.append(elite)
+                proven += to_prove
+        return elites
 
     def _prove_some_others(self, archive: Archive, elites: Sequence[Candidate]) -> None:
-        """Prove so many Programs besides the elites, drawn at random: what is measured of them is honest."""
-        kept = {c.program.digest for c in elites}
+        """Prove so many Programs more, drawn at random: what is measured of them is honest."""
+        known = {c.program.digest for c in elites if c.program.digest in self.prover.verdicts}
         others = sorted(
-            (c for c in archive.candidates if c.feasible and c.program.digest not in kept),
+            (c for c in archive.candidates if c.feasible and c.program.digest not in known),
             key=lambda c: c.program.digest,
         )
         wanted = self.search.random

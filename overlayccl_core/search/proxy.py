@@ -1,24 +1,21 @@
-"""Large Cases: a small Case stands for one, is searched in its place, and what it found is replayed.
+"""Large Cases: a small Case stands for one, is searched in its place, and what it found is replayed (full_size.py).
 
-The small Case has the tiers of the large one with fewer ranks, so its Programs are priced as if their groups had
-the sizes that the large one's have.
+The small Case has the tiers of the large one with fewer ranks, so its Programs are priced, and held to what the
+library can do, as if their groups had the sizes that the large one's have.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import Column, Features, features
 from overlayccl_core.costmodel.price import Price, price_features
 from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.recipe import Recipe
-from overlayccl_core.search.archive import Archive
-from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.judge import Pricing
-from overlayccl_core.search.proposal import Sketch
 
 _REACH = re.compile(r"\.(node|network)(\d+)\.")
 
@@ -42,6 +39,17 @@ def pricing_as(small: Case, large: Case, theta: Theta) -> Pricing:
     return price
 
 
+def capabilities_as(small: Case, large: Case, capabilities: Capabilities) -> Capabilities:
+    """What the library can do of the small Case, where its groups stand for the large one's."""
+    return capabilities.of_sizes(
+        {
+            small.ranks // small.ranks_per_node: large.ranks // large.ranks_per_node,
+            small.ranks_per_node: large.ranks_per_node,
+            small.ranks: large.ranks,
+        }
+    )
+
+
 def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Features:
     """Features with the groups of each (reach, size) taken for groups of another size."""
     renamed: dict[Column, float] = {}
@@ -53,30 +61,3 @@ def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Featu
         same = replace(column, name=name)
         renamed[same] = renamed.get(same, 0.0) + amount
     return renamed
-
-
-class Replayed:
-    """Recipes replayed into an archive, what they begin alike with once.
-
-    sketches: those that recipes may begin with; each is traced and proven anew, as a small Case shows nothing of
-    a source that counts on its size.
-    """
-
-    def __init__(self, archive: Archive, sketches: Iterable[Sketch] = ()) -> None:
-        self._archive = archive
-        self._sketches = {sketch.recipe: sketch for sketch in sketches}
-        self._done: dict[Recipe, Candidate | None] = {}
-
-    def follow(self, recipe: Recipe) -> Candidate | None:
-        """The candidate of a recipe; None if its base is not there or a step comes to nothing."""
-        if recipe not in self._done:
-            self._done[recipe] = self._followed(recipe)
-        return self._done[recipe]
-
-    def _followed(self, recipe: Recipe) -> Candidate | None:
-        if sketch := self._sketches.get(recipe):
-            return self._archive.try_sketch(sketch)
-        if not recipe.steps:
-            return self._archive.of_recipe(recipe)
-        parent = self.follow(replace(recipe, steps=recipe.steps[:-1]))
-        return parent and self._archive.try_step(parent, recipe.steps[-1])

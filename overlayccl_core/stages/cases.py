@@ -17,10 +17,11 @@ def run(
     """The rows of the `cases` table."""
     cases = cases_of(settings, deployment, problem)
     progress(f"{problem}: {len(cases)} Cases: {', '.join(c.id for c in cases)}")
-    return {"cases": [_row(case) for case in cases]}
+    return {"cases": [row(case) for case in cases]}
 
 
-def _row(case: Case) -> dict[str, Any]:
+def row(case: Case) -> dict[str, Any]:
+    """The row of a Case."""
     data = case.to_json()
     return {
         "case": case.id,

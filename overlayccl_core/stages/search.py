@@ -32,7 +32,7 @@ from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_se
 from overlayccl_core.search.judge import Judge, Prover, pricing
 from overlayccl_core.search.loop import SearchResult, Seeker
 from overlayccl_core.search.proposer import Clock
-from overlayccl_core.search.proxy import is_large, pricing_as
+from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
@@ -146,8 +146,9 @@ def _result(
         return seeker.directly(bases)
     at_small = catalog.in_direction(small, problem.direction)
     small_bases = list(_replayed(bases, at_small))
+    can = facts.capabilities and capabilities_as(small, problem.case, facts.capabilities)
     proxy = Archive(
-        judge=Judge(pricing=pricing_as(small, problem.case, facts.theta)),
+        judge=Judge(pricing=pricing_as(small, problem.case, facts.theta), capabilities=can),
         prover=_prover(small_bases, catalog.reference_program(at_small)),
         stage=Stage.PROXY,
     )

@@ -3,7 +3,7 @@
 All proven seeds; of what the search found besides, the cheapest Program of each of the families that promise
 most, proven ones drawn at random (without them a regret would be over the model's own favourites), the cheapest
 that overlaps with the model's computing (the price sees no computing), and the next cheapest up to a number. A
-lossy find is not listed: it could not be chosen before those that keep all bits.
+lossy find is not listed where the developer's own sums keep all bits: it could not be chosen before those that do.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
-from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.shortlist import Why
 
@@ -121,7 +121,8 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     seeds = [entry for entry in entries if entry.roles]
     for entry in seeds:
         entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or [Why.SEED]
-    usable = [e for e in entries if e.row["numerics"] != NumericsClass.LOSSY]
+    rounds = _rounds(seeds)
+    usable = [e for e in entries if rounds or e.row["numerics"] != NumericsClass.LOSSY]
     cheapest = sorted(usable, key=lambda e: (e.us, e.name))
     priced = [e for e in cheapest if e.us < inf]
     finds = _Finds(emit, seeds)
@@ -133,6 +134,12 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     rest = [e for e in cheapest if not e.why]
     finds.add(Why.NEXT_CHEAPEST, rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)
+
+
+def _rounds(entries: Iterable[_Entry]) -> bool:
+    """Whether the developer's own Program adds up in few bits: then a find that does is no worse."""
+    developers = (loads(e.row["program_json"]) for e in entries if Role.DEVELOPER.value in e.roles)
+    return any(loses(program.outputs.values()) for program in developers)
 
 
 class _Finds:

@@ -47,7 +47,7 @@ def packed_gather_take(io, p):
     gathered = pad(all_gather(io.read("send")), 0, 0, n * p.send_rows + p.chunk)
 
     def of_source(s):
-        return slice_axis(gathered, 0, [s * p.send_rows + p.starts[s * n + r] for r in range(n)], p.chunk)
+        return slice_axis(gathered, 0, [s * p.send_rows + start for start in _row(p, p.starts, s)], p.chunk)
 
     _write(io, p, [of_source(s) for s in range(n)])
 
@@ -59,13 +59,12 @@ def permute_ring(io, p):
     placed = []
     for d in range(n):
         pairs = [(r, (r + d) % n) for r in range(n)]
-        counts = [p.counts[r * n + to] for r, to in pairs]
+        counts = _diagonal(p, p.counts, d)
         if max(counts) > 0:
-            mine = slice_axis(send, 0, [p.starts[r * n + to] for r, to in pairs], max(counts))
-            sent = leading(mine, 0, counts)
-            placed += [
-                _placed(p, collective_permute(sent, pairs) if d else sent, [(r - d) % n for r in range(n)])
-            ]
+            sent = leading(slice_axis(send, 0, _diagonal(p, p.starts, d), max(counts)), 0, counts)
+            came = collective_permute(sent, pairs) if d else sent
+            places = _diagonal(p, p.places, d)
+            placed += [_placed(p, came, _from_source(counts, d), _from_source(places, d))]
     _join(io, p, placed)
 
 
@@ -88,8 +87,8 @@ def _padded(io, p):
     send = pad(io.read("send"), 0, 0, p.send_rows + p.chunk)
 
     def for_rank(to):
-        rows = slice_axis(send, 0, [p.starts[r * n + to] for r in range(n)], p.chunk)
-        return leading(rows, 0, [p.counts[r * n + to] for r in range(n)])
+        rows = slice_axis(send, 0, p.starts[to::n], p.chunk)
+        return leading(rows, 0, p.counts[to::n])
 
     return concat([for_rank(to) for to in range(n)])
 
@@ -101,15 +100,29 @@ def _parts(p, x):
 
 def _write(io, p, by_source):
     """Put the rows that came from each rank one behind the other."""
-    n = p.world_size
-    _join(io, p, [_placed(p, rows, [s] * n) for s, rows in enumerate(by_source)])
+    placed = [_placed(p, x, _row(p, p.counts, s), _row(p, p.places, s)) for s, x in enumerate(by_source)]
+    _join(io, p, placed)
 
 
-def _placed(p, rows, sources):
-    """The rows that are meant, at their place among all that a rank receives; sources: of each rank."""
+def _row(p, table, source):
+    """What a table of (source, destination) says of one source, for each destination."""
+    return table[source * p.world_size : (source + 1) * p.world_size]
+
+
+def _diagonal(p, table, distance):
+    """What it says, for each source, of the destination so many places on."""
     n = p.world_size
-    meant = leading(rows, 0, [p.counts[s * n + r] for r, s in enumerate(sources)])
-    return pad(meant, 0, [p.places[s * n + r] for r, s in enumerate(sources)], p.received_rows + p.chunk)
+    return table[distance :: n + 1][: n - distance] + table[n * (n - distance) :: n + 1]
+
+
+def _from_source(values, distance):
+    """Values of each source as those of the destinations so many places on."""
+    return values[len(values) - distance :] + values[: len(values) - distance]
+
+
+def _placed(p, rows, counts, places):
+    """The rows that are meant, at their place among all that a rank receives; both of each rank."""
+    return pad(leading(rows, 0, counts), 0, places, p.received_rows + p.chunk)
 
 
 def _join(io, p, placed):

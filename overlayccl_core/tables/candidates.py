@@ -12,7 +12,7 @@ CANDIDATES = Table(
     row="one Program at one Case and direction",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=2,
+    version=3,
     columns=(
         CASE,
         DIRECTION,
@@ -25,7 +25,9 @@ CANDIDATES = Table(
         Column(name="numerics", dtype=pl.String(), nullable=True, doc="null: not proven"),
         Column(name="program", dtype=pl.String(), doc="digest"),
         VALUE_DIGEST,
-        Column(name="program_json", dtype=pl.String(), nullable=True, doc="of elites and of what was proven"),
+        Column(
+            name="program_json", dtype=pl.String(), nullable=True, doc="of what was proven, or shown wrong"
+        ),
         Column(name="collectives", dtype=pl.Int64(), doc="issued per call"),
         Column(name="wire_bytes", dtype=pl.Int64(), unit="bytes", doc="that a rank sends"),
         Column(name="peak_bytes", dtype=pl.Int64(), unit="bytes", nullable=True, doc="null: not legal"),

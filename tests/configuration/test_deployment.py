@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.configuration.deployment import Tier, load
+from overlayccl_core import loader
+from overlayccl_core.configuration.deployment import Deployment, Inheriting, Tier, load
+from overlayccl_core.configuration.fields import schema
 
 GOOD = """
 backend: torchdist
@@ -86,3 +88,73 @@ def test_an_unknown_deployment_is_refused_with_those_there_are(tmp_path: Path) -
     written(tmp_path, GOOD)
     with pytest.raises(ValueError, match=r"no deployment 'other'.*there are: mine"):
         load(tmp_path / "other.yaml")
+
+
+# ----------------------------------------------------------------------------------------------- inheriting
+def named(folder: Path, **texts: str) -> Path:
+    """Files by name; the folder."""
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_a_file_has_the_fields_of_the_one_that_it_inherits_from_but_for_its_own(tmp_path: Path) -> None:
+    named(
+        tmp_path,
+        large=GOOD,
+        small="inherits: large\nranks: 4\n",
+        least="inherits: small\nmemory_budget: 1KiB",
+    )
+    small, least = load(tmp_path / "small.yaml"), load(tmp_path / "least.yaml")
+    assert (small.name, small.ranks, small.ranks_per_node, small.library) == ("small", 4, 4, "gloo")
+    assert small.tiers == (Tier(name="node", ranks=4),)
+    assert (least.name, least.ranks, least.memory_budget_bytes) == ("least", 4, 1024)
+    assert small.memory_budget_bytes == load(tmp_path / "large.yaml").memory_budget_bytes
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"mine": "inherits: larg\nranks: 4"},
+            "mine.yaml: inherits: there is no 'larg' in {}: did you mean 'large'?",
+        ),
+        ({"mine": "inherits: [large]"}, "mine.yaml: inherits: there is no ['large']"),
+        ({"mine": "inherits: mine"}, "mine.yaml: inherits: mine -> mine is a circle: one of them must give"),
+        ({"mine": "inherits: b", "b": "inherits: mine"}, "inherits: mine -> b -> mine is a circle"),
+        (
+            {"mine": "inherits: large\nrank: 4"},
+            "mine.yaml: rank: there is no such field: did you mean 'ranks'?",
+        ),
+        (
+            {"mine": "inherits: b", "b": "inherits: large\nranks: 6"},
+            "b.yaml: ranks_per_node must divide ranks",
+        ),
+    ],
+)
+def test_wrong_inheriting_is_refused_with_the_file_that_is_to_blame(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError) as error:
+        load(named(tmp_path, large=GOOD, **files) / "mine.yaml")
+    assert message.format(tmp_path) in str(error.value)
+
+
+def test_an_editor_takes_files_that_inherit() -> None:
+    whole, part = (schema(Deployment, Inheriting)["$defs"][name] for name in ("Deployment", "Inheriting"))
+    assert part["required"] == ["inherits"] and "ranks" in part["properties"]
+    assert "ranks" in whole["required"] and "inherits" not in whole["properties"]
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("trn1", 7), ("trn1-1n", 1), ("trn1-3n", 3), ("trn1-5n", 5)])
+def test_the_deployments_of_trn1_have_32_ranks_a_node(
+    name: str, nodes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "torchxla" not in loader.names("backends"):
+        backend = tmp_path / "backends/torchxla/backend.py"
+        backend.parent.mkdir(parents=True)
+        backend.touch()
+        monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
+    deployment = load(Path(__file__).parents[2] / f"config/deployments/{name}.yaml")
+    assert (deployment.nodes, deployment.ranks_per_node, deployment.ranks) == (nodes, 32, nodes * 32)
+    assert deployment.library == "neuron"

@@ -45,6 +45,18 @@ def test_every_elite_that_can_run_is_proven_and_so_are_some_others_at_random() -
     assert proven_of(0) == proven_of(0) != proven_of(1)
 
 
+def test_a_program_is_proven_of_so_many_of_the_cheapest_families() -> None:
+    def proven_of(families: int) -> tuple[list[str], int]:
+        seeker = seeker_of(TINY, pricing_of(plain), search=OFFLINE.changed(families=families, random=0))
+        elites = seeker.directly(bases_of(TINY)[:1]).elites
+        return [c.family for c in elites if c.program.digest in seeker.prover.verdicts], len(elites)
+
+    all_, count = proven_of(1000)
+    assert len(all_) > 3
+    few, same = proven_of(3)
+    assert (few, same) == (all_[:3], count)
+
+
 def test_labels_need_no_proof_of_their_own() -> None:
     seeker = seeker_of(TINY, pricing_of(plain))
     result = seeker.directly(bases_of(TINY))

@@ -4,7 +4,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.program.problem import Direction
-from tests.search.costs import bases_of, plain, pricing_of, seeker_of
+from tests.search.costs import OFFLINE, bases_of, plain, pricing_of, seeker_of
 from tests.seed_cases import case
 
 TINY = case("dist_ce", {"tokens": 8, "vocabulary": 24})
@@ -13,7 +13,7 @@ TINY = case("dist_ce", {"tokens": 8, "vocabulary": 24})
 @pytest.mark.parametrize("direction", list(Direction))
 def test_rules_find_ways_of_a_cross_entropy_and_all_elites_are_right(direction: Direction) -> None:
     problem = catalog.in_direction(TINY, direction)
-    seeker = seeker_of(problem, pricing_of(plain))
+    seeker = seeker_of(problem, pricing_of(plain), search=OFFLINE.changed(families=1000))
     result = seeker.directly(bases_of(problem))
     assert result.best is not None and result.elites
     elites = {c.program.digest for c in result.elites if c.feasible}

@@ -7,13 +7,13 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import features
+from overlayccl_core.deployments.capabilities import Capabilities, Capability
 from overlayccl_core.program.case import Case
-from overlayccl_core.rewrites.recipe import replay, sources
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.search.candidate import Stage
 from overlayccl_core.search.loop import Stop, explore
-from overlayccl_core.search.proposal import ProposalOutcome, Sketch
 from overlayccl_core.search.proposers.offline import Offline
-from overlayccl_core.search.proxy import Replayed, is_large, pricing_as, with_sizes
+from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as, with_sizes
 from tests.search.costs import (
     OFFLINE,
     Cost,
@@ -106,40 +106,28 @@ def test_large_is_many_nodes_or_many_ranks() -> None:
     assert not is_large(large(), 500, limits)
 
 
-HALVES = """
-from overlayccl_core.program.language import all_reduce, concat, scale, split
-
-def in_halves(io, p):
-    half = len(p.sizes) // 2
-    _averaged(io, p, [i for i in range(half)])
-    _averaged(io, p, [i for i in range(half, len(p.sizes))])
-
-def of_eight(io, p):
-    _averaged(io, p, [0, 2, 4, 6])
-    _averaged(io, p, [1, 3, 5, 7])
-
-def _averaged(io, p, tensors):
-    total = all_reduce(concat([io.read("gradient", i) for i in tensors]))
-    means = split(scale(total, 1, p.world_size), [p.sizes[i] for i in tensors])
-    for i, mean in zip(tensors, means):
-        io.write("mean", i, mean)
-"""
+def test_a_small_program_is_held_to_what_the_library_can_do_at_the_large_case() -> None:
+    of = large()
+    small = catalog.proxy(of)
+    assert small is not None
+    can = capabilities_as(small, of, Capabilities([refused("all_to_all", 32), refused("all_gather", 4)]))
+    asked = {
+        (kind, g): can.supports(kind, g, DType.FLOAT32, 64).evidence
+        for kind in ("all_to_all", "all_gather")
+        for g in (2, 4, 8, 32)
+    }
+    assert {call for call, said in asked.items() if "refused" in said} == {
+        ("all_to_all", 8),
+        ("all_gather", 2),
+    }
 
 
-def test_what_begins_at_a_source_is_traced_and_proven_anew_at_the_large_case() -> None:
-    problem = catalog.build(case("grad_ar", {"sizes": list(range(3, 15))}))
-    archive = archive_of(problem, pricing_of(plain))
-    archive.enter(bases_of(problem, only_developer=True))
-    general, small_only = (
-        Sketch(function=name, source=HALVES, rationale="") for name in ("in_halves", "of_eight")
+def refused(operation: str, group_size: int) -> Capability:
+    return Capability(
+        operation=operation,
+        group_size=group_size,
+        dtype=DType.FLOAT32,
+        payload_bytes=1,
+        supported=False,
+        evidence="refused",
     )
-    replayed = Replayed(archive, [general, small_only])
-    steps = (("merge", "all_reduce:world:1", "all"), ("reduce_scatter_all_gather", "all_reduce:world:1", ""))
-    candidate = replayed.follow(replace(general.recipe, steps=steps))
-    assert candidate is not None
-    assert candidate.recipe == replace(general.recipe, steps=steps)
-    assert replay(candidate.recipe, problem, sources([HALVES])).digest == candidate.program.digest
-    assert replayed.follow(replace(small_only.recipe, steps=steps)) is None
-    attempt = next(a for a in archive.attempts if a.sketch == small_only)
-    assert (attempt.outcome, attempt.stage) == (ProposalOutcome.REJECTED, Stage.FULL)
-    assert sum(a.sketch is not None for a in archive.attempts) == 2

@@ -1,13 +1,16 @@
 """What is timed: the obvious, the promising, some at random; the same list for the same input, without prices."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
+from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.backend import emit
-from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
 from overlayccl_core.stages import shortlist
@@ -171,6 +174,22 @@ def test_what_is_not_proven_and_what_is_lossy_is_not_listed(flow: SimpleNamespac
         assert first["candidate"] not in {
             r["candidate"] for r in listed(flow, candidates=frame, at_least=1000)
         }
+
+
+def test_where_the_developer_rounds_lossy_finds_are_listed(flow: SimpleNamespace) -> None:
+    developer = flow.seeds.filter(role="developer", direction="forward").row(0, named=True)
+    of = loads(developer["program_json"]).problem.case
+    in_16_bits = catalog.developer_program(catalog.build(replace(of, dtype=DType.BFLOAT16)))
+    rounding = [
+        row | ({"program_json": dumps(in_16_bits)} if row["program"] == developer["program"] else {})
+        for row in flow.seeds.to_dicts()
+    ]
+    lossy = flow.candidates.with_columns(numerics=pl.lit("lossy"))
+    rows = listed(flow, candidates=lossy, at_least=1000)
+    assert not any(map(brought_by_the_search, rows))
+    seeds = pl.DataFrame(rounding, schema=flow.seeds.schema)
+    rows = listed(flow, seeds=seeds, candidates=lossy, at_least=1000)
+    assert {Why.RANDOM, Why.NEXT_CHEAPEST} <= {why for row in rows for why in row["why"]}
 
 
 def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace) -> None:

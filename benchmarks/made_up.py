@@ -1,0 +1,164 @@
+"""What a search asks of a deployment, made up from published figures: nothing of it was measured.
+
+Capabilities are a library that can do everything but what its topology documents; theta has the columns that the
+structured probes tell apart, each with a value from the topology's calibration. Its fingerprint says so.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.topology import Limit, Topology
+from overlayccl_core.costmodel.features import Column, Increment, Term, features
+from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.deployments.capabilities import operation_name
+from overlayccl_core.probes.structured import structured_probes
+from overlayccl_core.program.groups import Groups, groups_of
+from overlayccl_core.program.kinds import FLOATS, Kind, Reduction
+from overlayccl_core.program.nodes import make_collective, make_input
+
+RESIDUALS = (0.5, 2.0)  # how far off prices may be: nobody knows
+EVERYTHING = "every call that no published limit names"
+PER_GB_PER_S = 1e-3  # us a byte at 1 GB/s
+
+Row = dict[str, Any]
+
+
+def deployment(topology: Topology, nodes: int, ranks_per_node: int = 0) -> Deployment:
+    """So many nodes with a rank on each core, or with fewer.
+
+    Half of a core's memory is for Programs, the rest is the model's.
+    No rank is started and no backend loaded, so which one it names does not matter.
+    """
+    on_a_node = ranks_per_node or topology.ranks_per_node
+    return Deployment.from_data(
+        {
+            "backend": "torchdist",
+            "library": "gloo",
+            "ranks": nodes * on_a_node,
+            "ranks_per_node": on_a_node,
+            "memory_budget": topology.memory.per_core_bytes // 2,
+        },
+        name=f"{topology.name}-made-up",
+    )
+
+
+def fingerprint(topology: Topology) -> str:
+    """What every price made of it carries."""
+    return f"made up from published figures of {topology.name}: nothing was measured"
+
+
+# ---------------------------------------------------------------------------------------------- capabilities
+def capabilities(topology: Topology, here: Deployment) -> list[Row]:
+    """Rows of the table: groups of every size that divides the ranks, as a selftest tries them."""
+    sizes = [g for g in range(2, here.ranks + 1) if here.ranks % g == 0]
+    return [
+        {
+            "operation": name,
+            "group_size": size,
+            "dtype": dtype.value,
+            "payload_bytes": payload,
+            "supported": not why,
+            "evidence": f"{fingerprint(topology)}; {why or EVERYTHING}",
+            "fingerprint": fingerprint(topology),
+        }
+        for size in sizes
+        for name, kind in _operations()
+        for dtype in FLOATS
+        for payload, why in _calls(topology, here, kind, size)
+    ]
+
+
+def _operations() -> Iterator[tuple[str, Kind]]:
+    x, pair = make_input(("x",), equal=False, size=2), groups_of([(0, 1)], 2)
+    for kind in (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL):
+        yield kind.value, kind
+    yield operation_name(make_collective(Kind.ALL_REDUCE, x, pair, reduction=Reduction.MAX)), Kind.ALL_REDUCE
+    yield Kind.COLLECTIVE_PERMUTE.value, Kind.COLLECTIVE_PERMUTE
+
+
+def _calls(topology: Topology, here: Deployment, kind: Kind, size: int) -> Iterator[tuple[int, str]]:
+    """(payload, why it is refused; empty: it is not)."""
+    limits = [limit for limit in topology.limits if limit.operation is kind]
+    if over := [limit for limit in limits if _is_over(limit, here, kind, size)]:
+        yield 1, over[0].source
+        return
+    yield 1, ""
+    for limit in limits:
+        if limit.most_payload_bytes is not None:
+            yield limit.most_payload_bytes + 1, limit.source
+
+
+def _is_over(limit: Limit, here: Deployment, kind: Kind, size: int) -> bool:
+    if limit.most_ranks is not None and size > limit.most_ranks:
+        return True
+    groups = groups_of([range(k, k + size) for k in range(0, here.ranks, size)], here.ranks)
+    return limit.most_nodes is not None and _nodes(groups, here.ranks_per_node) > limit.most_nodes
+
+
+def _nodes(groups: Groups, ranks_per_node: int) -> int:
+    """On how many nodes the ranks of a group are at most."""
+    return max(len({rank // ranks_per_node for rank in group}) for group in groups.members)
+
+
+# ------------------------------------------------------------------------------------------------------ theta
+def theta(topology: Topology, here: Deployment) -> Theta:
+    """A value for every column of the structured probes."""
+    columns = sorted({c for probe in structured_probes(here) for c in features(probe.program)})
+    return Theta(
+        tuple(_coefficient(column, _value(column, topology)) for column in columns),
+        *RESIDUALS,
+        fingerprint(topology),
+    )
+
+
+def _coefficient(column: Column, value: float) -> Coefficient:
+    status = Status.FITTED if value else Status.ZERO
+    return Coefficient(column=column, value=value, low=value, high=value, status=status, programs=0)
+
+
+def _value(column: Column, topology: Topology) -> float:
+    name, of = column.name.split("."), topology.calibration
+    if column.term is Term.LAUNCH:
+        return of.graph_boundary_us
+    if column.term is Term.NETWORK:
+        return PER_GB_PER_S / topology.tier("network").gb_per_s
+    if column.increment is not Increment.NONE or name[-2] in ("alone", "together"):
+        return _of_collective(column, name, topology)
+    if column.term is Term.COPIES:
+        return _of_local_work(name, topology)
+    return 0.0  # nothing is published of waits, of calls after work and of narrow sums
+
+
+def _of_collective(column: Column, name: list[str], topology: Topology) -> float:
+    """By the calls that come back to back: the first, the second, up to the eighth, all after it."""
+    first, second, eighth, later = _steps(topology)
+    if column.increment is Increment.SECOND:
+        return second - eighth
+    if column.increment is Increment.TO_EIGHTH:
+        return eighth - later
+    if name[-1] == "bytes":
+        passes = 2 if name[0] == Kind.ALL_REDUCE.value else 1
+        return passes * PER_GB_PER_S / topology.tier("node").gb_per_s
+    tier = topology.tier("network" if name[1].startswith("network") else "node")
+    return tier.latency_us + (first if name[-2] == "alone" else later)
+
+
+def _steps(topology: Topology) -> tuple[float, float, float, float]:
+    """us of the first of calls back to back, and of each more: the second, the third to eighth, any later."""
+    curve = topology.calibration.back_to_back_us
+    each = {k: (us - before) / (k - k_before) for (k_before, before), (k, us) in pairwise(curve)}
+    return curve[0][1], each[2], each[8], each[curve[-1][0]]
+
+
+def _of_local_work(name: list[str], topology: Topology) -> float:
+    of = topology.calibration
+    makes_a_value, strided = name[0] in ("copy", "strided", "gather"), name[0] in ("strided", "gather")
+    match name[-1]:
+        case "count":
+            return of.operation_us if makes_a_value else of.fused_operation_us
+        case "bytes" if name[0] != "uncached":
+            return PER_GB_PER_S / (of.strided_gb_per_s if strided else of.sequential_gb_per_s)
+        case _:
+            return 0.0

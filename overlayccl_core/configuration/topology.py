@@ -1,0 +1,149 @@
+"""A topology: what is published of one kind of node and of the network between nodes, each figure with its source.
+
+Nothing in it was measured on the deployment at hand: it is what to expect before that, and what to compare with.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from overlayccl_core.configuration.fields import Count, Fields, read
+from overlayccl_core.configuration.sizes import Bytes
+from overlayccl_core.program.kinds import Kind
+
+FOLDER = Path("config/topologies")
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Sourced(Fields):
+    """Published figures, and where."""
+
+    source: str = Field(min_length=1, description="where the figures are published")
+
+
+class Torus(Sourced):
+    """Devices in a grid whose rows and columns are rings; device d is at (d // columns, d % columns)."""
+
+    rows: Count = Field(description="rows of devices")
+    columns: Count = Field(description="devices in a row")
+
+    def neighbours(self, device: int) -> tuple[int, ...]:
+        """The devices with a link to one: above, below, left and right."""
+        row, column = divmod(device, self.columns)
+        around = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
+        return tuple(r % self.rows * self.columns + c % self.columns for r, c in around)
+
+
+class TierFigures(Sourced):
+    """How near ranks are to one another."""
+
+    name: str = Field(min_length=1, description="as a deployment names the tier: node, network")
+    gb_per_s: Positive = Field(description="10^9 bytes a second of a link, or of what a node's ranks share")
+    latency_us: Positive = Field(description="us of one message")
+
+
+class Nics(Sourced):
+    """Network cards of a node."""
+
+    count: Count = Field(description="cards")
+    gb_per_s: Positive = Field(description="10^9 bytes a second of each")
+
+
+class Memory(Sourced):
+    """Memory of the devices."""
+
+    per_core_bytes: Bytes = Field(validation_alias="per_core", description="of a core")
+    gb_per_s: Positive = Field(description="10^9 bytes a second of a device")
+
+
+class Limit(Sourced):
+    """Calls of one operation that the library is documented to refuse."""
+
+    operation: Kind = Field(description="a collective")
+    most_ranks: Count | None = Field(default=None, description="of a group")
+    most_nodes: Count | None = Field(default=None, description="that the ranks of a group may be on")
+    most_payload_bytes: Bytes | None = Field(
+        default=None, validation_alias="most_payload", description="bytes at the larger side of a call"
+    )
+
+    @model_validator(mode="after")
+    def _of_something(self) -> Self:
+        if (self.most_ranks, self.most_nodes, self.most_payload_bytes) == (None, None, None):
+            raise ValueError("a limit must say of what: give most_ranks, most_nodes or most_payload")
+        return self
+
+
+class Mechanism(Sourced):
+    """Something that the stack does, or does not do."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="lower-case letters, digits and _")
+    holds: bool = Field(description="true or false")
+
+
+def _rising(pairs: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    if any(second[0] <= first[0] or second[1] < first[1] for first, second in pairwise(pairs)):
+        raise ValueError(f"both columns must rise (got {[list(pair) for pair in pairs]})")
+    return pairs
+
+
+Curve = Annotated[tuple[tuple[Count, Positive], ...], Field(min_length=1), AfterValidator(_rising)]
+SizeCurve = Annotated[tuple[tuple[Bytes, Positive], ...], Field(min_length=1), AfterValidator(_rising)]
+
+
+class Calibration(Sourced):
+    """Times of a cluster of these nodes."""
+
+    back_to_back_us: Curve = Field(description="pairs: so many small all_reduce in one graph, us of them all")
+    graph_boundary_us: Positive = Field(description="from one graph to the next")
+    graph_load_us: Positive = Field(description="of a small graph that is on the device no more")
+    compile_s: SizeCurve = Field(description="pairs: largest payload of a graph, seconds")
+    fused_operation_us: Positive = Field(
+        description="the least that a local operation takes in another's loop"
+    )
+    operation_us: Positive = Field(description="the least that one takes that makes its result in memory")
+    sequential_gb_per_s: Positive = Field(description="10^9 bytes a second of a copy")
+    strided_gb_per_s: Positive = Field(description="the same of a strided one")
+    bf16_tflops_per_core: Positive = Field(description="10^12 operations a second of a core in bfloat16")
+
+
+class Topology(Fields):
+    """A node and the network."""
+
+    name: str
+    devices: Count = Field(description="of a node")
+    cores_per_device: Count = Field(description="each may be a rank")
+    torus: Torus = Field(description="which devices have a link")
+    tiers: tuple[TierFigures, ...] = Field(min_length=1, description="from the nearest to the farthest")
+    nics: Nics = Field(description="network cards of a node")
+    memory: Memory = Field(description="of the devices")
+    limits: tuple[Limit, ...] = Field(description="calls that the library is documented to refuse")
+    mechanisms: tuple[Mechanism, ...] = Field(description="what the stack does, or does not do")
+    calibration: Calibration = Field(description="times of a cluster of these nodes")
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.torus.rows * self.torus.columns != self.devices:
+            raise ValueError(
+                f"rows x columns of the torus must be the devices "
+                f"(got {self.torus.rows} x {self.torus.columns} and {self.devices}): mend one of them"
+            )
+        return self
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Cores of a node."""
+        return self.devices * self.cores_per_device
+
+    def tier(self, name: str) -> TierFigures:
+        """The tier of that name. ValueError naming those there are."""
+        for tier in self.tiers:
+            if tier.name == name:
+                return tier
+        raise ValueError(f"no tier {name!r}: there are {', '.join(tier.name for tier in self.tiers)}")
+
+
+def load(name: str, folder: Path = FOLDER) -> Topology:
+    """The topology of that name. ValueError: file, field and mend."""
+    return read("topology", folder / f"{name}.yaml", Topology, name=name)

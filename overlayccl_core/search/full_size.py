@@ -1,0 +1,98 @@
+"""The second half of a search through a proxy: what the small Case promises is tried at the large one, and no more.
+
+Prices tell a family's promise. Fewer ranks, layers or tensors cost less, so of what was replayed the least ratio of
+the price here to the price there bounds what any other family comes to here, as far as the cost model can say.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from overlayccl_core.rewrites.apply import Step
+from overlayccl_core.rewrites.recipe import Recipe
+from overlayccl_core.search.archive import Archive
+from overlayccl_core.search.candidate import Candidate
+from overlayccl_core.search.proposal import Sketch
+
+DEARER = 2.0  # a step that makes the small Program so many times as dear is not tried at the large one
+
+
+@dataclass(slots=True, kw_only=True)
+class FullSize:
+    """The archive of a large Case (`full`) and that of the small one which was searched in its place.
+
+    families: so many of the cheapest are replayed, however dear. has_time: whether to go on. sketches: those that
+    recipes may begin with; each is traced and proven anew, as a small Case shows nothing of a source that counts on
+    its size.
+    """
+
+    small: Archive
+    full: Archive
+    families: int
+    has_time: Callable[[], bool]
+    sketches: Iterable[Sketch] = ()
+    _done: dict[Recipe, Candidate | None] = field(default_factory=dict)
+    _twins: dict[Recipe, Candidate] = field(default_factory=dict)  # of candidates here: the same there
+
+    def replay_promising(self) -> bool:
+        """Replay what can run and may yet be the cheapest, and `families` in any case; False if time ran out."""
+        followed, least = 0, inf
+        best = min((us_of(c) for c in self.full.candidates if c.feasible), default=inf)
+        for elite in self.small.cheapest():
+            if not elite.feasible:
+                continue
+            if followed >= self.families and not us_of(elite) * least < best:
+                break
+            if not self.has_time():
+                return False
+            here = self.follow(elite.recipe)
+            if here is not None and here.feasible:
+                followed += 1
+                best = min(best, us_of(here))
+                if us_of(here) < inf:
+                    least = min(least, us_of(here) / us_of(elite))
+        return True
+
+    def expand(self, winner: Candidate, steps: Iterable[Step]) -> bool:
+        """Steps at a candidate, but for those that the small Case shows to be dear or beyond the library.
+
+        False if time ran out.
+        """
+        twin = self._twins.get(winner.recipe) or self.small.of_recipe(winner.recipe)
+        for step in steps:
+            if not self.has_time():
+                return False
+            there = None if twin is None else self.small.try_step(twin, step)
+            if there is not None and twin is not None and _hopeless(twin, there):
+                continue
+            here = self.full.try_step(winner, step)
+            if here is not None and there is not None:
+                self._twins.setdefault(here.recipe, there)
+        return True
+
+    def follow(self, recipe: Recipe) -> Candidate | None:
+        """The candidate of a recipe; None if its base is not there or a step comes to nothing.
+
+        What recipes begin alike with is replayed once.
+        """
+        if recipe not in self._done:
+            self._done[recipe] = self._followed(recipe)
+        return self._done[recipe]
+
+    def _followed(self, recipe: Recipe) -> Candidate | None:
+        sketch = next((sketch for sketch in self.sketches if sketch.recipe == recipe), None)
+        if sketch is not None:
+            return self.full.try_sketch(sketch)
+        if not recipe.steps:
+            return self.full.of_recipe(recipe)
+        parent = self.follow(replace(recipe, steps=recipe.steps[:-1]))
+        return parent and self.full.try_step(parent, recipe.steps[-1])
+
+
+def us_of(candidate: Candidate) -> float:
+    """The price in us; infinite where there is none."""
+    return inf if candidate.price.us is None else candidate.price.us
+
+
+def _hopeless(before: Candidate, after: Candidate) -> bool:
+    return not after.feasible or us_of(after) > DEARER * us_of(before)

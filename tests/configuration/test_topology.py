@@ -1,0 +1,61 @@
+"""A topology's file: what it may say, and what is said of one that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.configuration import topology
+from overlayccl_core.configuration.topology import load
+
+FOLDER = Path(__file__).parents[2] / topology.FOLDER
+TRN1 = "trn1.32xlarge"
+
+
+def test_the_topology_of_trn1_is_valid() -> None:
+    trn1 = load(TRN1, FOLDER)
+    assert trn1.ranks_per_node == 32
+    assert trn1.nics.count * trn1.nics.gb_per_s == trn1.tier("network").gb_per_s
+    assert dict(trn1.calibration.back_to_back_us)[32] == 238
+
+
+def test_devices_have_the_published_neighbours() -> None:
+    torus = load(TRN1, FOLDER).torus
+    assert torus.neighbours(0) == (12, 4, 3, 1)
+    assert torus.neighbours(15) == (11, 3, 14, 12)
+    assert all(d in torus.neighbours(other) for d in range(16) for other in torus.neighbours(d))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("devices: 16", "devices: 15"),
+            "rows x columns of the torus must be the devices (got 4 x 4 and 15)",
+        ),
+        (("most_ranks: 64", "most_rank: 64"), "limits.0.most_rank: there is no such field"),
+        (("    most_ranks: 64\n", ""), "limits.0: a limit must say of what: give most_ranks, most_nodes"),
+        (("operation: all_to_all", "operation: all_too"), "limits.1.operation: "),
+        (("[2, 130]", "[2, 90]"), "both columns must rise (got [[1, 100.0], [2, 90.0]"),
+        (("holds: true", "holds: maybe"), "true or false"),
+        (("8GiB", "much"), "limits.2.most_payload: must be a size such as 64KiB"),
+        (("  source", "  sauce"), "torus.sauce: there is no such field: did you mean 'source'?"),
+    ],
+)
+def test_a_wrong_file_gives_one_message_with_file_and_field(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    good = (FOLDER / f"{TRN1}.yaml").read_text()
+    assert change[0] in good
+    file.write_text(good.replace(*change))
+    with pytest.raises(ValueError) as error:
+        load("mine", tmp_path)
+    assert message in str(error.value)
+    assert str(error.value).startswith(str(file))
+
+
+def test_an_unknown_topology_and_an_unknown_tier_are_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"no topology 'trn9'.*there are: trn1\.32xlarge"):
+        load("trn9", FOLDER)
+    with pytest.raises(ValueError, match="no tier 'rack': there are node, network"):
+        load(TRN1, FOLDER).tier("rack")

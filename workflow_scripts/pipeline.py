@@ -214,6 +214,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     fields_of(Path(FILE))  # Snakemake has merged it, and does not mind a field that stands there twice
     settings = load_settings(config, overrides=overrides)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
+    settings = load_settings(config, overrides=overrides, usual=deployment.preset)
     unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems, deployment))}
     for model, needs in unsolved.items() if "models" in overrides else ():
         raise ValueError(

@@ -81,9 +81,11 @@ def context(arguments: Namespace) -> Context:
     profile = load_profile(root, arguments.profile) if arguments.profile else None
     if profile is not None:
         os.environ[PROFILE] = profile.name
-    deployment = arguments.deployment or (profile.deployment if profile else None)
-    given = {"deployment": deployment, "preset": arguments.preset}
+    asked = arguments.deployment or (profile.deployment if profile else None)
+    given = {"deployment": asked, "preset": arguments.preset}
     overrides = {key: value for key, value in given.items() if value}
-    settings = read_settings(root / "config" / "config.yaml", overrides)
-    file = root / "config" / "deployments" / f"{settings.deployment}.yaml"
-    return Context(root=root, settings=settings, deployment=load_deployment(file), profile=profile)
+    config = root / "config" / "config.yaml"
+    named = read_settings(config, overrides).deployment
+    deployment = load_deployment(root / "config" / "deployments" / f"{named}.yaml")
+    settings = read_settings(config, overrides, usual=deployment.preset)
+    return Context(root=root, settings=settings, deployment=deployment, profile=profile)

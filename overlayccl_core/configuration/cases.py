@@ -11,7 +11,7 @@ from pydantic import Field
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.fields import Fields, OfTensors
+from overlayccl_core.configuration.fields import Fields, OfTensors, hint
 from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
@@ -27,6 +27,11 @@ class Placed(Fields):
     )
     strided: bool = Field(default=False, description="true if its groups take every so-many-th rank")
     dtype: DType = Field(default=DType.FLOAT32, description="of the elements (default: float32)")
+    example: str | None = Field(
+        default=None,
+        description="one of the Problem's own examples in place of its fields, sized for N: `train` is as large as "
+        "in a real training",
+    )
 
 
 _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
@@ -141,7 +146,7 @@ def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> C
     groups = deployment.ranks // ranks
     return catalog.case(
         problem,
-        _resolved(problem, entry),
+        _resolved(problem, entry, placed.example, ranks),
         ranks=ranks,
         ranks_per_node=_ranks_per_node(deployment, ranks, groups, placed.strided),
         groups=groups,
@@ -171,9 +176,19 @@ def workload_named(problem: str, entry: Mapping[str, Any]) -> str | None:
     return None if named is None else str(named)
 
 
-def _resolved(problem: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _example(problem: str, name: str, ranks: int) -> dict[str, Any]:
+    """The fields of one of a Problem's examples. ValueError naming those there are."""
+    known = catalog.plug_in(problem).examples(ranks)
+    if name not in known:
+        raise ValueError(f"{problem}: example: there is no {name!r}: {hint(name, known)}")
+    return dict(known[name])
+
+
+def _resolved(problem: str, entry: Mapping[str, Any], example: str | None, ranks: int) -> dict[str, Any]:
     """The Problem's own fields; in place of `model` (a workload) and its fields, the sizes of its parameters."""
     fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
+    if example is not None:
+        fields |= _example(problem, example, ranks)
     name = workload_named(problem, entry)
     if name is None:
         return fields

@@ -66,6 +66,10 @@ class Deployment(Fields):
         description="from the nearest to the farthest; the last one holds all ranks. Default: one tier, or node "
         "and network",
     )
+    preset: str = Field(
+        default="default",
+        description="what the preset `default` means here: one of those in config/config.yaml",
+    )
     environment: dict[str, str] = Field(
         default_factory=dict,
         description="variables of the ranks' environment that belong to the deployment: with others it is another",

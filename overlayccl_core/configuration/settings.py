@@ -208,9 +208,12 @@ _PRESETS = Field(min_length=1, description="name to the fields that differ: they
 File = create_model("File", __base__=Settings, presets=(Mapping[str, _PRESET], _PRESETS))  # type: ignore[valid-type]
 
 
-def load(config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str = FILE) -> Settings:
+def load(
+    config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str = FILE, usual: str = DEFAULT
+) -> Settings:
     """Settings from the configuration as read (`overrides`: keys that came from --config).
 
+    usual: the preset that `default` means for the deployment.
     ValueError: field, mend, and the file (another may have overridden the field).
     """
     overrides = tuple(overrides)
@@ -221,7 +224,10 @@ def load(config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str 
         preset, presets = data["preset"], data.pop("presets")
         if preset not in presets:
             raise ValueError(f"preset: there is no {preset!r}: {hint(preset, presets)}")
-        for name, values in presets[preset].items():
+        meant = usual if preset == DEFAULT else preset
+        if meant not in presets:
+            raise ValueError(f"the deployment's preset: there is no {meant!r}: {hint(meant, presets)}")
+        for name, values in presets[meant].items():
             data[name] = {**data[name], **values} if name in SECTIONS else values
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
         return Settings.from_data(data)
@@ -240,13 +246,15 @@ def fields_of(path: Path) -> dict[str, Any]:
     return config
 
 
-def read(file: str | Path = FILE, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Settings from a file, as the pipeline reads them, with the keys of --config."""
+def read(
+    file: str | Path = FILE, overrides: Mapping[str, Any] | None = None, *, usual: str = DEFAULT
+) -> Settings:
+    """Settings from a file, as the pipeline reads them, with the keys of --config. usual: as for `load`."""
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file: run from the repository's root")
     config = fields_of(path)
-    return load({**config, **(overrides or {})}, overrides=overrides or (), file=str(path))
+    return load({**config, **(overrides or {})}, overrides=overrides or (), file=str(path), usual=usual)
 
 
 def check_overrides(keys: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """The Cases of a configuration."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from overlayccl_core import catalog, loader
 from overlayccl_core.configuration import models, settings
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
-from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment, Tier, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.stages import cases
 from overlayccl_core.tables.cases import CASES
@@ -52,6 +53,25 @@ def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
     assert case["sizes"][:3] == (32 * 8, 8, 3 * 8 * 8)
     with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*model llama: hidden: must be there"):
         cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
+
+
+def test_an_example_of_the_problem_is_sized_for_the_ranks() -> None:
+    entries = [{"example": "train", "dtype": "bfloat16"}, {"example": "train", "ranks": 4}]
+    large, small = cases_of(_settings("dist_ce", *entries), _deployment(), "dist_ce")
+    assert (large.ranks, large["vocabulary"], large.dtype.value) == (8, 144 * 8, "bfloat16")
+    assert (small.ranks, small.groups, small["vocabulary"]) == (4, 2, 144 * 4)
+    with pytest.raises(ValueError, match=r"dist_ce, entry 1: .*example: there is no 'trian'.*train"):
+        cases_of(_settings("dist_ce", {"example": "trian"}), _deployment(), "dist_ce")
+
+
+@pytest.mark.parametrize("name", ["trn1", "trn1-1n", "trn1-3n", "trn1-5n"])
+def test_every_problem_has_a_case_of_one_graph_at_each_size_of_the_cluster(name: str) -> None:
+    deployment = load(Path("config/deployments", f"{name}.yaml"))
+    configured = settings.read(usual=deployment.preset)
+    found = [c for p in configured.problems for c in cases_of(configured, deployment, p)]
+    assert {c.problem for c in found} == set(loader.names("problems"))
+    assert all(c.uniform and c.ranks * c.groups == deployment.ranks for c in found)
+    assert configured.tree == configured.deployment and configured.models == ()
 
 
 def test_only_entries_that_say_so_take_a_model() -> None:

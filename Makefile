@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser test slurm-up slurm-down test-slurm lint bench report clean
+.PHONY: run evidence env dev browser test slurm-up slurm-down test-slurm test-parallelcluster lint bench report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -53,6 +53,11 @@ slurm-down: ## end it
 test-slurm: dev slurm-up ## the pipeline through Slurm: jobs, nodes, one that is killed and one that is drained
 	OVERLAYCCL_SLURM=1 $(BIN)/python -m pytest -n 0 -m slurm -q tests/slurm; code=$$?; \
 	tests/slurm/cluster.sh down; exit $$code
+
+test-parallelcluster: ## docs/parallelcluster.yaml against the schema of aws-parallelcluster, in an environment of its own
+	@test -x .env-parallelcluster/bin/pytest || { $(PYTHON) -m venv .env-parallelcluster && \
+	.env-parallelcluster/bin/pip install -q -r envs/parallelcluster.txt; }
+	.env-parallelcluster/bin/python -m pytest --noconftest -o filterwarnings=default -q tests/docs/test_parallelcluster.py
 
 lint: dev ## formatters and checkers
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """What a run asks for, counted by hand, and held against what the configuration and the shortlist do."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from overlayccl_core.estimates.plan import Run, listed_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.estimates.span import Span
 from overlayccl_core.stages.probe import probes_of
+from tests.workflow.repository import copy_to, snakemake
 
 ROOT = Path(__file__).parents[2]
 FIGURES = Published.from_data({"compile_s": [["1GiB", 6]], "source": "a page"})
@@ -109,3 +111,12 @@ def test_sizes_are_of_each_split_and_name_the_case_that_holds_most() -> None:
     assert (first.microbatches, second.microbatches, first.parameters) == (1, 2, 918_656)
     assert first.largest.startswith("grad_ar/") and first.peak_bytes == 4 * 918_656
     assert first.work is not None and first.work.parameter_bytes == 4 * 918_656
+
+
+@pytest.mark.parametrize("arguments", [("problems=tp_mlp,grad_ar", "models=nano,nano-dp"), ("preset=smoke",)])
+def test_jobs_are_as_many_as_snakemake_plans(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    root = copy_to(tmp_path)
+    done = snakemake(root, "--profile", "local", "all", "-n", "--config", *arguments)
+    (total,) = re.findall(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
+    run = planned(settings(**dict(argument.split("=") for argument in arguments)))
+    assert sum(row.jobs for row in (*run.on_ranks(), run.without_ranks({}))) == int(total) - 1  # `all` itself

@@ -1,0 +1,41 @@
+"""docs/trn1.md: what it links to and names is there, and it says first what has not run."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from overlayccl_core.configuration.profiles import overrides_of
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docs/trn1.md"
+TEXT = FILE.read_text()
+
+
+def test_it_says_first_that_nothing_ran_on_the_hardware() -> None:
+    head = TEXT.split("\n## ")[0]
+    assert "**What ran on Trainium: nothing.**" in head
+
+
+def test_its_links_lead_to_files() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", TEXT)
+    assert links
+    assert not [link for link in links if not (FILE.parent / link).exists()]
+
+
+def test_every_source_is_cited_and_every_citation_has_a_source() -> None:
+    text, sources = TEXT.split("\n## Sources\n")
+    cited = set(re.findall(r"\[(\d)\]", text))
+    assert cited == set(re.findall(r"^(\d)\. ", sources, flags=re.MULTILINE))
+
+
+def test_the_literal_commands_are_there_and_name_what_the_profile_says() -> None:
+    for command in (
+        "snakemake --profile trn1 -n all",
+        "snakemake --profile trn1 all",
+        "overlayccl estimate --profile trn1",
+    ):
+        assert f"\n{command}" in TEXT
+    said = overrides_of("trn1", ROOT)
+    assert f"results/{said['deployment']}-{said['preset']}/report.html" in TEXT
+    assert said["preset"] in yaml.safe_load((ROOT / "config/config.yaml").read_text())["presets"]

@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser xla test test-xla slurm-up slurm-down test-slurm lint bench report clean
+.PHONY: run evidence env dev browser xla test test-xla slurm-up slurm-down test-slurm test-parallelcluster lint bench report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -66,6 +66,11 @@ test-slurm: dev slurm-up ## the pipeline through Slurm: jobs, nodes, one that is
 
 test-xla: xla ## emitted modules lowered by the real torch_xla, on CPU; `make test` skips these
 	PJRT_DEVICE=CPU $(XLA)/bin/python -m pytest tests/backends/torchxla/real -q
+
+test-parallelcluster: ## docs/parallelcluster.yaml against the schema of aws-parallelcluster, in an environment of its own
+	@test -x .env-parallelcluster/bin/pytest || { $(PYTHON) -m venv .env-parallelcluster && \
+	.env-parallelcluster/bin/pip install -q -r envs/parallelcluster.txt; }
+	.env-parallelcluster/bin/python -m pytest --noconftest -o filterwarnings=default -q tests/docs/test_parallelcluster.py
 
 lint: dev ## formatters and checkers
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """How long the jobs of a run are expected to take, before they have begun.
 
 A job is expected to take what it took the last time in its tree (its benchmark file). Where there is none: what the
-configuration gives it, with what comes on top of that; and a few seconds for a rule that has no such budget.
+configuration gives it, with what comes on top of that (`estimates/budget.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,17 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.estimates.budget import budget_of
 from workflow_scripts.phases import seconds_of
-
-# What comes on top of the seconds of the configuration, to the nearest 5 s, of four ranks on two cores: a batch
-# starts ranks, builds modules and calibrates; a training launch starts ranks, and takes steps that are not timed;
-# the first one of a model compares gradients, and where a choice is made, losses.
-# It is a first guess: from the second run on a tree tells its own times.
-BATCH_S = 15.0
-LAUNCH_S = 5.0
-GRADIENTS_S, LOSSES_S = 5.0, 10.0
-WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}
-ANY_OTHER_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +60,7 @@ class Expectations:
 
 def budget_s(rule: str, settings: Any) -> float:
     """What the configuration gives a job, with what comes on top."""
-    if rule not in ("probe", "bench", "train", "confirm"):
-        return WITHOUT_BUDGET_S.get(rule, ANY_OTHER_S)
-    if rule == "confirm":
-        steps_s = len(settings.models) * (settings.confirm.step_seconds + LAUNCH_S)
-        launches_s = settings.confirm.launches * (settings.confirm.seconds + BATCH_S + steps_s)
-        return float(launches_s + len(settings.models) * GRADIENTS_S)
-    if rule == "train":
-        launches_s = settings.train.launches * (settings.train.seconds + LAUNCH_S)
-        return float(launches_s + GRADIENTS_S + LOSSES_S)
-    return float(getattr(settings, rule).seconds) + BATCH_S
+    return budget_of(rule, settings, len(getattr(settings, "models", ()))).seconds
 
 
 def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:

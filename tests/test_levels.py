@@ -47,6 +47,7 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["stages"] = set(MAY_IMPORT)
 MAY_IMPORT["report"] = set(MAY_IMPORT)
+MAY_IMPORT["estimates"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 TORCH = {"backends", "training"}
 PRINTED = "emit/runtime"  # read and printed into modules that run elsewhere, never imported by the package

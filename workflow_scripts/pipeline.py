@@ -215,6 +215,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     settings = load_settings(config, overrides=overrides)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     settings = load_settings(config, overrides=overrides, usual=deployment.preset)
+    _check_models(settings.models)
     unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems, deployment))}
     for model, needs in unsolved.items() if "models" in overrides else ():
         raise ValueError(
@@ -252,6 +253,18 @@ def refuse_unrecorded(results: Path) -> None:
             f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
             "along"
         )
+
+
+def _check_models(models: Iterable[str]) -> None:
+    """Each has a training step."""
+    trained = loader.names("training/models")
+    for name in models:
+        if (workload := load_model(name).workload) not in trained:
+            raise ValueError(
+                f"model {name}: its workload {workload} has no training step (no file "
+                f"training/models/{workload}.py; there are: {', '.join(trained)}): leave it out of `models`; "
+                f"`overlayccl estimate --models {name}` sizes it"
+            )
 
 
 def _unsolved(name: str, problems: Iterable[str], deployment: Deployment) -> str:

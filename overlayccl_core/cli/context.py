@@ -75,15 +75,18 @@ class Context:
         return run_command(self.results, *(path.relative_to(self.root) for path in targets))
 
 
-def context(arguments: Namespace) -> Context:
-    """What --root, --profile, --deployment and --preset say. ValueError: file, field, mend."""
+def context(arguments: Namespace, **more: str) -> Context:
+    """What --root, --profile, --deployment and --preset say, and `more` keys of --config. ValueError: file, field,
+    mend."""
     root: Path = arguments.root
-    profile = load_profile(root, arguments.profile) if arguments.profile else None
+    profile = load_profile(arguments.profile, root) if arguments.profile else None
     if profile is not None:
         os.environ[PROFILE] = profile.name
-    asked = arguments.deployment or (profile.deployment if profile else None)
-    given = {"deployment": asked, "preset": arguments.preset}
-    overrides = {key: value for key, value in given.items() if value}
+    given = {"deployment": arguments.deployment, "preset": arguments.preset, **more}
+    overrides = {
+        **(profile.overrides if profile else {}),
+        **{key: value for key, value in given.items() if value},
+    }
     config = root / "config" / "config.yaml"
     named = read_settings(config, overrides).deployment
     deployment = load_deployment(root / "config" / "deployments" / f"{named}.yaml")

@@ -9,6 +9,7 @@ from typing import Any
 from overlayccl_core.cli import (
     bucket,
     doctor,
+    estimate,
     explain,
     problems,
     prove,
@@ -24,7 +25,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected
 
 COMMANDS = (
     *(problems, trace, prove, score, try_strategy, bucket),
-    *(explain, summary, ranges, report, schema, doctor),
+    *(explain, summary, ranges, report, schema, doctor, estimate),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 

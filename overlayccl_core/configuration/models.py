@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Count, Fields, chosen, read, unique
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
 FOLDER = Path("config/models")
@@ -33,6 +34,38 @@ class Site:
     problem: str
     entry: Mapping[str, Any]
     direction: Direction = Direction.FORWARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What one training step asks of the machine.
+
+    rank_parameters: elements of parameters on the rank that holds most. activation: elements that one block hands
+    to the next on one rank, of one microbatch. flops: floating-point operations of the matrix products of a step,
+    forward and backward, of all ranks together; nothing is computed twice (no recomputation).
+    """
+
+    dtype: DType
+    rank_parameters: int
+    activation: int
+    flops: int
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Of one rank; its gradients take as many."""
+        return self.rank_parameters * self.dtype.bytes
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """AdamW's (Loshchilov and Hutter 2019) two moments in float32; beside parameters of 16 bits a copy of those
+        in float32."""
+        copies = 2 if self.dtype.bytes >= DType.FLOAT32.bytes else 3
+        return copies * self.rank_parameters * DType.FLOAT32.bytes
+
+    @property
+    def activation_bytes(self) -> int:
+        """Of one microbatch between two blocks."""
+        return self.activation * self.dtype.bytes
 
 
 class Sizes(Fields, ABC):
@@ -92,6 +125,10 @@ class Model(Sizes):
     def identity(self) -> str:
         """JSON of all that decides what is trained: its fields, and what the files hold that it reads."""
         return json.dumps([self.to_json(), self.data_digest()])
+
+    def work(self, microbatches: int, ranks: int) -> Work | None:
+        """What a step asks of the machine; None where the workload does not say."""
+        return None
 
     @property
     def framework_arms(self) -> tuple[str, ...]:

@@ -1,5 +1,4 @@
-"""A profile: where jobs run and what they may use, of Snakemake. Of its file only what commands of people need is
-read here: the deployment, and where Slurm puts its jobs."""
+"""What a Snakemake profile says: its `config`, which stands for --config, and where Slurm puts its jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,46 +7,49 @@ from typing import Any
 
 from overlayccl_core.configuration.fields import hint, parsed
 
-FOLDER = "profiles"
+FOLDER = Path("profiles")
 FILE = "profile.yaml"
-DEFAULT = "default"  # Snakemake reads it beside every other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """partition, account: of Slurm's jobs; empty: the cluster's default."""
+    """overrides: keys and values of its `config`. partition, account: of Slurm's jobs; empty: the cluster's own."""
 
     name: str
-    deployment: str
+    overrides: Mapping[str, str]
     partition: str = ""
     account: str = ""
 
 
-def load(root: Path, name: str) -> Profile:
-    """The profile of a repository. ValueError: file, field and mend."""
-    folder = root / FOLDER
-    known = sorted(path.parent.name for path in folder.glob(f"*/{FILE}") if path.parent.name != DEFAULT)
-    if name not in known:
-        raise ValueError(f"no profile {name!r} in {folder}: {hint(name, known)}")
-    file = folder / name / FILE
-    data: Any = parsed(file)
+def load(name: str, root: Path) -> Profile:
+    """A profile of a repository. ValueError: file, field and mend."""
+    file = root / FOLDER / name / FILE
+    if not file.is_file():
+        known = sorted(path.parent.name for path in (root / FOLDER).glob(f"*/{FILE}"))
+        raise ValueError(f"no profile {name!r}: {file} does not exist: {hint(name, known or ['none'])}")
+    try:
+        return _profile(name, parsed(file))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _profile(name: str, data: Any) -> Profile:
     if not isinstance(data, Mapping):
-        raise ValueError(f"{file}: must be a mapping of Snakemake's options")
+        raise ValueError(f"must be a mapping of Snakemake's options (got {type(data).__name__})")
     resources = data.get("default-resources") or {}
     if not isinstance(resources, Mapping):
-        raise ValueError(f"{file}: default-resources: must be a mapping, such as {{slurm_partition: NAME}}")
+        raise ValueError("default-resources: must be a mapping, such as {slurm_partition: NAME}")
     return Profile(
         name=name,
-        deployment=_deployment(file, data.get("config")),
+        overrides=_overrides(data.get("config", [])),
         partition=str(resources.get("slurm_partition", "")),
         account=str(resources.get("slurm_account", "")),
     )
 
 
-def _deployment(file: Path, config: Any) -> str:
-    """Of `config: [deployment=NAME]`, the one thing that a profile says of the configuration."""
-    given = [str(one).partition("=") for one in config] if isinstance(config, list) else []
-    named = [value for key, _, value in given if key == "deployment"]
-    if len(named) != 1 or not named[0]:
-        raise ValueError(f"{file}: config: must be [deployment=NAME], a file in config/deployments")
-    return named[0]
+def _overrides(config: Any) -> dict[str, str]:
+    if isinstance(config, Mapping):
+        return {str(key): str(value) for key, value in config.items()}
+    if not isinstance(config, list) or not all(isinstance(item, str) and "=" in item for item in config):
+        raise ValueError(f"config: must be a list of key=value, such as [deployment=local] (got {config!r})")
+    return {key.strip(): value.strip() for key, _, value in (item.partition("=") for item in config)}

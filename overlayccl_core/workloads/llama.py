@@ -11,8 +11,9 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.fields import Count
-from overlayccl_core.configuration.models import Shape, Site
+from overlayccl_core.configuration.models import Shape, Site, Work
 from overlayccl_core.measuring.arms import FSDP, ddp_arm
+from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
 STAGES = 2  # of a pipeline
@@ -85,6 +86,16 @@ class Sizes(models.Sizes):
             ("norm", (self.width,)),
             ("head", (self.vocabulary, self.width)),
         )
+
+    def flops_of_text(self, tokens: int, sequence: int) -> int:
+        """Of a step on so many tokens, in texts of `sequence`, forward and backward.
+
+        Two operations an element of a matrix and a token, and twice that again in the backward pass; likewise for
+        scores and weighted values of attention, each token with each (Narayanan et al. 2021, appendix).
+        """
+        looked_up = self.vocabulary * self.width  # the embedding multiplies nothing
+        matrices = sum(prod(shape) for _, shape in self.parameter_sizes() if len(shape) > 1) - looked_up
+        return 6 * tokens * (matrices + 2 * self.layers * sequence * self.width)
 
 
 class Model(Sizes, models.Model):
@@ -210,6 +221,31 @@ class Model(Sizes, models.Model):
         regather = Site(name="regather", problem="fsdp_prefetch", entry={**weights, "site": "regather"})
         scatter = replace(gather, name="scatter", direction=Direction.BACKWARD)
         return (scatter, gradients, regather, gather)
+
+    def work(self, microbatches: int, ranks: int) -> Work:
+        """In float32. Tensor parallel ranks share the blocks alone: each computes the head."""
+        sizes = {name: prod(shape) for name, shape in self.parameter_sizes()}
+        shared = {name: n for name, n in sizes.items() if name.startswith("blocks.") and "norm" not in name}
+        whole = sum(sizes.values()) - sum(shared.values())
+        rank_parameters = {
+            Parallelism.TENSOR: whole + sum(shared.values()) // ranks,
+            Parallelism.DATA: sum(sizes.values()),
+            Parallelism.SHARDED: sizes["embedding"]
+            + sizes["norm"]
+            + sizes["head"]
+            + self.layers * self.flat_rows() * self.width // ranks,
+            Parallelism.PIPELINE: sum(one.elements for one in self.averaged()),
+        }[self.parallelism]
+        tokens = self.batch * self.sequence
+        flops = self.flops_of_text(tokens, self.sequence) * len(set(self.replicas(ranks)))
+        if self.parallelism is Parallelism.TENSOR:
+            flops += 6 * tokens * sizes["head"] * (ranks - 1)
+        return Work(
+            dtype=DType.FLOAT32,
+            rank_parameters=rank_parameters,
+            activation=self.batch // microbatches * self.sequence * self.width,
+            flops=flops,
+        )
 
     def _pipeline_sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
         handed_over = {

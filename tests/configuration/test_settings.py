@@ -31,7 +31,7 @@ def test_the_repository_s_configuration_has_the_presets_default_and_smoke() -> N
 
 def test_default_means_what_the_deployment_says_and_other_presets_themselves() -> None:
     cluster, smoke = read(FILE, usual="cluster"), read(FILE, {"preset": "smoke"}, usual="cluster")
-    assert cluster.probe.seconds > read(FILE).probe.seconds
+    assert cluster.probe.seconds > read(FILE).probe.seconds and cluster.models == ()
     assert cluster.preset == "default" and cluster.tree == cluster.deployment
     assert smoke == read(FILE, {"preset": "smoke"})
     with pytest.raises(ValueError, match=r"the deployment's preset: there is no 'clutser'.*'cluster'"):

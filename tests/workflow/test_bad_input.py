@@ -132,6 +132,21 @@ def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_wher
         prepare(named, ("problems", "models"))
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_model_that_is_only_sized_is_refused_for_training_in_one_line(
+    starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load(Path("config/config.yaml").read_text()) | {"models": "nano,olmoe-10b"}
+    with pytest.raises(ValueError) as error:
+        prepare(config, ("models",), starts=starts)
+    said = str(error.value)
+    assert said.startswith(
+        "model olmoe-10b: its workload olmoe has no training step (no file training/models/olmoe.py"
+    )
+    assert "there are: llama): leave it out of `models`" in said and "\n" not in said
+
+
 def test_problems_that_a_step_has_together_are_chosen_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = yaml.safe_load(Path("config/config.yaml").read_text())

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from overlayccl_core.estimates.budget import ANY_OTHER_S, BATCH_S
 from overlayccl_core.measuring.progress import Step, tell
 from run_display.board import Board, Running, last_words
-from run_display.expected import ANY_OTHER_S, BATCH_S, Expectations, budget_s
+from run_display.expected import Expectations, budget_s
 from run_display.handler import RunHandler
 from run_display.screen import Lines
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE, Progress, progress_file

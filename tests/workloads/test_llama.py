@@ -139,3 +139,22 @@ def test_the_text_of_a_corpus_has_a_digest_of_what_it_holds(tmp_path: Path) -> N
         digests.append(models.load("nano").changed(corpus=str(tmp_path / name)).data_digest())
     assert digests[0] == digests[1] != digests[2]
     assert models.load("nano").data_digest() is None
+
+
+@pytest.mark.parametrize("name", ["nano", "nano-parallel", "nano-dp", "nano-fsdp", "nano-pp"])
+def test_the_elements_that_a_rank_holds_are_its_share(name: str) -> None:
+    model = models.load(name)
+    sizes = {key: prod(shape) for key, shape in model.parameter_sizes()}
+    whole, norms = sum(sizes.values()), sum(n for key, n in sizes.items() if "norm" in key)
+    ends = sizes["embedding"] + sizes["head"]
+    expected = {
+        "tensor": ends + norms + (whole - ends - norms) // 4,
+        "data": whole,
+        "sharded": ends + 128 + 4 * 1680 * 128 // 4,  # with the rows that a block is padded with
+        "pipeline": ends // 2 + 128 + (whole - ends - 128) // 2,
+    }
+    work = model.work(1, 4)
+    assert work is not None
+    assert work.rank_parameters == expected[model.model_dump()["parallelism"]]
+    assert work.optimizer_bytes == 2 * work.parameter_bytes  # float32: no copy beside the moments
+    assert work.activation == model.batch * 64 * 128

@@ -5,6 +5,7 @@ This file imports no torch: ranks do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from overlayccl_core.backends import fingerprint as fingerprints
@@ -47,16 +48,33 @@ def starter_of(environment: Mapping[str, str]) -> Starter:
     return starting.starter(environment)
 
 
-def start(deployment: Deployment, started: Launch, starters: Starters, watch: Watch = no_watch) -> float:
-    """Start a worker module on all ranks; returns the share of the CPU that others took."""
+def start(
+    deployment: Deployment,
+    started: Launch,
+    starters: Starters,
+    watch: Watch = no_watch,
+    *,
+    compile_s: float = 0.0,
+) -> float:
+    """Start a worker module on all ranks; returns the share of the CPU that others took.
+
+    compile_s: that a step may take on top, where a library compiles in it: no rank hangs for as long.
+    """
     write_joining(started.folder, deployment)
+    started = replace(started, step_timeout_s=started.step_timeout_s + compile_s)
     if deployment.nodes == 1:
         return launch.run(started, starters(deployment, ""), watch)
     return nodes.run(deployment, started, watch)
 
 
 def time_launch(
-    deployment: Deployment, folder: Path, plan: LaunchPlan, starters: Starters, watch: Watch
+    deployment: Deployment,
+    folder: Path,
+    plan: LaunchPlan,
+    starters: Starters,
+    watch: Watch,
+    *,
+    compile_s: float = 0.0,
 ) -> float:
     """Time the plan of a folder; returns the share of the CPU that others took."""
     timed = Launch(
@@ -67,7 +85,7 @@ def time_launch(
         start_timeout_s=plan.settings.start_timeout_s,
         step_timeout_s=plan.settings.program_timeout_s,
     )
-    return start(deployment, timed, starters, watch)
+    return start(deployment, timed, starters, watch, compile_s=compile_s)
 
 
 def run_once(
@@ -78,6 +96,7 @@ def run_once(
     *,
     may_refuse: bool,
     step_timeout_s: float,
+    compile_s: float = 0.0,
 ) -> Sequence[Observed]:
     """Run every trial on all ranks, in order, in one launch."""
     write_trials(folder, trials, may_refuse=may_refuse)
@@ -85,5 +104,5 @@ def run_once(
     tried = Launch(
         worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
     )
-    start(deployment, tried, starters)
+    start(deployment, tried, starters, compile_s=compile_s)
     return read_seen(folder, trials, deployment.ranks)

@@ -40,6 +40,7 @@ CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 DEVICES = Path("/dev")
 RDMA = Path("/sys/class/infiniband")  # EFA interfaces are there
 CORES_A_DEVICE = 2  # of Trainium 1
+COMPILE_S = 3600.0  # a guess of ours: a step with a hang in it is given up after that
 MISSING = "not installed"
 Rows = list[dict[str, Any]]
 
@@ -174,7 +175,7 @@ def _cores() -> int:
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
     """Time the plan of a folder; returns the share of the CPU that others took."""
     launching.check(deployment, refuses)
-    return launching.time_launch(deployment, folder, plan, starter, watch)
+    return launching.time_launch(deployment, folder, plan, starter, watch, compile_s=_compile_s(deployment))
 
 
 def run_once(
@@ -188,7 +189,13 @@ def run_once(
     """Run every trial on all ranks, in order, in one launch."""
     launching.check(deployment, refuses)
     return launching.run_once(
-        deployment, folder, trials, starter, may_refuse=may_refuse, step_timeout_s=step_timeout_s
+        deployment,
+        folder,
+        trials,
+        starter,
+        may_refuse=may_refuse,
+        step_timeout_s=step_timeout_s,
+        compile_s=_compile_s(deployment),
     )
 
 
@@ -197,7 +204,12 @@ def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     launching.check(deployment, refuses)
     if why := cannot_train(deployment):
         raise ValueError(f"deployment {deployment.name}: {why}")
-    return launching.start(deployment, started, starter, watch)
+    return launching.start(deployment, started, starter, watch, compile_s=_compile_s(deployment))
+
+
+def _compile_s(deployment: Deployment) -> float:
+    """That the compiler may take for one graph, and loading it on all ranks."""
+    return 0.0 if deployment.library == STANDIN else COMPILE_S
 
 
 def starter(deployment: Deployment, towards: str) -> Starter:

@@ -51,7 +51,7 @@ def test_no_launcher_takes_no_second_node() -> None:
     assert here.refuses(deployment(4)) == ""
 
 
-PROFILE = Profile(name="trn1", deployment="trn1", partition="compute1", account="lab")
+PROFILE = Profile(name="trn1", overrides={}, partition="compute1", account="lab")
 
 
 def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:

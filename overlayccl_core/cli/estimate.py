@@ -1,0 +1,150 @@
+"""`overlayccl estimate`: what a run will ask for before it begins; of a finished one, what it took."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core import loader
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.estimate_tables import (
+    SIZES_LINE,
+    compared_table,
+    price_lines,
+    run_lines,
+    run_table,
+    sizes_table,
+)
+from overlayccl_core.cli.render import NARROW, console, print_line, print_text
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.cases import NoCases, cases_of
+from overlayccl_core.configuration.models import Model, problems_of
+from overlayccl_core.estimates import actual, compiling
+from overlayccl_core.estimates.plan import Run
+from overlayccl_core.estimates.prices import price_of
+from overlayccl_core.estimates.sizes import sizes_of
+from overlayccl_core.program.case import Case
+from overlayccl_core.report.tree import Tree
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "estimate",
+        help="what a run will ask for: jobs, nodes, minutes, money, memory; of a finished run, what it took",
+        description="What a run will ask for before anything is started: jobs, nodes x minutes, minutes of "
+        "compiling by published figures, money by config/prices.yaml, and what the models hold on a rank. Of a "
+        "finished run (TREE): what its jobs took beside what was expected.",
+    )
+    parser.add_argument("tree", nargs="?", type=Path, metavar="TREE", help="the folder of a finished run")
+    parser.add_argument(
+        "--models", metavar="NAME,...", help="files in config/models, as with --config models="
+    )
+    parser.add_argument("--problems", metavar="NAME,...", help="as with --config problems=")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0. ValueError: file, field and mend."""
+    if arguments.tree is not None:
+        if any(getattr(arguments, key) for key in ("profile", "deployment", "preset", "models", "problems")):
+            raise ValueError("TREE is a run that has its own configuration: give it alone")
+        return _finished(Tree(path=arguments.tree), arguments.root)
+    asked = {key: getattr(arguments, key) for key in ("models", "problems")}
+    return _ahead(context(arguments, **asked), date.today())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Models:
+    """The configured models: those that a run trains, and one line for each that it does not."""
+
+    all: Sequence[Model]
+    trained: tuple[str, ...]
+    left_out: Sequence[str]
+
+
+def _ahead(asked: Context, today: date) -> int:
+    """Print what a run of this configuration will ask for."""
+    root, settings, deployment = asked.root, asked.settings, asked.deployment
+    found = _models(root, settings.models, settings.problems, deployment.ranks)
+    where = replace(asked, settings=settings.changed(models=found.trained))
+    cases, without = _cases(where)
+    figures = compiling.published(deployment.node, root)
+    planned = Run(
+        deployment=deployment,
+        settings=where.settings.changed(problems=tuple(cases)) if cases else where.settings,
+        models=found.trained,
+        cases=cases,
+        figures=figures,
+    )
+    price = price_of(deployment.node, root)
+    known = _known(where.results)
+    jobs = [*planned.on_ranks(), planned.without_ranks(known)]
+    print_line(f"{where.asked_for}: {_nodes(deployment.nodes, deployment.node)}, {deployment.ranks} ranks")
+    narrow = console().width < NARROW
+    console().print(run_table(jobs, price, narrow=narrow))
+    for line in (
+        *run_lines(deployment.node, figures, bool(known)),
+        *price_lines(deployment.node, price, today),
+    ):
+        print_text(line)
+    for line in (*found.left_out, *without):
+        print_text(line)
+    sized = [row for model in found.all for row in sizes_of(model, deployment)]
+    if sized:
+        console().print(sizes_table(sized, deployment.memory_budget_bytes, narrow=narrow))
+        print_text(SIZES_LINE)
+    return 0
+
+
+def _finished(tree: Tree, root: Path) -> int:
+    """Print what a finished run took."""
+    cost = actual.cost_of_tree(tree)
+    node = actual.node_of(tree, root)
+    price = price_of(node, root)
+    console().print(compared_table(tree.name, list(actual.compared(tree, cost)), cost, price))
+    for line in price_lines(node, price, date.today()):
+        print_text(line)
+    return 0
+
+
+def _models(root: Path, names: Iterable[str], problems: Sequence[str], ranks: int) -> _Models:
+    """Sorted into those that a run trains and the others, as the pipeline does."""
+    steps = loader.names("training/models")
+    found = [models.load(name, root / models.FOLDER) for name in names]
+    trained, left_out = [], []
+    for model in found:
+        missing = [problem for problem in problems_of(model, ranks) if problem not in problems]
+        if model.workload not in steps:
+            left_out.append(
+                f"{model.name} is sized, not trained: there is no training step of its workload {model.workload}."
+            )
+        elif missing:
+            left_out.append(f"{model.name} is sized, not trained: `problems` lacks {', '.join(missing)}.")
+        else:
+            trained.append(model.name)
+    return _Models(all=found, trained=tuple(trained), left_out=left_out)
+
+
+def _cases(where: Context) -> tuple[dict[str, list[Case]], list[str]]:
+    """Problem -> its Cases, and a line where a run would stop as one has none."""
+    cases: dict[str, list[Case]] = {}
+    without = []
+    for problem in where.settings.problems:
+        try:
+            cases[problem] = cases_of(where.settings, where.deployment, problem, where.root)
+        except NoCases as error:
+            without.append(f"Not counted: {error}.")
+    return cases, without
+
+
+def _known(results: Path) -> dict[str, float]:
+    """What the jobs of the last run in a tree took; nothing where there was none."""
+    made = results.is_dir() and any(results.rglob("*.parquet"))
+    return {phase.name: phase.seconds for phase in Tree(path=results).phases} if made else {}
+
+
+def _nodes(count: int, node: str) -> str:
+    return f"{count} node{'s' if count > 1 else ''}" + (f" of {node}" if node else "")

@@ -1,0 +1,197 @@
+"""What `overlayccl estimate` prints: minutes, nodes and money by rule, sizes by model, and what a run took."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from rich.table import Table
+
+from overlayccl_core.cli.render import NOTHING, plain_table
+from overlayccl_core.configuration.models import Work
+from overlayccl_core.configuration.sizes import MIB, bytes_text
+from overlayccl_core.estimates.actual import Compared
+from overlayccl_core.estimates.compiling import Published
+from overlayccl_core.estimates.plan import Asked
+from overlayccl_core.estimates.prices import Price
+from overlayccl_core.estimates.sizes import Sized
+from overlayccl_core.estimates.span import Span, total
+from overlayccl_core.measuring.figures import figures
+from overlayccl_core.report.payback import Cost
+
+WIDE_ONLY = frozenset({"nodes", "Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"})
+Cells = dict[str, str]  # header -> cell
+
+
+def _table(
+    title: str, rows: Sequence[Cells], *, narrow: bool, left: str = "", last: Cells | None = None
+) -> Table:
+    """Cells under their headers, numbers to the right. narrow: without those of `WIDE_ONLY`. left: text that may be
+    broken. last: a row below a line."""
+    table = plain_table(title)
+    headers = [header for header in rows[0] if not (narrow and header in WIDE_ONLY)]
+    for header in headers:
+        words = header in (headers[0], left)
+        table.add_column(
+            header, justify="left" if words else "right", no_wrap=header != left, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(row[header] for header in headers))
+    if last is not None:
+        table.add_section()
+        table.add_row(*(last[header] for header in headers))
+    return table
+
+
+def run_table(asked: Sequence[Asked], price: Price | None, *, narrow: bool) -> Table:
+    """A row for each rule that runs ranks, one for all others, and their sum. Minutes are one job after another."""
+    nodes = total(row.node_seconds for row in asked)
+    last = {
+        "rule": "together",
+        "jobs": str(sum(row.jobs for row in asked)),
+        "nodes": "",
+        "launches": str(sum(row.launches for row in asked)),
+        "Programs": "",
+        "measuring": _minutes(sum(row.measuring_s for row in asked)),
+        "start-up": _minutes(sum(row.start_s for row in asked)),
+        "compiling": total(row.compile_s for row in asked).text(_minutes),
+        "minutes": total(row.seconds for row in asked).text(_minutes),
+        **_spent(nodes, price),
+    }
+    rows = [_asked_row(row, price) for row in asked]
+    return _table(
+        "What a run asks for, in minutes (a..b: at least a, at most b)", rows, narrow=narrow, last=last
+    )
+
+
+def _asked_row(row: Asked, price: Price | None) -> Cells:
+    return {
+        "rule": row.rule,
+        "jobs": str(row.jobs),
+        "nodes": str(row.nodes) if row.nodes else NOTHING,
+        "launches": str(row.launches),
+        "Programs": NOTHING if row.programs is None else row.programs.text(lambda n: f"{n:.0f}"),
+        "measuring": _minutes(row.measuring_s),
+        "start-up": _minutes(row.start_s),
+        "compiling": row.compile_s.text(_minutes),
+        "minutes": row.seconds.text(_minutes),
+        **_spent(row.node_seconds if row.nodes else None, price),
+    }
+
+
+def run_lines(node: str, published: Published | None, known: bool) -> Iterator[str]:
+    """What the figures are, and what is not in them."""
+    yield (
+        "measuring: what the configuration gives the launches. start-up: a guess from four CPU ranks on two cores. "
+        "Programs of bench: from the developer's alone to all known strategies and what the search may add. "
+        "Waiting for nodes is not in it, nor launches that are repeated as others disturbed them."
+    )
+    if published is not None:
+        yield (
+            f"compiling: published figures ({published.source}), one graph after another, none of them cached; "
+            "payloads above the last figure count as 20 to 90 s. The graphs of training steps are not in it: "
+            "nothing is published of them."
+        )
+    else:
+        yield f"compiling: nothing is counted, as nothing is published of {node or 'this host'}."
+    if known:
+        yield "all else: what these jobs took in the last run of this tree."
+    else:
+        yield "all else: a few seconds for each job, on the machine where Snakemake runs, some beside one another."
+
+
+def price_lines(node: str, price: Price | None, today: date) -> Iterator[str]:
+    """Where the price comes from, and its age where it is old."""
+    if price is None:
+        yield f"No money is told: config/prices.yaml has no price of {node or 'this host'}."
+        return
+    yield (
+        f"USD: {price.usd_per_hour:.2f} an hour for each {price.instance}, on demand in {price.region} on "
+        f"{price.date} ({price.source}). Head node, storage and traffic come on top, and idle nodes that are kept."
+    )
+    if (days := price.old_days(today)) is not None:
+        yield f"That price is {days} days old: look it up, and put it into config/prices.yaml with its date."
+
+
+def sizes_table(rows: Sequence[Sized], budget: int, *, narrow: bool) -> Table:
+    """A row for each model and way to split its batch."""
+    largest = f"largest Case: developer's peak (budget {bytes_text(budget)})"
+    cells: list[Cells] = []
+    before = ""
+    for row in rows:
+        over = "" if row.peak_bytes <= budget else ", OVER THE BUDGET"
+        cells.append(
+            {
+                "model": "" if row.model == before else row.model,
+                "M": str(row.microbatches),
+                "parameters": "" if row.model == before else f"{row.parameters:,}",
+                **_held(row.work),
+                largest: f"{row.largest}: {_size(row.peak_bytes)}{over}",
+            }
+        )
+        before = row.model
+    title = "What the models hold on the rank that holds most, and compute in a step"
+    return _table(title, cells, narrow=narrow, left=largest)
+
+
+def _held(work: Work | None) -> Cells:
+    return {
+        "of a rank": NOTHING if work is None else _size(work.parameter_bytes),
+        "gradients": NOTHING if work is None else _size(work.parameter_bytes),
+        "AdamW": NOTHING if work is None else _size(work.optimizer_bytes),
+        "activation": NOTHING if work is None else _size(work.activation_bytes),
+        "TFLOP": NOTHING if work is None else figures(work.flops / 1e12),
+    }
+
+
+SIZES_LINE = (
+    "M: microbatches. of a rank: parameters; AdamW: its two moments in float32, and a float32 copy of parameters "
+    "of 16 bits; activation: what one block hands to the next, of one microbatch; TFLOP: matrix products of a step "
+    "on all ranks, forward and backward. The peak is of the values of the developer's Program alone."
+)
+
+
+def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: Price | None) -> Table:
+    """A row for each job on ranks, one for all others, and the sum of what was spent."""
+    expected = [row.expected_s for row in rows]
+    whole = None if None in expected else sum(s for s in expected if s is not None)
+    measured = sum(row.actual_s for row in rows)
+    cells = [_compared_row(row.job, row.expected_s, row.actual_s, cost.nodes, price) for row in rows]
+    light = cost.seconds - measured
+    cells.append(_compared_row("all else", None, light, None, price))
+    last = _compared_row("on ranks", whole, measured, cost.nodes, price)
+    return _table(
+        f"{name}: what it took beside what was expected, in minutes", cells, narrow=False, last=last
+    )
+
+
+def _compared_row(
+    job: str, expected_s: float | None, actual_s: float, nodes: int | None, price: Price | None
+) -> Cells:
+    """nodes: None: not of nodes, or not known."""
+    return {
+        "job": job,
+        "expected": NOTHING if expected_s is None else _minutes(expected_s),
+        "took": _minutes(actual_s),
+        "took / expected": NOTHING if expected_s is None else f"{actual_s / expected_s:.2f}",
+        **_spent(None if nodes is None else Span(actual_s, actual_s) * nodes, price),
+    }
+
+
+def _spent(node_seconds: Span | None, price: Price | None) -> Cells:
+    """Minutes of nodes, and their money where it is known."""
+    known = {"node-minutes": NOTHING if node_seconds is None else node_seconds.text(_minutes)}
+    money = NOTHING if node_seconds is None or price is None else _usd(node_seconds, price)
+    return known | ({} if price is None else {"USD": money})
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:,.1f}" if seconds < 6000 else f"{seconds / 60:,.0f}"
+
+
+def _usd(node_seconds: Span, price: Price) -> str:
+    return (node_seconds * (price.usd_per_hour / 3600)).text(
+        lambda usd: f"{usd:,.0f}" if usd >= 10 else f"{usd:.2f}"
+    )
+
+
+def _size(size: int) -> str:
+    return bytes_text(size) if size < MIB else f"{figures(size / MIB)} MiB"

@@ -1,0 +1,66 @@
+"""What a finished run took beside what was expected of it, from the durations and settings that it left."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.estimates.budget import budget_of
+from overlayccl_core.report.payback import MEASURED, Cost, cost_of
+from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.tables.sidecar import path_of
+
+OF_RULE = {
+    "selftest": "selftest",
+    "probe": "probes",
+    "bench": "problems/{}/bench",
+    "train": "train/{}/steps",
+    "confirm": "confirmed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A job on ranks. expected_s: None where its settings are not known; compiling is not in it."""
+
+    job: str
+    expected_s: float | None
+    actual_s: float
+
+
+def cost_of_tree(tree: Tree) -> Cost:
+    """What the run took. ValueError where no job left a duration."""
+    cost = cost_of(tree)
+    if cost is None:
+        raise ValueError(
+            f"{tree.path}: no job has left a duration in {tree.path / 'logs'}: run {tree.command}"
+        )
+    return cost
+
+
+def compared(tree: Tree, cost: Cost) -> Iterator[Compared]:
+    """Every job that had the nodes to itself, in the order of the run."""
+    for rule in MEASURED:
+        for job in sorted((job for job in cost.jobs if job.rule == rule), key=lambda job: job.name):
+            yield Compared(
+                job=job.name.replace("-", " ", 1), expected_s=_expected_s(tree, job), actual_s=job.seconds
+            )
+
+
+def node_of(tree: Tree, root: Path) -> str:
+    """What a node of the run was, by the deployment's file that its jobs named; empty where nothing tells."""
+    sidecar = path_of(tree.path / "probes.parquet")
+    if not sidecar.is_file():
+        return ""
+    command: list[str] = json.loads(sidecar.read_bytes())["command"]
+    file = root / command[command.index("--deployment") + 1] if "--deployment" in command else None
+    return load(file).node if file is not None and file.is_file() else ""
+
+
+def _expected_s(tree: Tree, job: Phase) -> float | None:
+    table = OF_RULE[job.rule].format(job.name.partition("-")[2])
+    settings = tree.settings(table)
+    if settings is None and job.rule != "selftest":
+        return None
+    return budget_of(job.rule, settings, len(tree.models)).seconds

@@ -1,0 +1,128 @@
+"""What a run asks for, before anything is started: by rule its jobs, launches, seconds and nodes.
+
+What the search will find is not known, so what depends on it is a span.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from overlayccl_core import catalog
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings, ShortlistSection
+from overlayccl_core.estimates import compiling
+from overlayccl_core.estimates.budget import Budget, budget_of
+from overlayccl_core.estimates.compiling import Published
+from overlayccl_core.estimates.span import NOTHING, Span, total
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.report.payback import MEASURED as ON_RANKS
+from overlayccl_core.report.payback import OF_PROBLEM, OF_RUN, SHOWING
+from overlayccl_core.stages.probe import probes_of
+from overlayccl_core.stages.seed import seeds_of
+
+Known = Mapping[str, float]  # `seed-tp_mlp` -> seconds that it took in a run of the same tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """All jobs of a rule together. programs: that are timed, and compiled where a library does so."""
+
+    rule: str
+    jobs: int
+    nodes: int
+    launches: int
+    measuring_s: float
+    start_s: float
+    programs: Span | None = None
+    compile_s: Span = NOTHING
+
+    @property
+    def seconds(self) -> Span:
+        """One job after another."""
+        return self.compile_s + (self.measuring_s + self.start_s)
+
+    @property
+    def node_seconds(self) -> Span:
+        """A job that measures has all nodes to itself."""
+        return self.seconds * self.nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has not begun. models: those that it trains. figures: published ones of compiling."""
+
+    deployment: Deployment
+    settings: Settings
+    models: Sequence[str]
+    cases: Mapping[str, Sequence[Case]]
+    figures: Published | None
+
+    def on_ranks(self) -> Iterator[Asked]:
+        """What has the nodes to itself, in the order of the run."""
+        problems = len(self.settings.problems)
+        jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
+        for rule in ON_RANKS:
+            one: Budget = budget_of(rule, self.settings, len(self.models))
+            programs, compile_s = self._programs(rule)
+            yield Asked(
+                rule=rule,
+                jobs=jobs[rule],
+                nodes=self.deployment.nodes,
+                launches=jobs[rule] * one.launches,
+                measuring_s=jobs[rule] * one.measuring_s,
+                start_s=jobs[rule] * one.start_s,
+                programs=programs,
+                compile_s=compile_s,
+            )
+
+    def without_ranks(self, known: Known) -> Asked:
+        """All other rules. known: what they took in the last run of the tree; else a guess of each."""
+        names = list(self._light())
+        seconds = sum(
+            known[name] if name in known else budget_of(name.partition("-")[0], self.settings, 0).seconds
+            for name in names
+        )
+        return Asked(rule="all else", jobs=len(names), nodes=0, launches=0, measuring_s=0.0, start_s=seconds)
+
+    def _light(self) -> Iterator[str]:
+        """The names of the jobs that start no ranks, as their benchmark files are called."""
+        yield from (rule for rule in (*OF_RUN, *SHOWING) if rule not in ON_RANKS)
+        for problem in self.settings.problems:
+            yield from (f"{rule}-{problem}" for rule in OF_PROBLEM if rule not in ON_RANKS)
+            yield from (f"search-{problem}-{search}" for search in self.settings.searches)
+
+    def _programs(self, rule: str) -> tuple[Span | None, Span]:
+        """How many Programs a rule times, and seconds of compiling them; what it trains is not counted."""
+        if rule == "probe":
+            probes = [probe.program for probe in probes_of(self.deployment, self.settings)]
+            compile_s = Span() if self.figures is None else compiling.of_known(probes, self.figures)
+            return Span(len(probes), len(probes)), compile_s
+        if rule != "bench":
+            return None, Span()
+        counted, compiled = [], []
+        for problem, developer in self._exchanging():
+            listed = listed_of(problem, self.settings.shortlist)
+            counted.append(listed)
+            if self.figures is not None:
+                compiled.append(compiling.of_unknown(listed, developer, self.figures))
+        return total(counted), total(compiled)
+
+    def _exchanging(self) -> Iterator[tuple[Problem, Program]]:
+        """Every Case and direction in which ranks have anything to exchange, with the developer's Program."""
+        for cases in self.cases.values():
+            for case in cases:
+                for problem in catalog.directions(case):
+                    developer = catalog.developer_program(problem)
+                    if developer.collectives:
+                        yield problem, developer
+
+
+def listed_of(problem: Problem, settings: ShortlistSection) -> Span:
+    """How many Programs of a Case and direction are timed.
+
+    At least the developer's. At most all known strategies, of the search what `stages.shortlist` adds (the cheapest
+    and the one that overlaps among it), or the number that it is filled up to.
+    """
+    finds = settings.families + settings.random + 2
+    return Span(1, max(len(seeds_of(problem)) + finds, settings.at_least))

@@ -1,0 +1,186 @@
+"""`overlayccl estimate`, in a terminal and without one, of deployments whose library is not here."""
+
+import datetime
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from overlayccl_core import loader
+from overlayccl_core.cli import estimate
+from overlayccl_core.cli.main import main
+from overlayccl_core.cli.render import console
+from tests.cli.terminal import COLUMNS, Call, Done, too_wide
+from tests.cli.test_commands import REPOSITORY
+from tests.report.fixture_tree import write_tree
+
+CLUSTER = """backend: absent
+library: any
+node: trn1.32xlarge
+ranks: 224
+ranks_per_node: 32
+preset: cluster
+memory_budget: 8GiB
+"""
+TOPOLOGY = "calibration: {compile_s: [[0.5MiB, 5], [48MiB, 7]], source: a page}\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This configuration, and a cluster whose backend cannot even be imported."""
+    for folder in ("config", "profiles"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    (tmp_path / "config/deployments/trn1.yaml").write_text(CLUSTER)
+    (tmp_path / "config/topologies").mkdir(exist_ok=True)
+    (tmp_path / "config/topologies/trn1.32xlarge.yaml").write_text(TOPOLOGY)
+    plugins = tmp_path / "plugins"
+    (plugins / "backends/absent").mkdir(parents=True)
+    (plugins / "backends/absent/backend.py").write_text("raise ImportError('no such library')\n")
+    monkeypatch.setenv(loader.VARIABLE, str(plugins))
+    return tmp_path
+
+
+@pytest.fixture(params=[COLUMNS, 160])
+def call(
+    request: pytest.FixtureRequest,
+    root: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Call]:
+    """The command in a terminal."""
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    console.cache_clear()
+
+    def run(*arguments: str) -> Done:
+        capsys.readouterr()
+        code = main(["--root", str(root), "estimate", *arguments])
+        printed = capsys.readouterr()
+        assert request.param != COLUMNS or not too_wide(printed.out)
+        return Done(code, printed.out, printed.err)
+
+    yield run
+    console.cache_clear()
+
+
+def row(done: Done, first: str) -> list[str]:
+    """The cells of the row of a table that begins so."""
+    (line,) = (line for line in done.out.splitlines() if line.startswith(f" {first} "))
+    return line.split()
+
+
+def test_this_machine_costs_nothing_and_compiles_nothing(call: Call) -> None:
+    done = call()
+    assert done.code == 0 and done.err == ""
+    assert done.words.startswith("local: 1 node, 4 ranks")
+    assert row(done, "train")[1] == "5" and row(done, "bench")[1] == "9"
+    assert (
+        "USD" not in done.out
+        and "No money is told: config/prices.yaml has no price of this host." in done.words
+    )
+    assert "compiling: nothing is counted, as nothing is published of this host." in done.words
+    assert row(done, "nano-dp")[:3] == ["nano-dp", "1", "918,656"]
+
+
+def test_two_nodes_take_twice_the_node_minutes(call: Call) -> None:
+    alone, two = (
+        row(call("--deployment", name, "--problems", "tp_mlp"), "bench") for name in ("local", "slurm-cpu")
+    )
+    assert float(two[-1]) == 2 * float(alone[-1]) > 0
+
+
+def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_imported(call: Call) -> None:
+    done = call("--profile", "trn1")
+    assert done.code == 0, done.err
+    assert done.words.startswith("trn1: 7 nodes of trn1.32xlarge, 224 ranks")
+    assert "USD: 21.50 an hour for each trn1.32xlarge, on demand in us-west-2 on 2026-06-25" in done.words
+    assert "published figures (a page)" in done.words
+    least, most = (float(end.replace(",", "")) for end in row(done, "together")[-1].split(".."))
+    node_minutes = [float(end.replace(",", "")) for end in row(done, "together")[-2].split("..")]
+    assert [least, most] == pytest.approx([21.5 * m / 60 for m in node_minutes], abs=0.6)
+    assert 0 < least < most
+
+
+def test_models_without_a_training_step_are_sized(call: Call) -> None:
+    done = call("--profile", "trn1", "--models", "olmoe-10b,llama-7b")
+    assert done.code == 0, done.err
+    assert row(done, "train")[1] == "0"
+    assert "olmoe-10b is sized, not trained: there is no training step of its workload olmoe." in done.words
+    assert row(done, "olmoe-10b")[2] == "11,544,332,288" and row(done, "llama-7b")[2] == "8,049,135,616"
+    assert "OVER THE BUDGET" not in done.words
+
+
+def test_a_case_over_the_memory_budget_is_marked(call: Call, root: Path) -> None:
+    file = root / "config/deployments/trn1.yaml"
+    file.write_text(file.read_text().replace("8GiB", "512MiB"))
+    done = call("--profile", "trn1", "--models", "llama-7b")
+    assert "OVER THE" in done.words
+
+
+def test_a_problem_without_a_case_is_said_and_not_counted(call: Call, root: Path) -> None:
+    file = root / "config/config.yaml"
+    written = yaml.safe_load(file.read_text())
+    del written["presets"]["cluster"]["cases"]["layer_block_ar"]
+    file.write_text(yaml.safe_dump(written))
+    done = call("--deployment", "trn1", "--models", "olmoe-10b", "--problems", "layer_block_ar")
+    assert "Not counted: cases of layer_block_ar: none are configured" in done.words
+
+
+def test_a_model_whose_problems_are_not_configured_is_sized(call: Call) -> None:
+    done = call("--problems", "tp_mlp", "--models", "nano,nano-dp")
+    assert row(done, "train")[1] == "1"
+    assert "nano-dp is sized, not trained: `problems` lacks grad_ar." in done.words
+
+
+def test_an_old_price_is_told(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = yaml.safe_load((root / "config/prices.yaml").read_text())
+    day = prices["prices"][0]["date"]
+
+    class Later(datetime.date):
+        @classmethod
+        def today(cls) -> datetime.date:
+            return day + datetime.timedelta(days=200)
+
+    monkeypatch.setattr(estimate, "date", Later)
+    assert main(["--root", str(root), "estimate", "--profile", "trn1"]) == 0
+    assert "That price is 200 days old: look it up" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--profile", "trn9"), "profiles/trn9/profile.yaml does not exist: did you mean 'trn1'?"),
+        (("--deployment", "nowhere"), "config/deployments/nowhere.yaml does not exist"),
+        (
+            ("--deployment", "local", "--models", "llama-7b"),
+            "ranks must be a multiple of tensor x stages (got 4",
+        ),
+        (("--models", "nanno"), "no model 'nanno'"),
+        (("somewhere", "--profile", "trn1"), "TREE is a run that has its own configuration: give it alone"),
+        (("somewhere",), "somewhere: there is no such folder"),
+    ],
+)
+def test_wrong_input_is_one_message(call: Call, arguments: tuple[str, ...], message: str) -> None:
+    done = call(*arguments)
+    assert done.code == 2
+    assert message in done.err and done.err.count("\n") == 1
+
+
+def test_a_finished_run_stands_beside_what_was_expected_of_it(call: Call, tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "monday", problems=("tp_mlp",), data=False)
+    done = call(str(tree))
+    assert done.code == 0, done.err
+    assert "monday: what it took beside what was expected" in done.words
+    assert row(done, "selftest")[1] == "0.3"  # 20 s
+    assert "No money is told" in done.words
+
+
+def test_a_run_that_was_there_tells_what_light_rules_take(call: Call, root: Path) -> None:
+    before = call("--problems", "tp_mlp")
+    write_tree(root / "results" / "local", problems=("tp_mlp",), data=False)
+    after = call("--problems", "tp_mlp")
+    assert "a few seconds for each job" in before.words
+    assert "all else: what these jobs took in the last run of this tree." in after.words

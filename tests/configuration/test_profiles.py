@@ -1,0 +1,75 @@
+"""What a profile says of the configuration, and what is said of one that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.configuration.profile import FOLDER, load
+from overlayccl_core.configuration.settings import check_overrides
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted((ROOT / FOLDER).iterdir())])
+def test_what_every_shipped_profile_says_may_be_said(name: str) -> None:
+    check_overrides(load(name, ROOT).overrides)
+
+
+def test_the_profiles_of_a_laptop_and_of_a_cluster_name_their_deployments() -> None:
+    assert load("default", ROOT).overrides == {}
+    assert load("local", ROOT).overrides == {"deployment": "local"}
+    assert load("trn1", ROOT).overrides == {"deployment": "trn1"}
+
+
+def test_partition_and_account_are_those_of_its_jobs(tmp_path: Path) -> None:
+    assert load("local", ROOT).partition == "" and load("slurm-cpu", ROOT).partition == "cpu"
+    (tmp_path / FOLDER / "mine").mkdir(parents=True)
+    text = "default-resources: {slurm_partition: p, slurm_account: a}\n"
+    (tmp_path / FOLDER / "mine" / "profile.yaml").write_text(text)
+    mine = load("mine", tmp_path)
+    assert (mine.partition, mine.account, mine.overrides) == ("p", "a", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("config: [deployment=a, problems=x,]\n", {"deployment": "a", "problems": "x"}),
+        ("config: {deployment: a}\n", {"deployment": "a"}),
+        ("cores: 2\n", {}),
+    ],
+)
+def test_both_ways_of_writing_it_are_read(text: str, found: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / FOLDER / "mine").mkdir(parents=True)
+    (tmp_path / FOLDER / "mine" / "profile.yaml").write_text(text)
+    assert load("mine", tmp_path).overrides == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "config: deployment=a\n",
+            "config: must be a list of key=value, such as [deployment=local] (got 'depl",
+        ),
+        ("config: [deployment]\n", "config: must be a list of key=value"),
+        ("- config\n", "must be a mapping of Snakemake's options (got list)"),
+        ("default-resources: 3\n", "default-resources: must be a mapping"),
+        ("cores: [\n", "not readable as YAML"),
+        ("cores: 1\ncores: 2\n", "line 2: cores stands in line 1, too"),
+    ],
+)
+def test_a_wrong_profile_is_one_line_with_the_file(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / FOLDER / "mine" / "profile.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(ValueError) as error:
+        load("mine", tmp_path)
+    assert str(error.value).startswith(f"{file}: ") and message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_profile_that_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(
+        ValueError, match=r"no profile 'locl': .*locl/profile\.yaml does not exist: did you mean 'local'"
+    ):
+        load("locl", ROOT)

@@ -1,0 +1,122 @@
+"""What a run asks for, counted by hand, and held against what the configuration and the shortlist do."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.cases import cases_of
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings, read
+from overlayccl_core.estimates.budget import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S
+from overlayccl_core.estimates.compiling import Published
+from overlayccl_core.estimates.plan import Run, listed_of
+from overlayccl_core.estimates.sizes import peak_of, sizes_of
+from overlayccl_core.estimates.span import Span
+from overlayccl_core.stages.probe import probes_of
+from tests.workflow.repository import copy_to, snakemake
+
+ROOT = Path(__file__).parents[2]
+FIGURES = Published.from_data({"compile_s": [["1GiB", 6]], "source": "a page"})
+
+
+def deployment(ranks: int = 4, ranks_per_node: int = 2, budget: int = 2**30) -> Deployment:
+    return Deployment(
+        name="boxes",
+        backend="torchdist",
+        library="any",
+        node="box",
+        ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        memory_budget_bytes=budget,
+    )
+
+
+def settings(**overrides: str) -> Settings:
+    return read(ROOT / "config/config.yaml", overrides)
+
+
+def planned(given: Settings, figures: Published | None = None) -> Run:
+    boxes = deployment()
+    cases = {problem: cases_of(given, boxes, problem, ROOT) for problem in given.problems}
+    return Run(deployment=boxes, settings=given, models=given.models, cases=cases, figures=figures)
+
+
+def test_jobs_launches_and_seconds_are_those_of_the_configuration() -> None:
+    given = settings(problems="tp_mlp,grad_ar", models="nano,nano-dp")
+    rows = {row.rule: row for row in planned(given).on_ranks()}
+    assert list(rows) == ["selftest", "probe", "bench", "train", "confirm"]
+    assert [row.jobs for row in rows.values()] == [1, 1, 2, 2, 1]
+    assert rows["train"].launches == 2 * given.train.launches
+    assert rows["train"].measuring_s == 2 * given.train.launches * given.train.seconds
+    assert rows["train"].start_s == 2 * (given.train.launches * LAUNCH_S + GRADIENTS_S + LOSSES_S)
+    assert rows["bench"].seconds == Span(*[2 * (given.bench.seconds + BATCH_S)] * 2)
+    each = given.confirm.seconds + 2 * given.confirm.step_seconds
+    assert rows["confirm"].measuring_s == given.confirm.launches * each
+    assert rows["confirm"].launches == given.confirm.launches * 3
+    assert all(row.node_seconds == row.seconds * 2 for row in rows.values())  # two nodes
+    assert rows["probe"].programs == Span(*[len(probes_of(deployment(), given))] * 2)
+
+
+def test_nothing_is_compiled_where_nothing_is_published_and_each_probe_is_a_graph_or_more() -> None:
+    given = settings(problems="tp_mlp", models="nano")
+    without = {row.rule: row.compile_s for row in planned(given).on_ranks()}
+    assert set(without.values()) == {Span()}
+    with_figures = {row.rule: row.compile_s for row in planned(given, FIGURES).on_ranks()}
+    probes = probes_of(deployment(), given)
+    graphs = sum(max(1, len({x.label.graph for x in probe.program.collectives})) for probe in probes)
+    assert with_figures["probe"] == Span(6.0 * graphs, 6.0 * graphs)
+    # entry and exit at M = 1 and M = 4: each a sum that only one direction of the Case runs
+    known = [len(catalog.read_library(catalog.library_source("tp_mlp")).seeds)] * 4
+    most = sum(
+        max(n + given.shortlist.families + given.shortlist.random + 2, given.shortlist.at_least)
+        for n in known
+    )
+    bench = next(row for row in planned(given, FIGURES).on_ranks() if row.rule == "bench")
+    assert bench.programs == Span(4, most)
+    assert with_figures["bench"].least == 4 * 6.0
+
+
+def test_a_shortlist_is_never_longer_than_what_is_said_of_it() -> None:
+    given = settings(problems="uniform_a2a")
+    [case, *_] = cases_of(given.changed(models=()), deployment(), "uniform_a2a")
+    listed = listed_of(catalog.build(case), given.shortlist)
+    strategies = len(catalog.read_library(catalog.library_source("uniform_a2a")).seeds)
+    assert listed == Span(1, strategies + 4 + 2 + 2)
+
+
+def test_jobs_without_ranks_take_what_they_took_before_or_a_guess() -> None:
+    run = planned(settings(problems="tp_mlp", models="nano"))
+    guessed, told = run.without_ranks({}), run.without_ranks({"fit": 105.0, "bench-tp_mlp": 1000.0})
+    # fit, summary, report; cases, seed, price, shortlist, finalists, choose; search
+    assert guessed.jobs == told.jobs == 10
+    assert told.start_s == guessed.start_s + 100.0  # 5 s were guessed; bench is no job of these
+    assert guessed.node_seconds == Span()
+
+
+@pytest.mark.parametrize("nodes", [1, 3, 5, 7])
+def test_the_cases_of_the_preset_for_clusters_fit_any_of_their_sizes(nodes: int) -> None:
+    given = settings(preset="cluster")
+    where = deployment(32 * nodes, 32, 2**33)
+    for problem in given.problems:
+        for case in cases_of(given, where, problem, ROOT):
+            assert case.ranks * case.groups == 32 * nodes
+            assert peak_of(case) < where.memory_budget_bytes
+
+
+def test_sizes_are_of_each_split_and_name_the_case_that_holds_most() -> None:
+    [first, second] = sizes_of(models.load("nano-dp", ROOT / models.FOLDER), deployment())
+    assert (first.microbatches, second.microbatches, first.parameters) == (1, 2, 918_656)
+    assert first.largest.startswith("grad_ar/") and first.peak_bytes == 4 * 918_656
+    assert first.work is not None and first.work.parameter_bytes == 4 * 918_656
+
+
+@pytest.mark.parametrize("arguments", [("problems=tp_mlp,grad_ar", "models=nano,nano-dp"), ("preset=smoke",)])
+def test_jobs_are_as_many_as_snakemake_plans(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    root = copy_to(tmp_path)
+    done = snakemake(root, "--profile", "local", "all", "-n", "--config", *arguments)
+    (total,) = set(re.findall(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE))
+    run = planned(settings(**dict(argument.split("=") for argument in arguments)))
+    assert sum(row.jobs for row in (*run.on_ranks(), run.without_ranks({}))) == int(total) - 1  # `all` itself

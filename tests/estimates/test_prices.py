@@ -1,0 +1,62 @@
+"""The table of prices: dated, sourced, and refused where it is not."""
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.estimates.prices import FILE, OLD_DAYS, price_of
+
+ROOT = Path(__file__).parents[2]
+GOOD = """prices:
+  - {instance: box, region: us-west-2, usd_per_hour: 2.5, date: 2026-06-25, source: "https://example.org"}
+  - {instance: box, region: eu-west-1, usd_per_hour: 3.5, date: 2026-06-25, source: "https://example.org"}
+"""
+
+
+def written(root: Path, text: str) -> Path:
+    (root / FILE).parent.mkdir()
+    (root / FILE).write_text(text)
+    return root
+
+
+def test_every_price_that_is_shipped_has_a_date_and_a_source() -> None:
+    price = price_of("trn1.32xlarge", ROOT)
+    assert price is not None
+    assert (price.usd_per_hour, price.region) == (21.5, "us-west-2")
+    assert price.date == datetime.date(2026, 6, 25) and price.source.startswith("https://")
+
+
+def test_the_first_price_of_an_instance_counts_and_no_table_has_none(tmp_path: Path) -> None:
+    assert price_of("box", tmp_path) is None
+    written(tmp_path, GOOD)
+    price = price_of("box", tmp_path)
+    assert price is not None and price.usd_per_hour == 2.5
+    assert price_of("", tmp_path) is None
+
+
+def test_a_price_is_old_after_180_days(tmp_path: Path) -> None:
+    price = price_of("box", written(tmp_path, GOOD))
+    assert price is not None
+    assert price.old_days(price.date + datetime.timedelta(days=OLD_DAYS)) is None
+    assert price.old_days(price.date + datetime.timedelta(days=OLD_DAYS + 1)) == 181
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ((', source: "https://example.org"', ""), "prices.0.source: must be there: the page"),
+        (("date: 2026-06-25", "date: June"), "prices.0.date: "),
+        (("usd_per_hour: 2.5", "usd_per_hour: -1"), "prices.0.usd_per_hour: must be greater than 0 (got -1)"),
+        (("region: us-west-2", "region: Oregon"), "prices.0.region: "),
+        (("prices:", "price:"), "price: there is no such field: did you mean 'prices'?"),
+    ],
+)
+def test_a_wrong_table_is_one_line_with_file_field_and_mend(
+    change: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    written(tmp_path, GOOD.replace(*change))
+    with pytest.raises(ValueError) as error:
+        price_of("box", tmp_path)
+    assert str(error.value).startswith(f"{tmp_path / FILE}: ") and message in str(error.value)
+    assert "\n" not in str(error.value)

@@ -71,7 +71,8 @@ def test_the_doctor_says_the_same() -> None:
         (
             "glooo",
             8,
-            "knows no library 'glooo': set library to one of gloo (on CPUs), nccl (a GPU for each rank)",
+            "knows no library 'glooo': set library to one of gloo (on CPUs), nccl (a GPU for each rank), neuron (a "
+            "NeuronCore for each rank, with TorchNeuron; it has never been run)",
         ),
         (
             "nccl",
@@ -80,6 +81,7 @@ def test_the_doctor_says_the_same() -> None:
         ),
         ("nccl", 3, "and torch has 3 here: set ranks to at most 3, or library to gloo"),
         ("nccl", 4, ""),
+        ("neuron", 0, "library neuron needs torch-neuronx of TorchNeuron, which this Python does not have"),
     ],
 )
 def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(

@@ -65,8 +65,8 @@ class _Timer:
             self._compile()
 
     def _compile(self) -> None:
-        """The first call of every module: its graphs are traced, compiled and loaded. That takes what it takes, once,
-        as compiled graphs are kept, and is outside of the budget."""
+        """The first call of every module: its graphs are traced, compiled and loaded. That takes what it takes,
+        once, as compiled graphs are kept, and is outside of the budget."""
         for index, (module, inputs) in enumerate(self.modules):
             self.rank.status.work_on(index)
             self._call(module, inputs, 1)

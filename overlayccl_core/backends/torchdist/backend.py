@@ -22,8 +22,13 @@ from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
-LIBRARIES = {"gloo": "on CPUs", "nccl": "a GPU for each rank"}
-VERSIONS = ("torch", "nccl")  # a fingerprint tells those that are used; deployed modules compare them
+LIBRARIES = {
+    "gloo": "on CPUs",
+    "nccl": "a GPU for each rank",
+    "neuron": "a NeuronCore for each rank, with TorchNeuron; it has never been run",
+}
+NEURON = "torch-neuronx"  # TorchNeuron: torch.distributed on Trainium 2 and later
+VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint tells those that are used; deployed modules compare them
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 Rows = list[dict[str, Any]]
 
@@ -52,8 +57,10 @@ def fingerprint(deployment: Deployment) -> str:
 
 def _versions(library: str) -> dict[str, str]:
     """Of VERSIONS, those that the library has to do with; gloo is torch's own."""
-    torch = metadata.version("torch")
-    return {"torch": torch, "nccl": _nccl_version()} if library == "nccl" else {"torch": torch}
+    torch = {"torch": metadata.version("torch")}
+    if library == "neuron":
+        return {**torch, NEURON: metadata.version(NEURON) if _has_neuron() else "not installed"}
+    return {**torch, "nccl": _nccl_version()} if library == "nccl" else torch
 
 
 def refuses(deployment: Deployment) -> str:
@@ -71,6 +78,11 @@ def _refused_library(deployment: Deployment) -> str:
         )
     if deployment.uniform:
         return f"deployment {deployment.name}: backend {deployment.backend} compiles nothing: set uniform to false"
+    if library == "neuron" and not _has_neuron():
+        return (
+            f"deployment {deployment.name}: library neuron needs {NEURON} of TorchNeuron, which this Python does "
+            "not have: install it there (Trainium 2 and later), or set library to gloo"
+        )
     if library == "nccl" and deployment.nodes == 1 and (gpus := _gpus()) < ranks:
         fewer = f"ranks to at most {gpus}, or " if gpus > 1 else ""
         return (
@@ -78,6 +90,10 @@ def _refused_library(deployment: Deployment) -> str:
             f"has {gpus} here: set {fewer}library to gloo"
         )
     return ""
+
+
+def _has_neuron() -> bool:
+    return util.find_spec("torch_neuronx") is not None
 
 
 def _gpus() -> int:

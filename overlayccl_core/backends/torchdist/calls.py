@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from importlib import metadata
 from typing import Any
 
 import torch
@@ -90,9 +91,9 @@ def collective_permute(
     calls = [] if to is None else [(dist.isend, x, to)]
     if source is not None:
         calls.append((dist.irecv, y, source))
-    if not x.is_cuda:
+    if x.device.type == "cpu":
         return y, Works([call(t, peer, group=among, tag=tag) for call, t, peer in calls])
-    # on a GPU one kernel does both: one behind the other, ranks could wait for each other
+    # on a device one kernel does both: one behind the other, ranks could wait for each other
     operations = [dist.P2POp(call, t, peer, among, tag) for call, t, peer in calls]
     return y, Works(dist.batch_isend_irecv(operations) if calls else ())
 
@@ -160,11 +161,12 @@ def kept_group(ranks: tuple[int, ...]) -> dist.ProcessGroup | None:
 
 
 def permute_group(library: str) -> Held | None:
-    """A group of all ranks for this module's permutes, made once: NCCL has no tags to tell them from others.
+    """A group of all ranks for this module's permutes, made once: of the libraries gloo alone has tags to tell
+    them from others.
 
     None where tags do.
     """
-    return _made_once("permutes", dist.new_group) if library == "nccl" else None
+    return None if library == "gloo" else _made_once("permutes", dist.new_group)
 
 
 def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
@@ -186,6 +188,8 @@ def found(device: torch.device) -> dict[str, str]:
     configured = dist.get_backend_config()
     library = dict(part.split(":") for part in configured.split(",")).get(device.type, configured)
     versions = {"library": library, "torch": torch.__version__}
+    if library == "neuron":
+        versions["torch-neuronx"] = metadata.version("torch-neuronx")
     if library == "nccl":
         versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     return versions

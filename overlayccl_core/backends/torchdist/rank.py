@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,7 +81,7 @@ class Rank:
     def force(self) -> None:
         """Wait until everything that was issued on the device has happened."""
         if self.device != "cpu":
-            torch.cuda.synchronize()
+            torch.accelerator.synchronize()
 
     @property
     def library_version(self) -> str:
@@ -127,7 +128,10 @@ def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
 
 
 def _device(library: str, local_rank: int) -> str:
-    if library != "nccl":
+    if library == "gloo":
         return "cpu"
-    torch.cuda.set_device(local_rank)
-    return f"cuda:{local_rank}"
+    if library == "neuron":
+        import_module("torch_neuronx")  # which registers its device and its library
+    kind = "cuda" if library == "nccl" else library
+    torch.accelerator.set_device_index(local_rank)
+    return f"{kind}:{local_rank}"

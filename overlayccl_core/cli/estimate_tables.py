@@ -122,7 +122,10 @@ def memory_lines(peaks: Mapping[str, int], budget: int) -> Iterator[str]:
             f"{_size(peaks[largest])} of a memory_budget of {bytes_text(budget)}."
         )
     if over := [name for name, peak in peaks.items() if peak > budget]:
-        yield f"OVER THE BUDGET, so that only leaner Programs of them can be chosen: {', '.join(over)}."
+        yield (
+            f"OVER THE BUDGET: {', '.join(over)}. A run takes another way that developers call it, and stops where "
+            "none fits: raise memory_budget in the deployment's file, or leave these Cases out."
+        )
 
 
 def sizes_table(rows: Sequence[Sized], budget: int, *, narrow: bool) -> Table:

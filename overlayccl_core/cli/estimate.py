@@ -10,8 +10,10 @@ from typing import Any
 from overlayccl_core import loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.estimate_tables import (
+    COMPARED_LINE,
     SIZES_LINE,
     compared_table,
+    memory_lines,
     price_lines,
     run_lines,
     run_table,
@@ -24,7 +26,7 @@ from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.estimates import actual, compiling
 from overlayccl_core.estimates.plan import Run
 from overlayccl_core.estimates.prices import price_of
-from overlayccl_core.estimates.sizes import sizes_of
+from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.report.tree import Tree
 
@@ -92,6 +94,9 @@ def _ahead(asked: Context, today: date) -> int:
         print_text(line)
     for line in (*found.left_out, *without):
         print_text(line)
+    peaks = {case.id: peak_of(case) for one in cases.values() for case in one}
+    for line in memory_lines(peaks, deployment.memory_budget_bytes):
+        print_text(line)
     sized = [row for model in found.all for row in sizes_of(model, deployment)]
     if sized:
         console().print(sizes_table(sized, deployment.memory_budget_bytes, narrow=narrow))
@@ -105,6 +110,7 @@ def _finished(tree: Tree, root: Path) -> int:
     node = actual.node_of(tree, root)
     price = price_of(node, root)
     console().print(compared_table(tree.name, list(actual.compared(tree, cost)), cost, price))
+    print_text(COMPARED_LINE)
     for line in price_lines(node, price, date.today()):
         print_text(line)
     return 0

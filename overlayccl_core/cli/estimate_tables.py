@@ -1,6 +1,6 @@
 """What `overlayccl estimate` prints: minutes, nodes and money by rule, sizes by model, and what a run took."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from rich.table import Table
@@ -9,12 +9,14 @@ from overlayccl_core.cli.render import NOTHING, plain_table
 from overlayccl_core.configuration.models import Work
 from overlayccl_core.configuration.sizes import MIB, bytes_text
 from overlayccl_core.estimates.actual import Compared
+from overlayccl_core.estimates.budget import budget_of
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Asked
 from overlayccl_core.estimates.prices import Price
 from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures
+from overlayccl_core.report.payback import MEASURED as ON_RANKS
 from overlayccl_core.report.payback import Cost
 
 WIDE_ONLY = frozenset({"nodes", "Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"})
@@ -111,6 +113,21 @@ def price_lines(node: str, price: Price | None, today: date) -> Iterator[str]:
         yield f"That price is {days} days old: look it up, and put it into config/prices.yaml with its date."
 
 
+def memory_lines(peaks: Mapping[str, int], budget: int) -> Iterator[str]:
+    """What the Cases of a run hold. peaks: of the developer's Program of each, bytes on a rank."""
+    if peaks:
+        largest = max(peaks, key=lambda name: peaks[name])
+        yield (
+            f"Of {len(peaks)} Cases the developer's Program of {largest} holds most on a rank: "
+            f"{_size(peaks[largest])} of a memory_budget of {bytes_text(budget)}."
+        )
+    if over := [name for name, peak in peaks.items() if peak > budget]:
+        yield (
+            f"OVER THE BUDGET: {', '.join(over)}. A run takes another way that developers call it, and stops where "
+            "none fits: raise memory_budget in the deployment's file, or leave these Cases out."
+        )
+
+
 def sizes_table(rows: Sequence[Sized], budget: int, *, narrow: bool) -> Table:
     """A row for each model and way to split its batch."""
     largest = f"largest Case: developer's peak (budget {bytes_text(budget)})"
@@ -156,11 +173,18 @@ def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: Price
     measured = sum(row.actual_s for row in rows)
     cells = [_compared_row(row.job, row.expected_s, row.actual_s, cost.nodes, price) for row in rows]
     light = cost.seconds - measured
-    cells.append(_compared_row("all else", None, light, None, price))
+    guessed = sum(budget_of(job.rule, None, 0).seconds for job in cost.jobs if job.rule not in ON_RANKS)
+    cells.append(_compared_row("all else", guessed, light, None, price))
     last = _compared_row("on ranks", whole, measured, cost.nodes, price)
     return _table(
         f"{name}: what it took beside what was expected, in minutes", cells, narrow=False, last=last
     )
+
+
+COMPARED_LINE = (
+    "expected: what the run's own settings gave each job, and a guess of start-up; compiling is not in it. all "
+    "else: jobs without ranks, one after another, though some ran side by side."
+)
 
 
 def _compared_row(

@@ -6,12 +6,12 @@ What the search will find is not known, so what depends on it is a span.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.estimates import compiling
 from overlayccl_core.estimates.budget import Budget, budget_of
 from overlayccl_core.estimates.compiling import Published
+from overlayccl_core.estimates.sizes import developers_of
 from overlayccl_core.estimates.span import NOTHING, Span, total
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
@@ -112,10 +112,7 @@ class Run:
         """Every Case and direction in which ranks have anything to exchange, with the developer's Program."""
         for cases in self.cases.values():
             for case in cases:
-                for problem in catalog.directions(case):
-                    developer = catalog.developer_program(problem)
-                    if developer.collectives:
-                        yield problem, developer
+                yield from (pair for pair in developers_of(case) if pair[1].collectives)
 
 
 def listed_of(problem: Problem, settings: ShortlistSection) -> Span:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from overlayccl_core import catalog
@@ -10,6 +11,8 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, Work
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.memory import peak_bytes
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,12 @@ def sizes_of(model: Model, deployment: Deployment) -> Iterator[Sized]:
         )
 
 
+@cache
+def developers_of(case: Case) -> tuple[tuple[Problem, Program], ...]:
+    """Each direction of a Case with the developer's Program of it."""
+    return tuple((problem, catalog.developer_program(problem)) for problem in catalog.directions(case))
+
+
 def peak_of(case: Case) -> int:
     """Bytes that the developer's Programs of a Case hold at most on a rank, in either direction."""
-    return max(peak_bytes(catalog.developer_program(problem)) for problem in catalog.directions(case))
+    return max(peak_bytes(program) for _, program in developers_of(case))

@@ -118,6 +118,17 @@ def test_a_case_over_the_memory_budget_is_marked(call: Call, root: Path) -> None
     assert "OVER THE" in done.words
 
 
+def test_the_cases_of_a_run_without_models_are_held_against_the_budget(call: Call, root: Path) -> None:
+    padded = "alltoallv/n224-r32-zipf-8.8MiB-bf16"  # as many rows as the busiest pair has, for all pairs
+    assert f"Of 11 Cases the developer's Program of {padded} holds most on a rank: 1,120 MiB" in (
+        call("--profile", "trn1").words
+    )
+    file = root / "config/deployments/trn1.yaml"
+    file.write_text(file.read_text().replace("8GiB", "1GiB"))
+    over = f"OVER THE BUDGET: {padded}. A run takes another way that developers call it, and stops where none fits"
+    assert over in call("--profile", "trn1").words
+
+
 def test_a_problem_without_a_case_is_said_and_not_counted(call: Call, root: Path) -> None:
     file = root / "config/config.yaml"
     written = yaml.safe_load(file.read_text())
@@ -175,6 +186,7 @@ def test_a_finished_run_stands_beside_what_was_expected_of_it(call: Call, tmp_pa
     assert done.code == 0, done.err
     assert "monday: what it took beside what was expected" in done.words
     assert row(done, "selftest")[1] == "0.3"  # 20 s
+    assert "compiling is not in it" in done.words and row(done, "all")[2] != "-"
     assert "No money is told" in done.words
 
 

@@ -117,6 +117,8 @@ def test_sizes_are_of_each_split_and_name_the_case_that_holds_most() -> None:
 def test_jobs_are_as_many_as_snakemake_plans(arguments: tuple[str, ...], tmp_path: Path) -> None:
     root = copy_to(tmp_path)
     done = snakemake(root, "--profile", "local", "all", "-n", "--config", *arguments)
-    (total,) = set(re.findall(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE))
+    (total,) = set(
+        re.findall(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
+    )  # it stands there twice
     run = planned(settings(**dict(argument.split("=") for argument in arguments)))
     assert sum(row.jobs for row in (*run.on_ranks(), run.without_ranks({}))) == int(total) - 1  # `all` itself

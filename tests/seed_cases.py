@@ -22,6 +22,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 REASONS = (
     "one tier",
     "the activations are bfloat16 already",
+    "all gradients fit one bucket",
     "more pieces than one layout should have",
     "exp of the logits is out of the range of floats, as far as the Case's `range` says",
 )

@@ -50,6 +50,30 @@ def buckets_64_mib(io, p):
     _bucketed(io, p, 64 * MIB)
 
 
+def buckets_50_mib(io, p):
+    """Buckets of at most 50 MiB, as torch-xla has them on Trainium (ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB)."""
+    _needs_more_than(p, 50 * MIB)
+    _bucketed(io, p, 50 * MIB)
+
+
+def buckets_512_mib_reversed(io, p):
+    """Buckets of at most 512 MiB, the last gradient first, as NeuronX-Distributed has them."""
+    _needs_more_than(p, 512 * MIB)
+    _reduced(io, p, _greedy(p, 512 * MIB, p.tensor_order[::-1]))
+
+
+def zero_1_buckets_130_mib(io, p):
+    """ZeRO stage 1 of NeuronX-Distributed: buckets whose sums are scattered, of at most 130 MiB, gathered again in
+    buckets of so much that a rank gives 130 MiB divided by the ranks."""
+    _needs_more_than(p, 130 * MIB)
+    shares = [
+        reduce_scatter(_padded(_read(io, bucket), p.world_size))
+        for bucket in _greedy(p, 130 * MIB, p.tensor_order)
+    ]
+    for bucket, share in zip(_greedy(p, 130 * MIB, p.tensor_order), shares, strict=True):
+        _write(io, p, bucket, all_gather(scale(share, 1, p.world_size)))
+
+
 def hierarchical(io, p):
     """Scatter the sums over the ranks of a node, sum the shares across nodes, gather within the node."""
     if p.ranks_per_node == p.world_size:
@@ -68,26 +92,36 @@ def reduce_scatter_all_gather(io, p):
     _write(io, p, p.tensor_order, all_gather(scale(share, 1, p.world_size)))
 
 
+def _needs_more_than(p, limit):
+    """What fits one bucket is `flat`, or `reduce_scatter_all_gather`."""
+    if sum([p.sizes[i] for i in p.tensor_order]) * p.element_bytes <= limit:
+        not_applicable("all gradients fit one bucket")
+
+
 def _bucketed(io, p, limit):
     """Fill buckets in the order in which gradients come; reduce each as soon as it is full."""
-    buckets = _greedy(p, limit)
+    _reduced(io, p, _greedy(p, limit, p.tensor_order))
+
+
+def _reduced(io, p, buckets):
+    """An all_reduce of each bucket."""
     sums = [all_reduce(_read(io, bucket), "sum") for bucket in buckets]
     for bucket, total in zip(buckets, sums, strict=True):
         _write(io, p, bucket, scale(total, 1, p.world_size))
 
 
-def _greedy(p, limit):
-    """The tensors in order, cut where the next one would exceed `limit` bytes; a larger one is alone."""
+def _greedy(p, limit, order):
+    """The tensors in an order, cut where the next one would exceed `limit` bytes; a larger one is alone."""
     starts, filled = [], 0
-    for at, i in enumerate(p.tensor_order):
+    for at, i in enumerate(order):
         size = p.sizes[i] * p.element_bytes
         if not starts or filled + size > limit:
             starts += [at]
             filled = 0
         filled += size
     ends = starts[1:]
-    ends += [len(p.tensor_order)]
-    return [p.tensor_order[a:b] for a, b in zip(starts, ends, strict=True)]
+    ends += [len(order)]
+    return [order[a:b] for a, b in zip(starts, ends, strict=True)]
 
 
 def _read(io, tensors):
@@ -116,6 +150,9 @@ LIBRARY = Library(
         "buckets_25_mib",
         "buckets_32_mib",
         "buckets_64_mib",
+        "buckets_50_mib",
+        "buckets_512_mib_reversed",
+        "zero_1_buckets_130_mib",
         "hierarchical",
         "reduce_scatter_all_gather",
     ),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from overlayccl_core.backends.measured import TimingSettings
+from overlayccl_core.tables.remake import PROFILE
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -15,6 +16,12 @@ settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs of the pipeline come first: they take minutes, for which a second worker would wait at the end."""
     items.sort(key=lambda item: (-_timeout(item), item.path.parent.name != "workflow"))
+
+
+@pytest.fixture(autouse=True)
+def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that was told of a profile tells it to the rest of its process, which ends with it; not here."""
+    monkeypatch.setenv(PROFILE, "local")
 
 
 @pytest.fixture(scope="module")

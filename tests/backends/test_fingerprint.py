@@ -7,7 +7,8 @@ import pytest
 
 from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.fingerprint import environment_parts, line, part
-from overlayccl_core.backends.torchdist import backend, launch
+from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.torchdist.environment import environment
 from tests.backends.batches import batch, deployment
 
 HERE = deployment()
@@ -45,7 +46,7 @@ def test_a_variable_that_changes_how_fast_ranks_are_is_in_fingerprint_and_key(
     monkeypatch.setenv(name, value)
     after = backend.fingerprint(HERE)
     assert f"{name}={value}" in (part(after, "environment") or "")
-    assert launch.environment()[name] == value
+    assert environment(HERE, "")[name] == value
     assert batch(Path()).folder(before) != batch(Path()).folder(after)
 
 
@@ -55,14 +56,14 @@ def test_the_threads_of_a_rank_are_one_whoever_starts_it(name: str, monkeypatch:
     monkeypatch.delenv(name, raising=False)
     before = backend.fingerprint(HERE)
     monkeypatch.setenv(name, "7")
-    assert launch.environment()[name] == "1"
+    assert environment(HERE, "")[name] == "1"
     assert backend.fingerprint(HERE) == before
 
 
 def test_other_variables_reach_the_ranks_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = backend.fingerprint(HERE)
     monkeypatch.setenv("ANYTHING_ELSE", "1")
-    assert launch.environment()["ANYTHING_ELSE"] == "1"
+    assert environment(HERE, "")["ANYTHING_ELSE"] == "1"
     assert backend.fingerprint(HERE) == before
 
 

@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
     """A repository whose tree `local-smoke` has three finds."""
     shutil.copytree(REPOSITORY / "config", tmp_path / "config")
     home = tmp_path / "results/local-smoke/problems" / PROBLEM
-    write(CASES, [cases_stage._row(CASE)], home / "cases.parquet")
+    write(CASES, [cases_stage.row(CASE)], home / "cases.parquet")
     rows = []
     for name, (direction, recipe) in RECIPES.items():
         program = replay(recipe, catalog.in_direction(CASE, direction), sources([SKETCH]))

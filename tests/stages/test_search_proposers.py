@@ -16,6 +16,7 @@ from overlayccl_core.digest import closure
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.recipe import SOURCE, Recipe, replay, sources
 from overlayccl_core.stages import search, seed
+from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.seeds import SEEDS
@@ -59,10 +60,7 @@ def searched(
     fields = yaml.safe_load((ROOT / "config/searches/offline.yaml").read_text())
     (folder / "mine.yaml").write_text(yaml.safe_dump(fields | {"proposer": "scripted"} | changes))
     of = case("grad_ar", {"sizes": sizes})
-    row = of.to_json() | {"case": of.id, "payload_bytes": catalog.payload_bytes(of)}
-    row |= {"parameters": json.dumps(row["parameters"])}
-    del row["name"]
-    cases = write(CASES, [row], folder / "cases.parquet")
+    cases = write(CASES, [row_of(of)], folder / "cases.parquet")
     seeds = write(
         SEEDS,
         seed.run(flow.deployment, cases, capabilities(), progress=quiet)["seeds"],

@@ -19,6 +19,7 @@ CASE = {
     "problem": "tp_mlp",
     "ranks": 4,
     "groups": 1,
+    "uniform": False,
     "strided": False,
     "ranks_per_node": 4,
     "dtype": "float32",

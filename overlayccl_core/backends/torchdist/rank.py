@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -131,7 +130,7 @@ def _device(library: str, local_rank: int) -> str:
     if library == "gloo":
         return "cpu"
     if library == "neuron":
-        import_module("torch_neuronx")  # which registers its device and its library
+        import torch_neuronx  # noqa: F401  (it registers its device and its library)
     kind = "cuda" if library == "nccl" else library
     torch.accelerator.set_device_index(local_rank)
     return f"{kind}:{local_rank}"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module, util
+from importlib import util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -136,21 +136,24 @@ def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
 def _stand_in() -> tuple[Any, Any]:
     dist.init_process_group("gloo", timeout=NEVER)
     install()
-    return import_module("torch_xla"), dist.group.WORLD
+    import torch_xla
+
+    return torch_xla, dist.group.WORLD
 
 
 def _joined_devices(place: Place) -> tuple[Any, Any]:
     """torch_xla, whose ranks are the launch's, and gloo's group. RuntimeError where each is a world of its own."""
     if util.find_spec("torch_neuronx") is not None:
-        import_module("torch_neuronx")  # it registers its plug-in
-    xla = import_module("torch_xla")
-    import_module("torch_xla.distributed.xla_backend")
+        import torch_neuronx  # noqa: F401  (it registers its plug-in)
+    import torch_xla
+    import torch_xla.distributed.xla_backend
+    from torch_xla import runtime
+
     dist.init_process_group("xla", init_method="xla://", timeout=NEVER)
-    runtime = import_module("torch_xla.runtime")
     if (found := runtime.world_size()) != place.ranks or runtime.global_ordinal() != place.rank:
         raise RuntimeError(
             f"{place.ranks} ranks were started, and torch_xla has {found}, of which this is "
             f"{runtime.global_ordinal()} "
             f"(PJRT_DEVICE is {os.environ.get('PJRT_DEVICE', 'not set')}): it does not see the others"
         )
-    return xla, dist.new_group(backend="gloo", timeout=NEVER)
+    return torch_xla, dist.new_group(backend="gloo", timeout=NEVER)

@@ -81,8 +81,8 @@ class Pipeline:
 
     @property
     def ranks_json(self) -> str:
-        """The fields that a measurement depends on: all but the budget that Programs are held to."""
-        fields = self.deployment.model_dump(mode="json", exclude={"memory_budget_bytes"})
+        """The fields that a measurement depends on: not the budget that Programs are held to, nor the preset."""
+        fields = self.deployment.model_dump(mode="json", exclude={"memory_budget_bytes", "preset"})
         return json.dumps(fields, sort_keys=True)
 
     def cases_json(self, problem: str) -> str:

@@ -23,6 +23,9 @@ class Launcher(Protocol):
     def refuses(self, deployment: Deployment) -> str:
         """Why no ranks of it can be started from here, with the mend; empty if they can."""
 
+    def refuses_here(self, deployment: Deployment) -> str:
+        """Why no ranks can be started in this very process, though a run may be begun here; empty if they can."""
+
     def doctor(self, deployment: Deployment, profile: Profile | None) -> list[dict[str, Any]]:
         """What the nodes have and lack: rows of check, ok, detail; `backend.host` of each that it asks. profile:
         where its jobs run."""

@@ -3,6 +3,7 @@
 import json
 import select
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,8 +35,10 @@ class Lines:
 
     def receive(self, seconds: float | None = 0.0) -> Message | None:
         """What was said next; None: nothing for so long (None: for ever). LostError at the other's end."""
+        end = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._rest:
-            if not select.select([self.connection], [], [], seconds)[0]:
+            left = None if end is None else max(end - time.monotonic(), 0.0)
+            if not select.select([self.connection], [], [], left)[0]:
                 return None
             try:
                 more = self.connection.recv(2**16)

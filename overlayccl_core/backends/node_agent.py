@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from overlayccl_core import loader
 from overlayccl_core.backends import clock, processes
-from overlayccl_core.backends.launch import Launch, LaunchError, Starter, run
+from overlayccl_core.backends.launch import Failure, Launch, LaunchError, Starter, run
 from overlayccl_core.backends.lines import Lines, LostError
-from overlayccl_core.backends.parts import STATUS_FILE, Part
+from overlayccl_core.backends.parts import STATUS_FILE, TOKEN, Part
 from overlayccl_core.configuration.deployment import Deployment
 
-TOKEN = "OVERLAYCCL_AGENT_TOKEN"
 NODE = "OVERLAYCCL_NODE"
+ALIVE_S = 1.0  # at least so often it says something while ranks run
 SEES_S = 30.0  # in which a shared folder shows what another node has just made in it
 
 
@@ -43,7 +43,9 @@ class _Agent:
     def __init__(self, lines: Lines, address: str) -> None:
         self.lines = lines
         self.address = address
+        self.number = 0  # of the launch
         self.told: NDArray[np.int64] | None = None
+        self.told_at = 0.0
         self.all_done = False
 
     def serve(self) -> None:
@@ -56,7 +58,7 @@ class _Agent:
 
     def launch(self, asked: Mapping[str, Any]) -> None:
         """One launch: this node's part of it, and how it ended."""
-        self.told, self.all_done = None, False
+        self.number, self.told, self.all_done = asked["number"], None, False
         here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
         try:
             plan = Launch.from_json(asked["launch"])
@@ -78,18 +80,19 @@ class _Agent:
                 starter,
                 self._watch,
                 part=part,
-                begun=lambda starting: self.lines.send({"port": starting.port, "clock_off_by_ns": off_by}),
+                begun=lambda starting: self.say(port=starting.port, clock_off_by_ns=off_by),
                 others_done=lambda: self.all_done,
             )
-            self.lines.send({"ended": share})
+            self.say(ended=share)
         except _BrokenOffError:
-            self.lines.send({"ended": 0.0})
+            self.say(ended=0.0)
         except LaunchError as error:
-            self.lines.send({"failed": error.to_json()})
+            self.say(failed=error.to_json())
         except LostError:
             raise
         except Exception as error:
-            self.lines.send({"failed": {"said": f"node {socket.gethostname()}: {error}", "kind": "LAUNCHER"}})
+            said = f"node {socket.gethostname()}: {error}"
+            self.say(failed=LaunchError(said, kind=Failure.LAUNCHER, ranks=()).to_json())
         finally:
             shutil.rmtree(here, ignore_errors=True)
 
@@ -107,9 +110,14 @@ class _Agent:
     def _tell_rows(self, rows: NDArray[np.int64]) -> None:
         """Those that changed."""
         changed = range(len(rows)) if self.told is None else np.flatnonzero((rows != self.told).any(axis=1))
-        if len(changed):
-            self.lines.send({"rows": [[int(row), rows[row].tolist()] for row in changed]})
+        if len(changed) or time.monotonic() - self.told_at > ALIVE_S:
+            self.say(rows=[[int(row), rows[row].tolist()] for row in changed])
+            self.told_at = time.monotonic()
         self.told = rows
+
+    def say(self, **told: Any) -> None:
+        """Something of this launch."""
+        self.lines.send({"number": self.number, **told})
 
 
 def _see(folder: Path) -> None:

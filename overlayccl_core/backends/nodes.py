@@ -31,12 +31,14 @@ from overlayccl_core.backends.launch import (
 )
 from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.lines import Lines, LostError, Message
-from overlayccl_core.backends.node_agent import TOKEN
-from overlayccl_core.backends.parts import LOG_FILE
+from overlayccl_core.backends.parts import LOG_FILE, TOKEN
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
 from overlayccl_core.configuration.deployment import Deployment
 
 ANSWER_S = 300.0  # in which agents answer: a shared folder may be slow to give Python to all nodes
+BACKLOG = 64  # for whoever else knocks at the port
+INTRODUCTION_S = 5.0
+SILENT_S = 30.0  # without a word from a node whose ranks run: it is lost
 END_S = 15.0  # in which an agent that is told to end its ranks has done so
 FIRST = (
     Failure.LAUNCHER,
@@ -72,8 +74,9 @@ class _Agents:
     def __init__(self, deployment: Deployment, made_for: object) -> None:
         self.made_for = made_for
         self.deployment = deployment
+        self.launches = 0
         token = secrets.token_hex(16)
-        with socket.create_server(("", 0), backlog=deployment.nodes) as server:
+        with socket.create_server(("", 0), backlog=deployment.nodes + BACKLOG) as server:
             self.process = launcher_of(deployment).start(deployment, server.getsockname()[1], {TOKEN: token})
             weakref.finalize(self, _kill, self.process)
             try:
@@ -96,11 +99,10 @@ class _Agents:
                 )
             if select.select([server], [], [], POLL_S)[0]:
                 lines = Lines(server.accept()[0])
-                said = lines.receive(END_S) or {}
-                if secrets.compare_digest(said.get("token", ""), token):
-                    met[int(said["node"])] = lines, said["host"]
+                if (said := _introduced(lines, token)) is None:
+                    lines.close()  # a stranger
                 else:
-                    lines.close()
+                    met[int(said["node"])] = lines, said["host"]
         return [met[node][0] for node in sorted(met)], [met[node][1] for node in sorted(met)]
 
     def there(self) -> bool:
@@ -127,6 +129,16 @@ class _Agents:
             raise
 
 
+def _introduced(lines: Lines, token: str) -> Message | None:
+    """What an agent says first; None of anybody else."""
+    try:
+        said = lines.receive(INTRODUCTION_S)
+        known = isinstance(said, dict) and secrets.compare_digest(str(said.get("token", "")), token)
+        return said if known else None
+    except (LostError, ValueError):
+        return None
+
+
 class _Launched:
     """A launch on its way: status of all ranks, as the agents told it."""
 
@@ -141,6 +153,9 @@ class _Launched:
         self.shares: dict[int, float] = {}
         self.failed: dict[int, LaunchError] = {}
         self.begun: set[int] = set()
+        self.heard_at: dict[int, float] = {}
+        agents.launches += 1
+        self.number = agents.launches
 
     def begin(self) -> None:
         """Start the ranks of the first node, where the store is made, then all others."""
@@ -159,17 +174,34 @@ class _Launched:
             "address": self._store_address(),
             "port": port,
         }
-        self.agents.lines[node].send(
+        self._tell(
+            node,
             {
+                "number": self.number,
                 "launch": self.plan.to_json(),
                 "part": part,
                 "log": LOG_FILE if node == 0 else LOG_FILE.replace(".", f"-{node}."),
                 "deployment": self.agents.deployment.to_json(),
                 "boot": clock.boot(),
                 "clock": self.clock.port,
-            }
+            },
         )
         self.begun.add(node)
+
+    def _tell(self, node: int, message: Message) -> None:
+        """Say something to an agent, which may be gone."""
+        try:
+            self.agents.lines[node].send(message)
+        except LostError:
+            self.failed[node] = self._lost(node)
+
+    def _lost(self, node: int) -> LaunchError:
+        return LaunchError(
+            f"node {self.agents.hosts[node]} was lost, with ranks {node * self.per_node} to "
+            f"{(node + 1) * self.per_node - 1} of {self.plan.ranks}",
+            kind=Failure.LAUNCHER,
+            ranks=(),
+        )
 
     def _store_address(self) -> str:
         """Where all nodes find the first one: the address from which it came, or that of this host."""
@@ -196,14 +228,15 @@ class _Launched:
                 while (message := lines.receive(0.0)) is not None:
                     self._take(node, message)
             except LostError:
-                self.failed[node] = LaunchError(
-                    f"node {self.agents.hosts[node]} was lost, with ranks {node * self.per_node} to "
-                    f"{(node + 1) * self.per_node - 1} of {self.plan.ranks}",
-                    kind=Failure.LAUNCHER,
-                    ranks=(),
-                )
+                self.failed[node] = self._lost(node)
+        for node in set(self.ports) - set(self.failed) - set(self.shares):
+            if time.monotonic() - self.heard_at[node] > SILENT_S:
+                self.failed[node] = self._lost(node)
 
     def _take(self, node: int, message: Message) -> None:
+        if message["number"] != self.number:
+            return  # late, of a launch before
+        self.heard_at[node] = time.monotonic()
         for row, values in message.get("rows", ()):
             self.rows[node * self.per_node + row] = values
         if "port" in message:
@@ -239,11 +272,14 @@ class _Launched:
 
     def end(self) -> float:
         """Let the ranks go. The share of the CPU that others took, on the node where that was most."""
-        for lines in self.agents.lines:
-            lines.send({"all done": True})
+        nodes = range(len(self.agents.lines))
+        for node in nodes:
+            self._tell(node, {"all done": True})
         end = time.monotonic() + END_S
-        while len(self.shares) < len(self.agents.lines) and time.monotonic() < end:
+        while len(self.shares) < len(nodes):
             self.look(POLL_S)
+            if time.monotonic() > end:
+                self.failed |= {node: self._lost(node) for node in nodes if node not in self.shares}
         self.clock.close()
         return max(self.shares.values())
 
@@ -251,10 +287,7 @@ class _Launched:
         """End the ranks of every node; agents that do not answer are ended themselves."""
         self.clock.close()
         for node in self.begun - set(self.failed):
-            try:
-                self.agents.lines[node].send({"break off": True})
-            except LostError:
-                continue
+            self._tell(node, {"break off": True})
         end = time.monotonic() + END_S
         while set(self.shares) | set(self.failed) < self.begun and time.monotonic() < end:
             self._listen(POLL_S)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+TOKEN = "OVERLAYCCL_AGENT_TOKEN"  # by which who asks knows its agents
 STATUS = "OVERLAYCCL_STATUS"
 CLOCK_OFFSET = "OVERLAYCCL_CLOCK_OFFSET_NS"
 LOOPBACK = "127.0.0.1"

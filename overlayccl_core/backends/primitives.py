@@ -20,7 +20,8 @@ from overlayccl_core.program.program import Issue, Program, Read, Write
 
 INPUT: Port = ("x",)
 OUTPUT: Port = ("y",)
-LARGEST_INTEGER = 8  # sums of them over 16 ranks are exact in bfloat16
+LARGEST_INTEGER = 8
+EXACT = 256  # whole numbers up to there are exact in bfloat16, in whatever order they are added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,12 @@ class Primitive:
         return f"{self.operation} over {over}, {self.collective.dtype.value}"
 
     def random_inputs(self, seed: int) -> dict[Port, NDArray[np.float64]]:
-        """port -> float64[N, elements]: small integers, whose sums are exact in every dtype."""
+        """port -> float64[N, elements]: small integers, whose sums over a group are exact in every dtype."""
         spec = self.program.problem.inputs[INPUT]
+        largest = max(min(LARGEST_INTEGER, EXACT // self.group_size), 1)
         shape = (self.program.problem.ranks, spec.size)
         random = np.random.default_rng(seed)
-        return {INPUT: random.integers(-LARGEST_INTEGER, LARGEST_INTEGER + 1, shape).astype(np.float64)}
+        return {INPUT: random.integers(-largest, largest + 1, shape).astype(np.float64)}
 
     def floats_of_places(self, seed: int) -> dict[Port, NDArray[np.float64]]:
         """port -> float64[N, elements]: unit normals; members with one place in their groups have the same."""

@@ -62,7 +62,7 @@ up() {
     install_slurm
     configure
     mkdir -p /run/munge && chown munge /run/munge
-    munge -n 2>/dev/null | unmunge >/dev/null 2>&1 || su -s /bin/sh munge -c /usr/sbin/munged
+    munge -n 2>/dev/null | unmunge >/dev/null 2>&1 || { su -s /bin/sh munge -c /usr/sbin/munged; touch $STATE/munged; }
     alive $STATE/slurmctld.pid || slurmctld
     for i in $(seq $NODES); do alive $STATE/n"$i".pid || slurmd -N n"$i"; done
     for _ in $(seq 60); do
@@ -75,8 +75,8 @@ up() {
 }
 
 down() {
-    for file in $STATE/*.pid; do alive "$file" && kill "$(cat "$file")"; done
-    [ -e /run/munge/munged.pid ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null || true
+    for file in $STATE/*.pid; do alive "$file" && kill "$(cat "$file")" || true; done
+    [ -e $STATE/munged ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null || true
     if grep -qsF "$OURS" $CONF; then rm -rf $STATE $CONF; fi
 }
 

@@ -21,6 +21,11 @@ def refuses(deployment: Deployment) -> str:
     )
 
 
+def refuses_here(_deployment: Deployment) -> str:
+    """Here is here."""
+    return ""
+
+
 def doctor(deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
     """This host."""
     return list(backend_of(deployment).host(deployment))

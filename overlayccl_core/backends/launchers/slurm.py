@@ -15,6 +15,7 @@ from overlayccl_core.backends.launcher import agent
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 
+JOB = "SLURM_JOB_ID"
 NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
 ANSWER_S = (
     600.0  # in which a job that looks at a node has started and ended: nodes of a cloud may have to boot
@@ -34,6 +35,16 @@ def refuses(deployment: Deployment) -> str:
         f"cluster, and this host has no {' and no '.join(missing)}: run this on the head node of such a "
         f"cluster. What "
         "works here: `snakemake --profile local all`, and with -n any profile"
+    )
+
+
+def refuses_here(deployment: Deployment) -> str:
+    """Ranks start inside of a job, on its nodes."""
+    if JOB in os.environ:
+        return ""
+    return (
+        f"deployment {deployment.name}: its ranks start in a job of Slurm, and this is none: `snakemake --profile "
+        "NAME all` makes jobs, and `salloc` with as many nodes gives you one for a command of your own"
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends import launch, nodes
 from overlayccl_core.backends.launch import Launch, RefusedError, Starter, Watch, no_watch
+from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import write_joining
 from overlayccl_core.backends.torch_ranks import starting
@@ -23,8 +24,8 @@ Starters = Callable[[Deployment, str], Starter]  # `starter` of a backend: (depl
 
 
 def check(deployment: Deployment, refuses: Callable[[Deployment], str]) -> None:
-    """RefusedError where no ranks can be started."""
-    if refused := refuses(deployment):
+    """RefusedError where no ranks can be started, now and here."""
+    if refused := refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
         raise RefusedError(refused)
 
 

@@ -6,15 +6,16 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.launch import Launch, Starter
-from overlayccl_core.backends.parts import Part
+from overlayccl_core.backends.parts import TOKEN, Part
 from overlayccl_core.configuration.deployment import Deployment
 
 START = "overlayccl_core.backends.torch_ranks.start"
@@ -33,7 +34,9 @@ def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[s
     package_root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {**ONE_THREAD, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-    return {**usual, **os.environ, **own, **deployment.environment}
+    environment = {**usual, **os.environ, **own, **deployment.environment}
+    environment.pop(TOKEN, None)  # of the agent that starts them
+    return environment
 
 
 def start(plan: Launch, part: Part, environment: Mapping[str, str]) -> "_Starting":
@@ -53,17 +56,18 @@ _OF_THREAD = (
 class _Server:
     """A process that runs `start`; it ends with this one.
 
-    Its own errors go to the log of the launch that it was started for: it imports what ranks need.
+    Its own errors are told in the log of the launch in which it ends: it imports what ranks need.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path, log: Path) -> None:
         self.made_for = environment, folder
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                env=environment, bufsize=0, start_new_session=True, preexec_fn=processes.die_with_parent,
-            )  # fmt: skip
-        weakref.finalize(self, _end, self.process)
+        self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process; never in a shared folder)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            env=environment, bufsize=0, start_new_session=True, preexec_fn=processes.die_with_parent,
+        )  # fmt: skip
+        log.touch()
+        weakref.finalize(self, _end, self.process, self.errors)
 
     def ask(self, request: Mapping[str, object]) -> None:
         """Hand over a launch."""
@@ -81,9 +85,10 @@ class _Server:
         return told
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end(process: "subprocess.Popen[bytes]", errors: BinaryIO) -> None:
     process.kill()
     process.communicate()
+    errors.close()
 
 
 class _Starting:
@@ -103,6 +108,9 @@ class _Starting:
         self._ended: int | None = told.get("ended")
         self.pid: int = told.get("pid", server.process.pid)
         self.port: int = told.get("port", part.port)
+        if self._ended is not None:
+            server.errors.seek(0)
+            part.log.write_bytes(server.errors.read())
 
     def poll(self) -> int | None:
         """How it ended, negative for a signal; None: it runs."""

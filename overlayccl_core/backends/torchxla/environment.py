@@ -12,6 +12,7 @@ from overlayccl_core.configuration.deployment import Deployment
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
 SPEED = (*fingerprints.SPEED, "DISABLE_NUMERIC_CC_TOKEN", "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
+OF_NO_EFFECT = ("NEURON_COMPILE_CACHE_URL", "NEURON_RT_LOG", "NEURON_FRAMEWORK_DEBUG", "XLA_IR_DEBUG")
 ALL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 # torch_xla orders the collectives of a graph by a number that it reads off each result and adds to what the next
 # is given: what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With this,
@@ -43,6 +44,7 @@ def environment_parts(deployment: Deployment) -> dict[str, str]:
     """The part of a fingerprint that tells what is set here and reaches the ranks."""
     usual, prefixes = _usual(deployment.library), (*SPEED, *deployment.environment)
     environment = rank_environment(usual, deployment)
+    environment = {name: x for name, x in environment.items() if not name.startswith(OF_NO_EFFECT)}
     return fingerprints.environment_parts(environment, prefixes, {**usual, **ONE_THREAD})
 
 

@@ -92,8 +92,9 @@ class Rank:
         self.xla.sync()
 
     def force(self) -> None:
-        """Wait until every graph has run; without it, tracing alone would be timed."""
-        self.xla.sync(wait=True)
+        """Wait until every graph has run: a sync that waits does so for what it has started itself, and no more."""
+        self.xla.sync()
+        self.xla.core.xla_model.wait_device_ops()
 
     def make_usual_groups(self) -> None:
         """Replica groups are part of a graph: there is nothing to make."""

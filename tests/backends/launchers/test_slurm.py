@@ -28,6 +28,14 @@ def test_without_its_commands_it_is_refused_with_what_works_here(
     assert slurm.refuses(two_nodes()) == ""
 
 
+def test_ranks_start_inside_of_a_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(slurm.JOB, raising=False)
+    told = slurm.refuses_here(two_nodes())
+    assert "its ranks start in a job of Slurm, and this is none" in told and "salloc" in told
+    monkeypatch.setenv(slurm.JOB, "1")
+    assert slurm.refuses_here(two_nodes()) == ""
+
+
 def test_it_starts_an_agent_on_each_node_and_tells_it_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 

@@ -27,6 +27,11 @@ def refuses(_deployment: Deployment) -> str:
     return ""
 
 
+def refuses_here(_deployment: Deployment) -> str:
+    """It always can."""
+    return ""
+
+
 def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
     """There is nothing that may be missing."""
     return []

@@ -155,7 +155,9 @@ def check_by_hand(program: Program, count: int, wanted: dict[tuple[str, int, tup
 def test_concurrent_problems_are_joined_into_groups_and_pairs_of_all_ranks() -> None:
     """Two problems of two ranks each, a stride apart: ranks 0 and 2, ranks 1 and 3."""
     fields = {"microbatches": 1, "shape": [1, 2, 3]}
-    case = catalog.case("pp_send_recv", fields, ranks=2, ranks_per_node=2, groups=2, strided=True)
+    case = catalog.case(
+        "pp_send_recv", fields, ranks=2, ranks_per_node=2, groups=2, strided=True, uniform=True
+    )
     programs = all_seeds(case)
     seen = {}
     for name in ("forward send_receive", "forward pair_gather"):

@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from overlayccl_core.cli.main import main
+from overlayccl_core.cli.render import console
 from overlayccl_core.configuration.profile import load
 
 ROOT = Path(__file__).parents[2]
@@ -35,3 +39,15 @@ def test_the_literal_commands_are_there_and_name_what_the_profile_says() -> None
     ):
         assert f"\n{command}" in TEXT
     assert f"results/{load('trn1', ROOT).overrides['deployment']}/report.html" in TEXT
+
+
+def test_the_estimate_that_it_shows_is_the_one_that_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "170")
+    console.cache_clear()
+    assert main(["--root", str(ROOT), "estimate", "--profile", "trn1"]) == 0
+    console.cache_clear()
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = TEXT[TEXT.index(" rule       jobs") :].partition("```")[0].splitlines()
+    assert len(shown) == 6 and all(line.split() in printed for line in shown)

@@ -7,6 +7,7 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
@@ -39,6 +40,19 @@ def case(
     """A Case of a Problem; by default its small example, on 4 ranks and one tier."""
     fields = catalog.plug_in(problem).examples(ranks)["small"] if entry is None else entry
     return catalog.case(problem, fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
+
+
+def programs(problem: Problem) -> dict[str, Program]:
+    """The Program of every seed that has a meaning at a Problem, by name; the others say one of REASONS."""
+    found = {}
+    for seed in seeds_of(problem):
+        try:
+            found[seed.name] = replay(seed.recipe, problem)
+        except NotApplicable as reason:
+            assert str(reason) in REASONS, (
+                f"{seed.name} of {problem.name}: a reason that no test knows: {reason}"
+            )
+    return found
 
 
 def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:

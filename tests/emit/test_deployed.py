@@ -18,12 +18,12 @@ from overlayccl_core.emit.torch_dialect import ModuleStore
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import Placement
-from overlayccl_core.program.library import read_library
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.tracing import trace_source
 from tests.emit.deployed_modules import HERE, entry, seed, tried, write
 from tests.emit.test_torch_dialect import imported
+from tests.seed_cases import programs
 from tests.small_problems import exchange as small_exchange
 from tests.small_problems import strategy
 
@@ -192,6 +192,5 @@ def test_a_case_that_runs_in_the_backward_pass_gives_what_it_takes() -> None:
 
 def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:
     for case in (tp(), tp("entry"), grads(), grads(overlap=True), exchange()):
-        for name, _ in read_library(catalog.library_source(case.problem)).seeds:
-            if "hierarchical" not in name:  # one tier
-                compile(deployed(case.problem, [entry(case, name)], HERE), name, "exec")
+        for name in programs(catalog.build(case)):
+            compile(deployed(case.problem, [entry(case, name)], HERE), name, "exec")

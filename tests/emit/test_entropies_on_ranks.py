@@ -15,20 +15,16 @@ from overlayccl_core.emit.deployed_case import DeployedCase
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
 from tests.emit.deployed_modules import write
 from tests.on_ranks import launch
+from tests.seed_cases import programs
 
 pytestmark = pytest.mark.ranks
 RANKS, TOKENS, VOCABULARY = 4, 6, 40
 CASE = catalog.case(
     "dist_ce", {"tokens": TOKENS, "vocabulary": VOCABULARY, "range": 60}, ranks=RANKS, ranks_per_node=RANKS
 )
-FORWARD, BACKWARD = (
-    {seed.name: replay(seed.recipe, problem) for seed in seeds_of(problem)}
-    for problem in catalog.directions(CASE)
-)
+FORWARD, BACKWARD = (programs(problem) for problem in catalog.directions(CASE))
 
 
 def test_every_seed_gives_what_it_means(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from overlayccl_core import catalog
 from overlayccl_core.gates.equivalence import lossy_bound_of, prove
 from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program import meaning
-from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.stages.seed import seeds_of
+from tests.seed_cases import programs
 from tests.small_problems import exchange, strategy
 
 SECONDS, MIB = 2, 1024
@@ -33,14 +33,10 @@ def problem(
 
 
 def proofs(at: Problem, *, lossy_bound: float = LOSSY_TOLERANCE) -> dict[str, Verdict]:
-    found = {}
-    for seed in seeds_of(at):
-        try:
-            program = replay(seed.recipe, at)
-        except NotApplicable:
-            continue
-        found[seed.name] = prove(program, catalog.reference_program(at), lossy_bound=lossy_bound)
-    return found
+    reference = catalog.reference_program(at)
+    return {
+        name: prove(program, reference, lossy_bound=lossy_bound) for name, program in programs(at).items()
+    }
 
 
 WITHOUT_RANGE = ["three_all_reduce", "gather_logits", "max_then_stacked"]
@@ -109,7 +105,7 @@ def cluster() -> list[tuple[str, Program, Program]]:
     found = []
     for direction in Direction:
         at = problem(direction, 224, 256, 144, range=40)
-        found += [(s.name, replay(s.recipe, at), catalog.reference_program(at)) for s in seeds_of(at)]
+        found += [(name, program, catalog.reference_program(at)) for name, program in programs(at).items()]
     return found
 
 

@@ -7,10 +7,8 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.text_form import text
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
 from tests.random_programs import random_program
-from tests.seed_cases import SMALL, case
+from tests.seed_cases import SMALL, case, programs
 
 
 def _text(name: str, strategy: str, **at: int) -> list[str]:
@@ -59,8 +57,7 @@ def test_large_reorderings_are_reshapes_and_permutations() -> None:
 @pytest.mark.parametrize("name", list(SMALL))
 def test_every_seed_has_a_text_with_a_line_for_each_event(name: str) -> None:
     for problem in catalog.directions(case(name, ranks=8, ranks_per_node=4)):
-        for seed in seeds_of(problem):
-            program = replay(seed.recipe, problem)
+        for program in programs(problem).values():
             lines = text(program).splitlines()
             assert sum(line.strip().startswith("write ") for line in lines) == len(problem.outputs)
             assert sum(" = read " in line for line in lines) == len(problem.inputs)

@@ -5,11 +5,8 @@ from functools import partial
 from overlayccl_core import catalog, loader
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.kinds import NotApplicable
-from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
+from tests.seed_cases import programs
 
 CALLS = "overlayccl_core.backends.torchxla.calls"
 NODES = {2: 1, 4: 2, 8: 2, 32: 1, 224: 7}  # ranks: how many nodes they are spread over
@@ -23,21 +20,10 @@ def small_case(problem: str, ranks: int, *, uniform: bool = True) -> Case:
     return catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks // NODES[ranks], uniform=uniform)
 
 
-def seeds(problem: Problem) -> dict[str, Program]:
-    """Every seed of a Problem that applies, by name."""
-    found = {}
-    for seed in seeds_of(problem):
-        try:
-            found[seed.name] = replay(seed.recipe, problem)
-        except NotApplicable:
-            continue
-    return found
-
-
 def all_seeds(case: Case) -> dict[str, Program]:
     """Those of both directions, by `direction name`."""
     return {
         f"{problem.direction.value} {name}": program
         for problem in catalog.directions(case)
-        for name, program in seeds(problem).items()
+        for name, program in programs(problem).items()
     }

@@ -31,7 +31,6 @@ class TimingSettings:
     max_repeats: int = 256
     cold_rounds: int = 0
     program_timeout_s: float = 60.0
-    start_timeout_s: float = 120.0
     foreign_cpu_limit: float = FOREIGN_CPU_LIMIT
     repeat_disturbed: bool = True
     seed: int = 0

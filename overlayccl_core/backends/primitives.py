@@ -1,20 +1,21 @@
-"""One Program for each collective, group size and dtype: what a selftest tries on a library."""
+"""Programs of one collective each: what a selftest tries on a library."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.backends.trials import Values
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.deployments.capabilities import operation_name
+from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.deployments.capabilities import TRIED_DTYPE, Call, call_of, shape_text
 from overlayccl_core.program import nodes
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.groups import Groups, groups_of
+from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import FLOATS, DType, Kind, Placement, Reduction
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import Node, Port
-from overlayccl_core.program.payload import group_size, payload_bytes
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import Issue, Program, Read, Write
 
@@ -26,36 +27,33 @@ EXACT = 256  # whole numbers up to there are exact in bfloat16, in whatever orde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Primitive:
-    """A Program of one collective."""
+    """A Program of one collective.
+
+    block: elements that go or come together, of which the larger side has as many as a group has ranks.
+    like: a smaller one whose values it has, each block over and over; None: it has its own.
+    """
 
     program: Program
     collective: Node
+    block: int
+    like: "Primitive | None" = None
 
     @property
-    def operation(self) -> str:
-        """As the capabilities table names it."""
-        return operation_name(self.collective)
-
-    @property
-    def group_size(self) -> int:
-        """Ranks of a replica group; all ranks for a permute."""
-        return group_size(self.collective)
-
-    @property
-    def payload_bytes(self) -> int:
-        """At the larger side."""
-        return payload_bytes(self.collective)
+    def call(self) -> Call:
+        """As the capabilities table has it."""
+        return call_of(self.collective, self.program.problem.case)
 
     @property
     def name(self) -> str:
-        """`all_reduce_max over 2 of 4 ranks, bfloat16`."""
-        over = f"{self.group_size} of {self.program.problem.ranks} ranks"
-        return f"{self.operation} over {over}, {self.collective.dtype.value}"
+        """`all_reduce_max over 2 of 4 ranks, bfloat16, 64KiB`."""
+        call = self.call
+        over = f"{shape_text(call.shape)} of {self.program.problem.ranks} ranks"
+        return f"{call.operation} over {over}, {call.dtype.value}, {bytes_text(call.payload_bytes)}"
 
     def random_inputs(self, seed: int) -> dict[Port, NDArray[np.float64]]:
         """port -> float64[N, elements]: small integers, whose sums over a group are exact in every dtype."""
         spec = self.program.problem.inputs[INPUT]
-        largest = max(min(LARGEST_INTEGER, EXACT // self.group_size), 1)
+        largest = max(min(LARGEST_INTEGER, EXACT // self.call.shape[0]), 1)
         shape = (self.program.problem.ranks, spec.size)
         random = np.random.default_rng(seed)
         return {INPUT: random.integers(-largest, largest + 1, shape).astype(np.float64)}
@@ -68,7 +66,7 @@ class Primitive:
         typed = drawn.astype(NUMPY_DTYPES[spec.dtype]).astype(np.float64)
         return {INPUT: typed[groups.place]}
 
-    def meaning(self, inputs: dict[Port, NDArray[np.float64]]) -> NDArray[np.float64]:
+    def meaning(self, inputs: Values) -> NDArray[np.float64]:
         """float64[N, elements]: what every rank must get."""
         typed = {INPUT: inputs[INPUT].astype(NUMPY_DTYPES[self.collective.dtype])}
         held, _ = evaluate(self.program.outputs, typed, Real(), self.program.problem.ranks)
@@ -76,17 +74,69 @@ class Primitive:
 
 
 def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
-    """Every collective, over every size of contiguous groups that divides the ranks, in every dtype."""
-    ranks = deployment.ranks
-    sizes = [g for g in range(2, ranks + 1) if ranks % g == 0]
+    """Every collective over groups of every shape (`shapes`) in every dtype.
+
+    Where ranks compile, shapes and dtypes apart: every shape in float32, every dtype with all ranks.
+    """
     tried = []
     for dtype in FLOATS:
-        for size in sizes:
-            groups = groups_of([range(k, k + size) for k in range(0, ranks, size)], ranks)
-            tried += [grouped(deployment, kind, groups, dtype, elements) for kind in _GROUPED]
-            tried.append(grouped(deployment, Kind.ALL_REDUCE, groups, dtype, elements, Reduction.MAX))
+        for groups in shapes(deployment):
+            if groups.is_world or dtype is TRIED_DTYPE or not deployment.uniform:
+                tried += _over(deployment, groups, dtype, elements)
         tried.append(permute(deployment, dtype, elements))
     return tried
+
+
+def shapes(deployment: Deployment) -> list[Groups]:
+    """The groups that are tried: all ranks; a part of a node, and those in the same place of each part; where
+    nothing is compiled also members in no order: it takes minutes to compile what a closed library then refuses."""
+    ranks, on_a_node = deployment.ranks, deployment.ranks_per_node
+    parts = [g for g in range(2, on_a_node + 1) if on_a_node % g == 0 and g < ranks]
+    tried = [world(ranks), *(contiguous(ranks, g) for g in parts)]
+    tried += [strided(ranks, g) for g in parts]
+    if not deployment.uniform:
+        tried += [_in_no_order(ranks, groups.size) for groups in tried]
+    return list(dict.fromkeys(tried))
+
+
+def _in_no_order(ranks: int, size: int) -> Groups:
+    """Ranks from both ends by turns: 0, N - 1, 1, N - 2, ..."""
+    order = np.empty(ranks, np.int64)
+    order[0::2] = np.arange(-(-ranks // 2))
+    order[1::2] = np.arange(ranks - 1, -(-ranks // 2) - 1, -1)
+    return groups_of(order.reshape(-1, size), ranks)
+
+
+def at_a_payload(deployment: Deployment, size: int, elements: int) -> list[Primitive]:
+    """Every collective over all ranks and over the groups of tiers, in float32, with about so many bytes a call.
+
+    elements: of those whose values they repeat.
+    """
+    ranks, on_a_node = deployment.ranks, deployment.ranks_per_node
+    tiers = [world(ranks)]
+    if on_a_node not in (1, ranks):
+        tiers += [contiguous(ranks, on_a_node), strided(ranks, on_a_node)]
+    small = [one for groups in tiers for one in _over(deployment, groups, TRIED_DTYPE, elements)]
+    small.append(permute(deployment, TRIED_DTYPE, elements))
+    return [larger(deployment, one, size) for one in small]
+
+
+def larger(deployment: Deployment, small: Primitive, size: int) -> Primitive:
+    """The same with about so many bytes a call: a whole number of times as many."""
+    block, y = small.block * max(size // small.call.payload_bytes, 1), small.collective
+    if y.kind is Kind.COLLECTIVE_PERMUTE:
+        made = permute(deployment, y.dtype, block)
+    else:
+        reduction = getattr(y.attr, "reduction", Reduction.SUM)
+        made = grouped(deployment, y.kind, y.groups, y.dtype, block * y.groups.size, reduction)
+    return replace(made, like=small)
+
+
+def _over(deployment: Deployment, groups: Groups, dtype: DType, elements: int) -> list[Primitive]:
+    return [
+        *(grouped(deployment, kind, groups, dtype, elements) for kind in _GROUPED),
+        grouped(deployment, Kind.ALL_REDUCE, groups, dtype, elements, Reduction.MAX),
+    ]
 
 
 _GROUPED = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
@@ -103,20 +153,21 @@ def grouped(
     """One collective over replica groups; `elements` at its larger side, made a multiple of the group."""
     whole = -(-elements // groups.size) * groups.size
     x = _input(whole // groups.size if kind is Kind.ALL_GATHER else whole, dtype)
-    return _primitive(deployment, x, nodes.make_collective(kind, x, groups, reduction=reduction))
+    y = nodes.make_collective(kind, x, groups, reduction=reduction)
+    return _primitive(deployment, x, y, whole // groups.size)
 
 
 def permute(deployment: Deployment, dtype: DType, elements: int) -> Primitive:
     """Every rank sends to the next; the last one to nobody, so the first holds zeros."""
     x = _input(elements, dtype)
-    return _primitive(deployment, x, nodes.make_permute(x, range(-1, deployment.ranks - 1)))
+    return _primitive(deployment, x, nodes.make_permute(x, range(-1, deployment.ranks - 1)), elements)
 
 
 def _input(size: int, dtype: DType) -> Node:
     return nodes.make_input(INPUT, equal=False, size=size, dtype=dtype)
 
 
-def _primitive(deployment: Deployment, x: Node, y: Node) -> Primitive:
+def _primitive(deployment: Deployment, x: Node, y: Node, block: int) -> Primitive:
     def spec(node: Node) -> PortSpec:
         return PortSpec(shape=(node.size,), dtype=node.dtype, placement=Placement.VARYING)
 
@@ -127,7 +178,7 @@ def _primitive(deployment: Deployment, x: Node, y: Node) -> Primitive:
             ranks_per_node=deployment.ranks_per_node,
             dtype=x.dtype,
             uniform=deployment.uniform,
-            name=f"{operation_name(y)}-{group_size(y)}",
+            name=f"{y.kind.value}",
             parameters=(),
         ),
         inputs={INPUT: spec(x)},
@@ -136,4 +187,5 @@ def _primitive(deployment: Deployment, x: Node, y: Node) -> Primitive:
         parameters={},
         linear=False,
     )
-    return Primitive(program=Program(problem, [Read(INPUT), Issue(y), Write(OUTPUT, y)]), collective=y)
+    program = Program(problem, [Read(INPUT), Issue(y), Write(OUTPUT, y)])
+    return Primitive(program=program, collective=y, block=block)

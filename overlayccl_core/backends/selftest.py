@@ -14,18 +14,31 @@ from overlayccl_core.backends.launch import no_watch
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.partial import Evidence, at_work
 from overlayccl_core.backends.plan import LaunchPlan, planned_job
-from overlayccl_core.backends.primitives import INPUT, OUTPUT, Primitive, grouped, primitives
+from overlayccl_core.backends.primitives import (
+    INPUT,
+    OUTPUT,
+    Primitive,
+    at_a_payload,
+    grouped,
+    larger,
+    primitives,
+)
 from overlayccl_core.backends.timed_launches import LaunchStore
-from overlayccl_core.backends.trials import Observed, Trial
+from overlayccl_core.backends.trials import Copies, Observed, Trial, Values
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.deployments.capabilities import Call, shape_text
 from overlayccl_core.measuring import statistics
-from overlayccl_core.program.groups import across_nodes, groups_of, world
+from overlayccl_core.program.groups import across_nodes, contiguous, world
 from overlayccl_core.program.kinds import DType, Kind
 
 TRIED_ELEMENTS = 2**14
 TIER_ELEMENTS = 2**18
 TIER_SECONDS = 20.0
 STEP_TIMEOUT_S = 20.0
+LESS = 16  # what a payload that fails is divided by, to see what does not
+
+CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 RULE = "selftest"
 ONES_CHECK = "all_reduce of ones gives {ranks}"
@@ -72,19 +85,27 @@ class Selftest:
         self.evidence.clear()
         tried = primitives(self.deployment, TRIED_ELEMENTS)
         self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
-        checks, capabilities, sums = [self._ones()], [], []
-        for primitive, became in zip(tried, self._try_all(tried), strict=True):
-            checks.append(self._check(MEANING_CHECK, became.outcome, became.detail, primitive))
-            capabilities.append(self._capability(primitive, became))
-            if primitive.operation == Kind.ALL_REDUCE and became.outcome == "pass":
-                sums.append(primitive)
-        checks += self._bits(sums)
+        checks = [self._ones()]
+        became = [*zip(tried, self._try_all(tried), strict=True), *self._payloads()]
+        checks += [
+            self._check(MEANING_CHECK, one.outcome, one.detail, primitive) for primitive, one in became
+        ]
+        capabilities = [self._capability(primitive, one) for primitive, one in became]
+        checks += self._bits(
+            [
+                p
+                for p, one in became
+                if one.outcome == "pass" and p.call.operation == Kind.ALL_REDUCE and not p.like
+            ]
+        )
         checks += self._tiers()
         bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]
         if bad:
+            first = bad[0]
+            shape = shape_text((first["group_size"], first["stride"]))
             raise SelftestError(
-                f"selftest: {bad[0]['check']}: {bad[0]['operation']} over {bad[0]['group_size']} ranks in "
-                f"{bad[0]['dtype']}: {bad[0]['detail']} ({len(bad)} checks fail): nothing is measured on a library "
+                f"selftest: {first['check']}: {first['operation']} over {shape} ranks in "
+                f"{first['dtype']}: {first['detail']} ({len(bad)} checks fail): nothing is measured on a library "
                 "that computes wrong values; try another version of it"
             )
         return checks, capabilities
@@ -108,17 +129,19 @@ class Selftest:
 
     def _try_all(self, tried: Sequence[Primitive]) -> list[_Tried]:
         """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
-        inputs = [primitive.random_inputs(seed) for seed, primitive in enumerate(tried)]
-        trials = {p.name: Trial(job=self._job(p), inputs=x) for p, x in zip(tried, inputs, strict=True)}
+        trials = {p.name: self._trial(p, seed) for seed, p in enumerate(tried)}
         failed = FailedJobs(None, self.progress)
 
         def together() -> dict[str, _Tried]:
-            left = [(p, x) for p, x in zip(tried, inputs, strict=True) if p.name not in failed]
+            left = [p for p in tried if p.name not in failed]
 
             def look(seen: Sequence[Observed]) -> dict[str, _Tried]:
-                return {p.name: _compared(p, x, one) for (p, x), one in zip(left, seen, strict=True)}
+                return {
+                    p.name: _compared(p, trials[p.name].inputs, one)
+                    for p, one in zip(left, seen, strict=True)
+                }
 
-            return self._run([trials[p.name] for p, _ in left], look) if left else {}
+            return self._run([trials[p.name] for p in left], look) if left else {}
 
         def alone(name: str) -> None:
             self._run([trials[name]], len)
@@ -126,6 +149,26 @@ class Selftest:
         became = without_failed(together, alone, failed)
         became |= {name: _Tried(outcome="unsupported", detail=one.message) for name, one in failed.items()}
         return [became[primitive.name] for primitive in tried]
+
+    def _payloads(self) -> list[tuple[Primitive, _Tried]]:
+        """What became of calls of the largest payload that is tried, and of smaller ones where they fail."""
+        size, tried = self.deployment.largest_payload_bytes, []
+        left = at_a_payload(self.deployment, size, TRIED_ELEMENTS)
+        while left:
+            self.progress(f"selftest: {len(left)} primitives of up to {bytes_text(size)} a call")
+            became = list(zip(left, self._try_all(left), strict=True))
+            tried += became
+            size //= LESS
+            fewer = [
+                larger(self.deployment, p.like, size) for p, one in became if p.like and one.outcome != "pass"
+            ]
+            left = [p for p in fewer if p.like and p.call.payload_bytes > p.like.call.payload_bytes]
+        return tried
+
+    def _trial(self, primitive: Primitive, seed: int) -> Trial:
+        small = primitive.like or primitive
+        copies = Copies(number=primitive.block // small.block, block=small.block)
+        return Trial(job=self._job(primitive), inputs=small.random_inputs(seed), copies=copies)
 
     def _bits(self, sums: Sequence[Primitive]) -> Rows:
         """Of all_reduces, on floats that every group has alike."""
@@ -151,17 +194,18 @@ class Selftest:
         ranks = self.deployment.ranks
         if near.ranks == far.ranks:
             return [self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")]
-        inside = groups_of([range(k, k + near.ranks) for k in range(0, ranks, near.ranks)], ranks)
+        inside = contiguous(ranks, near.ranks)
         sample = {near.name: inside, far.name: across_nodes(ranks, near.ranks)}
         gathers = {
             name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, TIER_ELEMENTS)
             for name, groups in sample.items()
         }
-        per_byte = self._time(gathers)
-        good = per_byte[near.name] <= per_byte[far.name] * 1.1
+        per_call = self._time(gathers)
+        good = per_call[near.name] <= per_call[far.name] * 1.1
+        calls = {name: gather.call for name, gather in gathers.items()}
         detail = ", ".join(
-            f"{name}: {us:.0f} us for {gathers[name].payload_bytes} bytes over {gathers[name].group_size} ranks"
-            for name, us in per_byte.items()
+            f"{name}: {us:.0f} us for {calls[name].payload_bytes} bytes over {calls[name].shape[0]} ranks"
+            for name, us in per_call.items()
         )
         return [self._check(TIERS_CHECK, "pass" if good else "fail", detail)]
 
@@ -190,9 +234,7 @@ class Selftest:
     ) -> dict[str, Any]:
         return {
             "check": check,
-            "operation": primitive.operation if primitive else None,
-            "group_size": primitive.group_size if primitive else None,
-            "dtype": primitive.collective.dtype.value if primitive else None,
+            **(_columns(primitive.call) if primitive else dict.fromkeys(CALL_COLUMNS)),
             "outcome": outcome,
             "detail": detail,
             "fingerprint": self.fingerprint,
@@ -200,10 +242,7 @@ class Selftest:
 
     def _capability(self, primitive: Primitive, became: _Tried) -> dict[str, Any]:
         return {
-            "operation": primitive.operation,
-            "group_size": primitive.group_size,
-            "dtype": primitive.collective.dtype.value,
-            "payload_bytes": primitive.payload_bytes,
+            **_columns(primitive.call),
             "supported": became.outcome == "pass",
             "evidence": became.detail,
             "fingerprint": self.fingerprint,
@@ -214,16 +253,23 @@ class Selftest:
         return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
 
 
-def _compared(primitive: Primitive, inputs: dict[Any, Any], seen: Observed) -> _Tried:
+def _columns(call: Call) -> dict[str, Any]:
+    size, stride = call.shape
+    return dict(
+        zip(CALL_COLUMNS, (call.operation, size, stride, call.dtype.value, call.payload_bytes), strict=True)
+    )
+
+
+def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> _Tried:
     if seen.error:
         return _Tried(outcome="unsupported", detail=seen.error)
     if seen.overwritten:
         return _Tried(outcome="fail", detail=seen.overwritten)
-    want = primitive.meaning(inputs)
+    want = (primitive.like or primitive).meaning(inputs)
     got = seen.outputs[OUTPUT]
     if np.array_equal(got, want):
         return _Tried(
-            outcome="pass", detail=f"equal to NumPy on random integers, {primitive.payload_bytes} bytes"
+            outcome="pass", detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
         )
     rank, index = np.argwhere(got != want)[0]
     detail = (

@@ -28,11 +28,27 @@ Values = Mapping[Port, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """How large values are made of small ones: of every `block` elements so many copies, one behind the other."""
+
+    number: int = 1
+    block: int = 0
+
+
+ONCE = Copies()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A Program with its inputs: port -> float[ranks of the deployment, elements]."""
+    """A Program with its inputs: port -> float[ranks of the deployment, elements].
+
+    copies: what of them the ranks make their values; of what comes out they tell one copy, of several that are
+    unlike one that is unlike the first.
+    """
 
     job: Job
     inputs: Values
+    copies: Copies = ONCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +70,7 @@ class PlannedTrial:
 
     job: PlannedJob
     inputs: str
+    copies: Copies
 
 
 def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> None:
@@ -68,7 +85,7 @@ def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> 
             name = files[id(trial.inputs)] = f"in-{len(files)}.npz"
             arrays: dict[str, Any] = {port_key(p): _kept(x) for p, x in trial.inputs.items()}
             np.savez(folder / name, **arrays)
-        planned.append(PlannedTrial(job=job, inputs=files[id(trial.inputs)]))
+        planned.append(PlannedTrial(job=job, inputs=files[id(trial.inputs)], copies=trial.copies))
     plan = {"may_refuse": may_refuse, "trials": [asdict(one) for one in planned]}
     write_text(folder / PLAN_FILE, json.dumps(plan))
 
@@ -77,7 +94,10 @@ def read_trials(folder: Path) -> tuple[list[PlannedTrial], bool]:
     """(the trials of a folder, may_refuse)."""
     data: dict[str, Any] = json.loads((folder / PLAN_FILE).read_text())
     trials = [
-        PlannedTrial(job=PlannedJob.from_json(one["job"]), inputs=one["inputs"]) for one in data["trials"]
+        PlannedTrial(
+            job=PlannedJob.from_json(one["job"]), inputs=one["inputs"], copies=Copies(**one["copies"])
+        )
+        for one in data["trials"]
     ]
     return trials, data["may_refuse"]
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, read
-from overlayccl_core.configuration.sizes import Bytes
+from overlayccl_core.configuration.sizes import MIB, Bytes
 
 
 class Tier(Fields):
@@ -81,6 +81,17 @@ class Deployment(Fields):
     memory_budget_bytes: Bytes = Field(
         validation_alias="memory_budget",
         description="bytes that the values of one Program may hold on one rank at a time",
+    )
+
+    largest_payload_bytes: Bytes = Field(
+        default=16 * MIB,
+        validation_alias="largest_payload",
+        description="bytes of a call on one rank up to which the selftest tries what the library takes",
+    )
+    start_timeout_s: float = Field(
+        default=120.0,
+        gt=0,
+        description="seconds in which all ranks of a launch must have come up",
     )
 
     @model_validator(mode="after")

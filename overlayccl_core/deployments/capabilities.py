@@ -1,23 +1,35 @@
 """What a deployment's library can do: the capabilities table as data."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from overlayccl_core.program.kinds import DType, Reduction
+from overlayccl_core.program.case import Case
+from overlayccl_core.program.groups import NO_ORDER
+from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import payload_bytes
 
-Key = tuple[str, int, DType]
+Shape = tuple[int, int]  # of replica groups: their size, and the stride from a member to the next
+TRIED_DTYPE = DType.FLOAT32  # in which every shape is tried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of the library. operation: as `operation_name` spells it; shape: of its replica groups, all ranks for
+    a permute; payload_bytes: on one rank, at the larger side."""
+
+    operation: str
+    shape: Shape
+    dtype: DType
+    payload_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """One row: an operation that was tried, with so many members a group, at a payload."""
+    """One row: a call that was tried, and what came of it."""
 
-    operation: str
-    group_size: int
-    dtype: DType
-    payload_bytes: int
+    call: Call
     supported: bool
     evidence: str
 
@@ -30,57 +42,100 @@ class Support:
     evidence: str
 
 
+NOT_TRIED = Support(supported=False, evidence="the selftest did not try it")
+
+
 class Capabilities:
-    """The rows of a capabilities table, by operation, group size and dtype.
+    """The rows of a capabilities table.
 
     Supported is what was tried with success, at any payload below the smallest that failed. What was never
-    tried is not supported.
+    tried is not supported. Of a dtype that was not tried with groups of a shape it is enough that both were tried
+    apart: the shape in float32, the dtype with groups of another shape.
     """
 
     def __init__(self, rows: Iterable[Capability]) -> None:
-        self._rows: dict[Key, list[Capability]] = {}
+        self._rows: dict[tuple[str, Shape, DType], list[Capability]] = {}
         for row in rows:
-            self._rows.setdefault((row.operation, row.group_size, row.dtype), []).append(row)
+            self._rows.setdefault((row.call.operation, row.call.shape, row.call.dtype), []).append(row)
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Capabilities":
         """From the rows of the table: `Capabilities.from_rows(frame.iter_rows(named=True))`."""
         return cls(
             Capability(
-                operation=row["operation"],
-                group_size=row["group_size"],
-                dtype=DType(row["dtype"]),
-                payload_bytes=row["payload_bytes"],
+                call=Call(
+                    operation=row["operation"],
+                    shape=(row["group_size"], row["stride"]),
+                    dtype=DType(row["dtype"]),
+                    payload_bytes=row["payload_bytes"],
+                ),
                 supported=row["supported"],
                 evidence=row["evidence"],
             )
             for row in rows
         )
 
-    def of_sizes(self, sizes: Mapping[int, int]) -> "Capabilities":
-        """The same library with groups of `sizes[g]` members called groups of g, and no others."""
+    def of_shapes(self, shapes: Mapping[Shape, Shape]) -> "Capabilities":
+        """The same library with groups of shape `shapes[s]` called groups of s, and no others."""
         return Capabilities(
-            replace(row, group_size=size)
-            for size, of in sizes.items()
-            for (_, group_size, _), rows in self._rows.items()
+            replace(row, call=replace(row.call, shape=shape))
+            for shape, of in shapes.items()
+            for (_, known, _), rows in self._rows.items()
             for row in rows
-            if group_size == of
+            if known == of
         )
 
-    def supports(self, operation: str, group_size: int, dtype: DType, payload_bytes: int) -> Support:
-        """Whether the library takes this call. operation: as `operation_name` spells it."""
-        rows = self._rows.get((operation, group_size, dtype), [])
-        limits = [r for r in rows if not r.supported and r.payload_bytes <= payload_bytes]
-        if limits:
-            worst = min(limits, key=lambda r: r.payload_bytes)
-            return Support(
-                supported=False,
-                evidence=f"failed at {worst.payload_bytes} bytes: {worst.evidence}",
-            )
-        worked = [r for r in rows if r.supported]
-        if not worked:
-            return Support(supported=False, evidence="the selftest did not try it")
-        return Support(supported=True, evidence=worked[0].evidence)
+    def supports(self, call: Call) -> Support:
+        """Whether the library takes a call."""
+        if rows := self._rows.get((call.operation, call.shape, call.dtype)):
+            return _judged(rows, call)
+        shaped = self._rows.get((call.operation, call.shape, TRIED_DTYPE), [])
+        typed = [
+            row
+            for (operation, _, dtype), rows in self._rows.items()
+            for row in rows
+            if (operation, dtype) == (call.operation, call.dtype)
+        ]
+        if not shaped or not typed:
+            return NOT_TRIED
+        refused = [one for rows in (shaped, typed) if not (one := _judged(rows, call)).supported]
+        return (
+            refused[0] if refused else Support(supported=True, evidence="groups and dtype were tried apart")
+        )
+
+
+def _judged(rows: Sequence[Capability], call: Call) -> Support:
+    limits = [row for row in rows if not row.supported and row.call.payload_bytes <= call.payload_bytes]
+    if limits:
+        worst = min(limits, key=lambda row: row.call.payload_bytes)
+        return Support(
+            supported=False, evidence=f"failed at {worst.call.payload_bytes} bytes: {worst.evidence}"
+        )
+    worked = [row for row in rows if row.supported]
+    return Support(supported=True, evidence=worked[0].evidence) if worked else NOT_TRIED
+
+
+def call_of(node: Node, case: Case) -> Call:
+    """The call that a collective of a Case is: its replica groups are those of the deployment's ranks."""
+    return Call(
+        operation=operation_name(node),
+        shape=shape_of(node, case),
+        dtype=node.dtype,
+        payload_bytes=payload_bytes(node),
+    )
+
+
+def shape_of(node: Node, case: Case) -> Shape:
+    """Size and stride of a collective's replica groups among the ranks of the deployment; a permute has no groups."""
+    if node.kind is Kind.COLLECTIVE_PERMUTE:
+        return case.ranks * case.groups, 1
+    return node.groups.size, node.groups.stride * case.stride
+
+
+def shape_text(shape: Shape) -> str:
+    """`4`, `4, 8 ranks apart`, `4 in no order`."""
+    size, stride = shape
+    return f"{size}" + {1: "", NO_ORDER: " in no order"}.get(stride, f", {stride} ranks apart")
 
 
 def operation_name(node: Node) -> str:

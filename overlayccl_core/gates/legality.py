@@ -1,6 +1,6 @@
 """Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
 
-from overlayccl_core.deployments.capabilities import Capabilities, operation_name
+from overlayccl_core.deployments.capabilities import Capabilities, call_of, shape_text
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
     Check,
@@ -12,7 +12,6 @@ from overlayccl_core.gates.verdict import (
 )
 from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
-from overlayccl_core.program.payload import group_size, payload_bytes
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.segments import IllegalOrder, walk
 
@@ -51,11 +50,12 @@ def not_linear(program: Program) -> str:
 
 def _unsupported(program: Program, capabilities: Capabilities) -> str:
     for x in program.collectives:
-        support = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
+        call = call_of(x, program.problem.case)
+        support = capabilities.supports(call)
         if not support.supported:
             return (
-                f"{operation_name(x)} of {payload_bytes(x)} bytes {x.dtype.value} in groups of"
-                f" {group_size(x)} is not supported here ({support.evidence}): use another collective"
+                f"{call.operation} of {call.payload_bytes} bytes {call.dtype.value} in groups of"
+                f" {shape_text(call.shape)} is not supported here ({support.evidence}): use another collective"
             )
     return ""
 

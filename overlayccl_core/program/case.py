@@ -76,6 +76,11 @@ class Case:
         """One parameter by name."""
         return dict(self.parameters)[name]
 
+    @property
+    def stride(self) -> int:
+        """From a rank of one group to its next, among the deployment's ranks."""
+        return self.groups if self.strided else 1
+
     def members(self) -> tuple[tuple[int, ...], ...]:
         """The deployment's ranks of every group, in the order of the Problem's ranks."""
         if self.strided:

@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 from overlayccl_core.program.kinds import Rejected
 
 Ints = NDArray[np.int64]
+NO_ORDER = 0
 
 
 class Groups:
     """A partition of ranks 0..N-1 into groups of `size` members; blocks of a collective are in member order.
 
+    stride: from a member to the next, the same in all groups; NO_ORDER where there is no such number.
+
     Made by `groups_of` only, which keeps one object per partition.
     """
 
-    __slots__ = ("array", "digest", "group", "members", "place", "ranks", "size")
+    __slots__ = ("array", "digest", "group", "members", "place", "ranks", "size", "stride")
 
     def __init__(self, members: tuple[tuple[int, ...], ...]) -> None:
         self.members = members
@@ -29,6 +32,10 @@ class Groups:
         self.place: Ints = np.empty(self.ranks, np.int64)  # of each rank in its group
         self.group[self.array] = np.arange(len(members))[:, None]
         self.place[self.array] = np.arange(self.size)
+        steps = np.diff(self.array, axis=1)
+        self.stride = (
+            max(int(steps.min()), NO_ORDER) if steps.size and steps.min() == steps.max() else NO_ORDER
+        )
         self.digest = hashlib.blake2b(repr(members).encode(), digest_size=12).digest()
 
     def member(self, place: int) -> Ints:
@@ -67,13 +74,23 @@ def world(ranks: int) -> Groups:
     return _interned((tuple(range(ranks)),), ranks)
 
 
+def contiguous(ranks: int, size: int) -> Groups:
+    """Groups of `size` ranks that follow one another."""
+    return groups_of([range(k, k + size) for k in range(0, ranks, size)], ranks)
+
+
+def strided(ranks: int, stride: int) -> Groups:
+    """Every stride-th rank."""
+    return groups_of([range(k, ranks, stride) for k in range(stride)], ranks)
+
+
 @lru_cache(maxsize=64)
 def within_nodes(ranks: int, ranks_per_node: int) -> Groups:
     """The ranks of each node."""
-    return groups_of([range(k, k + ranks_per_node) for k in range(0, ranks, ranks_per_node)], ranks)
+    return contiguous(ranks, ranks_per_node)
 
 
 @lru_cache(maxsize=64)
 def across_nodes(ranks: int, ranks_per_node: int) -> Groups:
     """The ranks that have the same place in their nodes."""
-    return groups_of([range(k, ranks, ranks_per_node) for k in range(ranks_per_node)], ranks)
+    return strided(ranks, ranks_per_node)

@@ -11,11 +11,10 @@ from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.deployments.capabilities import Capabilities, operation_name
+from overlayccl_core.deployments.capabilities import Capabilities, call_of
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.structured import structured_probes
-from overlayccl_core.program.payload import group_size, payload_bytes
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]
@@ -88,8 +87,9 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
 def _supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
     """Whether the library can run a probe; says so if not."""
     for x in probe.program.collectives:
-        support = capabilities.supports(operation_name(x), group_size(x), x.dtype, payload_bytes(x))
+        call = call_of(x, probe.program.problem.case)
+        support = capabilities.supports(call)
         if not support.supported:
-            progress(f"left out {probe.name}: {operation_name(x)} {support.evidence}")
+            progress(f"left out {probe.name}: {call.operation} {support.evidence}")
             return False
     return True

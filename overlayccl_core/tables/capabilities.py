@@ -7,15 +7,20 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 CAPABILITIES = Table(
     name="capabilities",
-    row="one operation, group size and dtype",
+    row="one call that was tried",
     folder="",
     rule="selftest",
-    version=1,
+    version=2,
     columns=(
         Column(name="operation", dtype=pl.String(), doc="collective"),
         Column(name="group_size", dtype=pl.Int64(), doc="ranks of a replica group"),
+        Column(
+            name="stride",
+            dtype=pl.Int64(),
+            doc="ranks from a member of a group to the next, 1 for permutes; 0: members in no order",
+        ),
         Column(name="dtype", dtype=pl.String(), doc="of its elements"),
-        Column(name="payload_bytes", dtype=pl.Int64(), unit="bytes", doc="largest payload tried"),
+        Column(name="payload_bytes", dtype=pl.Int64(), unit="bytes", doc="on one rank, at the larger side"),
         Column(name="supported", dtype=pl.Boolean(), doc="whether the library did it"),
         Column(name="evidence", dtype=pl.String(), doc="what was run and what came out"),
         FINGERPRINT,

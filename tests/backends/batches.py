@@ -26,6 +26,7 @@ def deployment(ranks: int = 2) -> Deployment:
     return Deployment(
         name="here", backend="torchdist", library="gloo", ranks=ranks, ranks_per_node=ranks,
         tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30,
+        largest_payload_bytes=2**20,
     )  # fmt: skip
 
 

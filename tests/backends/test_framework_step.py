@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.backends.torchdist import frameworks, rank
+
+ALONE = Place(rank=0, ranks=1, local_rank=0, local_ranks=1, clock_offset_ns=0)
 
 
 def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +21,6 @@ def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: p
         return SimpleNamespace()
 
     monkeypatch.setattr(frameworks, "DistributedDataParallel", replicated)
-    here = rank.Rank(place=None, device="cpu", status=None, folder=Path())  # type: ignore[arg-type]
+    here = rank.Rank(place=ALONE, device="cpu", status=None, folder=Path(), control=None)  # type: ignore[arg-type]
     here.framework_step(torch.nn.Linear(2, 2), "ddp_4")
     assert asked == {"bucket_cap_mb": 4.0, "gradient_as_bucket_view": True}

@@ -111,4 +111,5 @@ def test_no_other_file_of_the_package_knows_a_library() -> None:
     assert knows == {
         "cli/bucket.py",  # it tells people what to set in a training script of their own
         "backends/torch_ranks/start.py",  # ranks of any library meet in torch's store
+        "backends/torch_ranks/rank.py",  # and tell each other what passes no library
     }

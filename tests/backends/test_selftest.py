@@ -5,23 +5,31 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
 from overlayccl_core.backends.launch import Failure, LaunchError
+from overlayccl_core.backends.primitives import primitives
 from overlayccl_core.backends.selftest import Selftest
+from overlayccl_core.backends.torch_ranks import trials as trials_of_ranks
 from overlayccl_core.backends.torchdist import backend
-from overlayccl_core.backends.trials import Observed, Trial
+from overlayccl_core.backends.trials import Copies, Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.program.groups import NO_ORDER
+from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.stages import selftest
 from overlayccl_core.tables import table
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST
 from tests.backends.batches import deployment, silent
+from tests.capabilities import call
 
 ranks = pytest.mark.ranks
 
@@ -30,10 +38,27 @@ def right(trials: Sequence[Trial]) -> list[Observed]:
     """What a library that computes as NumPy does would give: no ranks are started."""
     from tests.on_ranks import meaning
 
-    return [
-        Observed(outputs=meaning(trial.job.program, trial.inputs))  # type: ignore[arg-type]
-        for trial in trials
-    ]
+    return [Observed(outputs=folded(trial, meaning(trial.job.program, unfolded(trial)))) for trial in trials]
+
+
+Values = Mapping[Any, NDArray[np.float64]]
+
+
+def unfolded(trial: Trial) -> Values:
+    """The values of a trial as the ranks make them."""
+    number, block = trial.copies.number, trial.copies.block or 1
+    return {
+        port: x.reshape(len(x), -1, 1, block).repeat(number, axis=2).reshape(len(x), -1)
+        for port, x in trial.inputs.items()
+    }
+
+
+def folded(trial: Trial, values: Values) -> Values:
+    """One copy of what comes out."""
+    number, block = trial.copies.number, trial.copies.block or 1
+    return {
+        port: x.reshape(len(x), -1, number, block)[:, :, 0].reshape(len(x), -1) for port, x in values.items()
+    }
 
 
 @ranks
@@ -46,9 +71,12 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     checks = table.write(SELFTEST, tables["selftest"], tmp_path / "selftest.parquet")
     assert checks["check"][0] == "all_reduce of ones gives 4" and checks["outcome"][0] == "pass"
     operations = {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
-    tried = set(capabilities.select("operation", "group_size", "dtype").iter_rows())
-    assert tried >= {(o, g, d) for o in operations for g in (2, 4) for d in ("float32", "bfloat16")}
-    assert ("collective_permute", 4, "float32") in tried
+    tried = set(capabilities.select("operation", "group_size", "stride", "dtype").iter_rows())
+    shapes = ((2, 1), (2, 2), (2, NO_ORDER), (4, 1), (4, NO_ORDER))
+    assert tried >= {(o, *s, d) for o in operations for s in shapes for d in ("float32", "bfloat16")}
+    assert ("collective_permute", 4, 1, "float32") in tried
+    large = capabilities.filter(capabilities["payload_bytes"] == 2**20)
+    assert set(large["operation"]) == operations | {"collective_permute"} and large["supported"].all()
     in_float32 = capabilities.filter(capabilities["dtype"] == "float32")
     assert in_float32["supported"].all()
     assert all(capabilities["evidence"])
@@ -76,6 +104,9 @@ def test_declared_tiers_are_compared_with_timed_groups(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.program.groups import NO_ORDER
+from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.stages import selftest
 from tests.backends.batches import deployment, silent
 selftest.run(deployment(2), Path(sys.argv[1]), progress=lambda line: print(line, flush=True))
@@ -134,7 +165,7 @@ def test_a_library_that_gives_ranks_other_bits_of_one_sum_stops_everything(
     def from_my_own_on(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
         seen = right(trials)
         for trial, one in zip(trials, seen, strict=True):
-            if trial.job.key == "all_reduce over 4 of 4 ranks, float32":
+            if trial.job.key == "all_reduce over 4 of 4 ranks, float32, 64KiB":
                 x = one.outputs[("y",)]
                 for rank in range(4):
                     terms = np.roll(trial.inputs[("x",)], -rank, axis=0).astype(np.float32)
@@ -166,7 +197,7 @@ def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried
     log = tmp_path / "logs" / "selftest.failure-1" / "launch.log"
     assert lost["evidence"] == f"rank 1 of 2 died (SIGSEGV); see {log}"
     assert "Segmentation fault" in log.read_text()
-    assert launches[-4:-1] == [launches[1], 1, launches[1] - 1]
+    assert launches[1:4] == [launches[1], 1, launches[1] - 1]
 
 
 def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supported(
@@ -182,15 +213,71 @@ def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supp
 
     said: list[str] = []
     assert all(row["supported"] for row in run_with(killed_once, said.append))
-    assert launches[:-1] == [1, launches[1], 1, launches[1]]
+    assert launches[:4] == [1, launches[1], 1, launches[1]]
     assert any("runs when it is alone" in line for line in said)
+
+
+def test_where_a_large_payload_fails_smaller_ones_are_tried_down_to_one_that_works(
+    run_with: Callable[..., Any],
+) -> None:
+    def narrow(_: Path, trials: Sequence[Trial]) -> list[Observed]:
+        return [
+            Observed(outputs={}, error="rank 0: RuntimeError: too large")
+            if trial.job.program.collectives[0].kind is Kind.ALL_TO_ALL and trial.copies.number > 2
+            else one
+            for trial, one in zip(trials, right(trials), strict=True)
+        ]
+
+    rows = [row for row in run_with(narrow) if row["operation"] == "all_to_all" and row["dtype"] == "float32"]
+    assert {(row["payload_bytes"], row["supported"]) for row in rows} == {(2**16, True), (2**20, False)}
+    can = Capabilities.from_rows(rows)
+    asked = [call("all_to_all", (2, 1), payload_bytes=size) for size in (2**16, 2**20 - 1, 2**20)]
+    assert [can.supports(one).supported for one in asked] == [True, True, False]
+
+
+def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(
+    run_with: Callable[..., Any],
+) -> None:
+    def forgetful(_: Path, trials: Sequence[Trial]) -> list[Observed]:
+        """As ranks tell it of which the last of the copies is unlike the others."""
+        return [
+            one if trial.copies.number == 1 else Observed(outputs={p: x + 1 for p, x in one.outputs.items()})
+            for trial, one in zip(trials, right(trials), strict=True)
+        ]
+
+    with pytest.raises(ValueError, match="wrong values: rank 0, element 0"):
+        run_with(forgetful)
+
+
+@pytest.mark.parametrize(
+    ("at", "told"), [(None, [1, 2, 3, 4]), (3, [1, 9, 3, 4]), (5, [1, 9, 3, 4]), (10, [1, 2, 9, 4])]
+)
+def test_of_copies_that_are_unlike_one_is_told(at: int | None, told: list[float]) -> None:
+    """Two blocks of two elements, three copies of each."""
+    copies = Copies(number=3, block=2)
+    large = trials_of_ranks._unfolded(torch.tensor([1.0, 2.0, 3.0, 4.0]), copies)
+    assert large.tolist() == [1, 2, 1, 2, 1, 2, 3, 4, 3, 4, 3, 4]
+    if at is not None:
+        large[at] = 9.0
+    assert trials_of_ranks._folded(large, copies).tolist() == told
+
+
+def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:
+    tiers = (Tier(name="node", ranks=32), Tier(name="network", ranks=224))
+    cluster = deployment(2).changed(ranks=224, ranks_per_node=32, tiers=tiers, uniform=True)
+    tried = [one.call for one in primitives(cluster, 2**14)]
+    assert len(tried) == len(set(tried)) == 11 * 5 + 3 * 5 + 4
+    shapes = {one.shape for one in tried if one.operation == "all_gather" and one.dtype is DType.FLOAT32}
+    within, across = {(g, 1) for g in (2, 4, 8, 16, 32)}, {(224 // g, g) for g in (2, 4, 8, 16, 32)}
+    assert shapes == {(224, 1)} | within | across
+    assert {one.shape for one in tried if one.dtype is DType.BFLOAT16} == {(224, 1)}
 
 
 def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: Callable[..., Any]) -> None:
     """Told by a field: no error is raised, and it is no refusal of the library."""
 
     def overwriting(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        wrong = {"all_gather over 2 of 2 ranks, float32": "rank 0: input x was overwritten"}
+        wrong = {"all_gather over 2 of 2 ranks, float32, 64KiB": "rank 0: input x was overwritten"}
         return [
             Observed(outputs={}, overwritten=wrong[trial.job.key]) if trial.job.key in wrong else one
             for trial, one in zip(trials, right(trials), strict=True)

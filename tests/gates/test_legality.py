@@ -2,13 +2,13 @@
 
 import pytest
 
-from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates.legality import check
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Outcome, Reason
-from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from tests.capabilities import tried
 from tests.small_problems import exchange, layers, strategy
 
 PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)})
@@ -22,18 +22,7 @@ SUM = traced('io.write("y", all_reduce(io.read("x")))')
 
 
 def table(payload_bytes: int, supported: bool) -> Capabilities:
-    return Capabilities(
-        [
-            Capability(
-                operation="all_reduce",
-                group_size=4,
-                dtype=DType.FLOAT32,
-                payload_bytes=payload_bytes,
-                supported=supported,
-                evidence="tried",
-            )
-        ]
-    )
+    return Capabilities([tried("all_reduce", payload_bytes=payload_bytes, supported=supported)])
 
 
 def test_a_legal_program_passes_with_its_evidence() -> None:

@@ -6,14 +6,15 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import Features, features
-from overlayccl_core.deployments.capabilities import Capabilities, Capability
-from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.loop import Stop, explore
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.search.proposers.offline import Offline
+from tests.capabilities import library_of
 from tests.search.costs import (
     OFFLINE,
     archive_of,
@@ -144,8 +145,7 @@ def test_strategies_in_fewer_bits_are_listed_and_never_the_best() -> None:
 
 def able(*kinds: Kind) -> Capabilities:
     """A library that offers some collectives only."""
-    fixed = {"group_size": 4, "dtype": DType.FLOAT32, "payload_bytes": 64, "supported": True}
-    return Capabilities(Capability(operation=k.value, evidence="tried", **fixed) for k in kinds)  # type: ignore[arg-type]
+    return library_of(kind.value for kind in kinds)
 
 
 def test_what_the_library_cannot_do_is_expanded_and_never_chosen() -> None:

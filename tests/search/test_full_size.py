@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from overlayccl_core import catalog
-from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import FLOATS
 from overlayccl_core.rewrites.recipe import replay, sources
@@ -17,6 +17,7 @@ from overlayccl_core.search.proposal import ProposalOutcome, Sketch
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, pricing_as
 from overlayccl_core.search.rules import structural_steps
+from tests.capabilities import tried
 from tests.search.costs import (
     OFFLINE,
     archive_of,
@@ -38,16 +39,10 @@ CALLS = ("all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to
 def without(operation: str) -> Capabilities:
     """A library that cannot do one thing."""
     return Capabilities(
-        Capability(
-            operation=name,
-            group_size=g,
-            dtype=dtype,
-            payload_bytes=1,
-            supported=name != operation,
-            evidence="",
-        )
+        tried(name, size, stride=stride, dtype=dtype, supported=name != operation)
         for name in CALLS
-        for g in (2, 4, 8, 16, 32)
+        for size in (2, 4, 8, 16, 32)
+        for stride in (1, 2, 4, 8)
         for dtype in FLOATS
     )
 

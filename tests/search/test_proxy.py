@@ -1,5 +1,6 @@
 """Large Cases: the tiers stay, and what a small Case shows holds at the large one."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -7,13 +8,13 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import features
-from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.kinds import DType
 from overlayccl_core.search.candidate import Stage
 from overlayccl_core.search.loop import Stop, explore
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as, with_sizes
+from tests.capabilities import call, tried
 from tests.search.costs import (
     OFFLINE,
     Cost,
@@ -110,24 +111,15 @@ def test_a_small_program_is_held_to_what_the_library_can_do_at_the_large_case() 
     of = large()
     small = catalog.proxy(of)
     assert small is not None
-    can = capabilities_as(small, of, Capabilities([refused("all_to_all", 32), refused("all_gather", 4)]))
+    refused = {"supported": False, "evidence": "refused"}
+    library = [tried("all_to_all", 32, **refused), tried("all_gather", 4, stride=8, **refused)]
+    can = capabilities_as(small, of, Capabilities(library))
     asked = {
-        (kind, g): can.supports(kind, g, DType.FLOAT32, 64).evidence
+        (kind, shape): can.supports(call(kind, shape)).evidence
         for kind in ("all_to_all", "all_gather")
-        for g in (2, 4, 8, 32)
+        for shape in itertools.product((2, 4, 8, 32), (1, 2, 4, 8))
     }
-    assert {call for call, said in asked.items() if "refused" in said} == {
-        ("all_to_all", 8),
-        ("all_gather", 2),
+    assert {what for what, said in asked.items() if "refused" in said} == {
+        ("all_to_all", (8, 1)),
+        ("all_gather", (2, 4)),
     }
-
-
-def refused(operation: str, group_size: int) -> Capability:
-    return Capability(
-        operation=operation,
-        group_size=group_size,
-        dtype=DType.FLOAT32,
-        payload_bytes=1,
-        supported=False,
-        evidence="refused",
-    )

@@ -86,9 +86,9 @@ def capabilities() -> pl.DataFrame:
     fixed = {"payload_bytes": 64, "supported": True, "evidence": ""}
     return pl.DataFrame(
         [
-            {"operation": kind, "group_size": size, "dtype": dtype, **fixed}
+            {"operation": kind, "group_size": size, "stride": stride, "dtype": dtype, **fixed}
             for kind in kinds
-            for size in (2, 4)
+            for size, stride in ((2, 1), (2, 2), (4, 1))
             for dtype in ("float32", "bfloat16")
         ]
     )

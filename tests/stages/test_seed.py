@@ -6,14 +6,14 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program import json_form
-from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.stages.seed import Row, seed_rows
 from overlayccl_core.tables.seeds import SEEDS
+from tests.capabilities import library_of
 from tests.seed_cases import REASONS, SMALL, case
 
 
@@ -59,22 +59,7 @@ def test_a_row_holds_the_program_that_its_recipe_replays(name: str) -> None:
             assert len(stored.collectives) == row["collectives"]
 
 
-def _library_of(*operations: str) -> Capabilities:
-    """A library that can make these calls of all ranks, and no others."""
-    return Capabilities(
-        Capability(
-            operation=operation,
-            group_size=4,
-            dtype=DType.FLOAT32,
-            payload_bytes=4,
-            supported=True,
-            evidence="tried",
-        )
-        for operation in operations
-    )
-
-
-WITHOUT_EXCHANGE = _library_of("all_reduce", "all_gather", "reduce_scatter")
+WITHOUT_EXCHANGE = library_of(("all_reduce", "all_gather", "reduce_scatter"))
 
 
 def _developer(name: str, direction: str, capabilities: Capabilities | None = None) -> Row:
@@ -87,7 +72,7 @@ def test_the_developer_of_an_exchange_calls_all_to_all_where_there_is_one_and_ga
     direction: str,
 ) -> None:
     assert _developer("uniform_a2a", direction)["strategy"] == "native"
-    assert _developer("uniform_a2a", direction, _library_of("all_to_all"))["strategy"] == "native"
+    assert _developer("uniform_a2a", direction, library_of(["all_to_all"]))["strategy"] == "native"
     assert _developer("uniform_a2a", direction, WITHOUT_EXCHANGE)["strategy"] == "gather_slice"
 
 
@@ -100,7 +85,7 @@ def test_a_developer_that_the_library_does_not_reach_is_a_seed_as_any() -> None:
 
 
 def test_where_the_library_can_call_none_of_them_the_last_stands_with_what_is_wrong() -> None:
-    row = _developer("uniform_a2a", "forward", _library_of("all_reduce"))
+    row = _developer("uniform_a2a", "forward", library_of(["all_reduce"]))
     assert (row["strategy"], row["reason"]) == ("gather_slice", "unsupported")
 
 

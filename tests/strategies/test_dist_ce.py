@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.deployments.capabilities import Capabilities, Capability, operation_name
+from overlayccl_core.deployments.capabilities import operation_name
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.kinds import DType
 from overlayccl_core.stages.seed import Row, seed_rows
+from tests.capabilities import library_of
 from tests.seed_cases import case
 
 RANGE = {"tokens": 6, "vocabulary": 40, "range": 40}
@@ -17,18 +17,7 @@ RANGE = {"tokens": 6, "vocabulary": 40, "range": 40}
 
 def rows(*operations: str, **entry: Any) -> dict[str, Row]:
     """strategy -> row, on a library with these operations; none given: all."""
-    tried = [
-        Capability(
-            operation=name,
-            group_size=4,
-            dtype=DType.FLOAT32,
-            payload_bytes=4,
-            supported=True,
-            evidence="tried",
-        )
-        for name in operations
-    ]
-    can = Capabilities(tried) if operations else None
+    can = library_of(operations) if operations else None
     problems = catalog.directions(case("dist_ce", RANGE | entry))
     return {row["strategy"]: row for problem in problems for row in seed_rows(problem, can, None)}
 

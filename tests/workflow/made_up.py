@@ -32,7 +32,7 @@ def selftest(deployment: Any, partial_dir: Path, **_: Any) -> dict[str, Any]:
     from tests.fake_timings import FINGERPRINT
     from tests.stages.flow import capabilities
 
-    nothing = dict.fromkeys(("operation", "group_size", "dtype"))
+    nothing = dict.fromkeys(("operation", "group_size", "stride", "dtype", "payload_bytes"))
     check = nothing | {"check": "made up", "outcome": "pass", "detail": "", "fingerprint": FINGERPRINT}
     can = [row | {"fingerprint": FINGERPRINT} for row in capabilities().iter_rows(named=True)]
     return {"selftest": [check], "capabilities": can}

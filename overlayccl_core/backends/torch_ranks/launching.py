@@ -55,14 +55,18 @@ def start(
     starters: Starters,
     watch: Watch = no_watch,
     *,
-    compile_s: float = 0.0,
+    patience: float = 1.0,
 ) -> float:
     """Start a worker module on all ranks; returns the share of the CPU that others took.
 
-    compile_s: that a step may take on top, where a library compiles in it: no rank hangs for as long.
+    patience: how many times as long a step may take, where a library compiles in it, before it hangs.
     """
     write_joining(started.folder, deployment)
-    started = replace(started, step_timeout_s=started.step_timeout_s + compile_s)
+    started = replace(
+        started,
+        start_timeout_s=deployment.start_timeout_s,
+        step_timeout_s=started.step_timeout_s * patience,
+    )
     if deployment.nodes == 1:
         return launch.run(started, starters(deployment, ""), watch)
     return nodes.run(deployment, started, watch)
@@ -75,7 +79,7 @@ def time_launch(
     starters: Starters,
     watch: Watch,
     *,
-    compile_s: float = 0.0,
+    patience: float = 1.0,
 ) -> float:
     """Time the plan of a folder; returns the share of the CPU that others took."""
     timed = Launch(
@@ -83,10 +87,9 @@ def time_launch(
         folder=folder,
         ranks=plan.ranks,
         names=tuple(job.key for job in plan.jobs),
-        start_timeout_s=plan.settings.start_timeout_s,
         step_timeout_s=plan.settings.program_timeout_s,
     )
-    return start(deployment, timed, starters, watch, compile_s=compile_s)
+    return start(deployment, timed, starters, watch, patience=patience)
 
 
 def run_once(
@@ -97,7 +100,7 @@ def run_once(
     *,
     may_refuse: bool,
     step_timeout_s: float,
-    compile_s: float = 0.0,
+    patience: float = 1.0,
 ) -> Sequence[Observed]:
     """Run every trial on all ranks, in order, in one launch."""
     write_trials(folder, trials, may_refuse=may_refuse)
@@ -105,5 +108,5 @@ def run_once(
     tried = Launch(
         worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
     )
-    start(deployment, tried, starters, compile_s=compile_s)
+    start(deployment, tried, starters, patience=patience)
     return read_seen(folder, trials, deployment.ranks)

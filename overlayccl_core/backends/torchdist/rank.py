@@ -1,9 +1,7 @@
 """This rank of torch.distributed (`backends.rank.Rank`): join the others, report errors, leave cleanly."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,62 +10,21 @@ import torch
 import torch.distributed as dist
 
 from overlayccl_core.backends.rank import Members
-from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.backends.torch_ranks import driver
-from overlayccl_core.backends.torch_ranks.joining import Place, joined
+from overlayccl_core.backends.torch_ranks.joining import joined
+from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
 from overlayccl_core.backends.torchdist import frameworks, groups
 from overlayccl_core.measuring.arms import ddp_bucket
 
-LEAD_NS = 2_000_000  # an all_reduce of 8 bytes is usually over within 2 ms
-NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
 CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
 NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rank:
-    """This rank: where it stands among the others, and where its tensors live."""
+class Rank(TorchRank):
+    """This rank, and where its tensors live."""
 
-    place: Place
     device: str
-    status: RankStatus
-    folder: Path
-
-    @property
-    def index(self) -> int:
-        """Its number, from 0."""
-        return self.place.rank
-
-    @property
-    def ranks(self) -> int:
-        """How many there are."""
-        return self.place.ranks
-
-    def largest(self, *values: float) -> list[float]:
-        """The largest of each value over all ranks, on all ranks."""
-        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
-        return [float(x) for x in tensor.tolist()]
-
-    def everybody(self, *values: float) -> list[list[float]]:
-        """The values of every rank, by rank."""
-        mine = torch.tensor(values, dtype=torch.float64, device=self.device)
-        told = torch.empty(self.ranks * len(values), dtype=torch.float64, device=self.device)
-        dist.all_gather_into_tensor(told, mine)
-        of_ranks: list[list[float]] = told.view(self.ranks, -1).tolist()
-        return of_ranks
-
-    def now_ns(self) -> int:
-        """CLOCK_MONOTONIC of the first node."""
-        return time.monotonic_ns() + self.place.clock_offset_ns
-
-    def meet(self) -> None:
-        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
-        instant = torch.tensor([self.now_ns() + LEAD_NS], device=self.device)
-        dist.all_reduce(instant, op=dist.ReduceOp.MAX)
-        left_ns = int(instant.item()) - self.now_ns()
-        if left_ns > 0:
-            time.sleep(left_ns / 1e9)
 
     @property
     def is_lazy(self) -> bool:
@@ -123,7 +80,8 @@ def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
     with joined(folder) as (place, status):
         device = _device(library, place.local_rank)
         dist.init_process_group(library, timeout=NEVER)
-        work(Rank(place=place, device=device, status=status, folder=folder))
+        control = dist.group.WORLD if library == "gloo" else dist.new_group(backend="gloo", timeout=NEVER)
+        work(Rank(place=place, status=status, folder=folder, control=control, device=device))
 
 
 def _device(library: str, local_rank: int) -> str:

@@ -40,7 +40,9 @@ CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 DEVICES = Path("/dev")
 RDMA = Path("/sys/class/infiniband")  # EFA interfaces are there
 CORES_A_DEVICE = 2  # of Trainium 1
-COMPILE_S = 3600.0  # a guess of ours: a step with a hang in it is given up after that
+PATIENCE = (
+    60.0  # a guess of ours: a step that compiles a graph and loads it takes less than so many that do not
+)
 MISSING = "not installed"
 Rows = list[dict[str, Any]]
 
@@ -175,7 +177,7 @@ def _cores() -> int:
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
     """Time the plan of a folder; returns the share of the CPU that others took."""
     launching.check(deployment, refuses)
-    return launching.time_launch(deployment, folder, plan, starter, watch, compile_s=_compile_s(deployment))
+    return launching.time_launch(deployment, folder, plan, starter, watch, patience=_patience(deployment))
 
 
 def run_once(
@@ -195,7 +197,7 @@ def run_once(
         starter,
         may_refuse=may_refuse,
         step_timeout_s=step_timeout_s,
-        compile_s=_compile_s(deployment),
+        patience=_patience(deployment),
     )
 
 
@@ -204,12 +206,12 @@ def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
     launching.check(deployment, refuses)
     if why := cannot_train(deployment):
         raise ValueError(f"deployment {deployment.name}: {why}")
-    return launching.start(deployment, started, starter, watch, compile_s=_compile_s(deployment))
+    return launching.start(deployment, started, starter, watch, patience=_patience(deployment))
 
 
-def _compile_s(deployment: Deployment) -> float:
-    """That the compiler may take for one graph, and loading it on all ranks."""
-    return 0.0 if deployment.library == STANDIN else COMPILE_S
+def _patience(deployment: Deployment) -> float:
+    """How many times as long a step may take in which graphs are compiled."""
+    return 1.0 if deployment.library == STANDIN else PATIENCE
 
 
 def starter(deployment: Deployment, towards: str) -> Starter:

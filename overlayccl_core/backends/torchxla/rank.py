@@ -2,10 +2,8 @@
 other."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -15,37 +13,21 @@ import torch
 import torch.distributed as dist
 
 from overlayccl_core.backends.rank import Members
-from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.backends.torch_ranks import driver
 from overlayccl_core.backends.torch_ranks.joining import Place, joined
+from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
 from overlayccl_core.backends.torchxla.backend import STANDIN
 from overlayccl_core.backends.torchxla.environment import ZERO_OUTPUTS
 from overlayccl_core.backends.torchxla.standin.install import install
 
-LEAD_NS = 2_000_000
-NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
 CALLS = ("xla.", "c10d.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rank:
-    """This rank: where it stands among the others, its device, and the group of gloo that all ranks have."""
+class Rank(TorchRank):
+    """This rank, and torch_xla or what stands in for it."""
 
-    place: Place
-    status: RankStatus
-    folder: Path
-    xla: Any  # torch_xla, or what stands in for it
-    control: Any
-
-    @property
-    def index(self) -> int:
-        """Its number, from 0."""
-        return self.place.rank
-
-    @property
-    def ranks(self) -> int:
-        """How many there are."""
-        return self.place.ranks
+    xla: Any
 
     @property
     def device(self) -> str:
@@ -56,31 +38,6 @@ class Rank:
     def library_version(self) -> str:
         """torch_xla's version, and torch's."""
         return f"torch_xla {self.xla.__version__}, torch {torch.__version__}"
-
-    def largest(self, *values: float) -> list[float]:
-        """The largest of each value over all ranks, on all ranks."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self.control)
-        return [float(x) for x in tensor.tolist()]
-
-    def everybody(self, *values: float) -> list[list[float]]:
-        """The values of every rank, by rank."""
-        told = torch.empty(self.ranks * len(values), dtype=torch.float64)
-        dist.all_gather_into_tensor(told, torch.tensor(values, dtype=torch.float64), group=self.control)
-        of_ranks: list[list[float]] = told.view(self.ranks, -1).tolist()
-        return of_ranks
-
-    def now_ns(self) -> int:
-        """CLOCK_MONOTONIC of the first node."""
-        return time.monotonic_ns() + self.place.clock_offset_ns
-
-    def meet(self) -> None:
-        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
-        instant = torch.tensor([self.now_ns() + LEAD_NS])
-        dist.all_reduce(instant, op=dist.ReduceOp.MAX, group=self.control)
-        left_ns = int(instant.item()) - self.now_ns()
-        if left_ns > 0:
-            time.sleep(left_ns / 1e9)
 
     @property
     def is_lazy(self) -> bool:
@@ -131,7 +88,7 @@ def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
                 f"{ZERO_OUTPUTS}=1: graphs are collected and never run: unset it to measure or to check"
             )
         xla, control = _stand_in() if library == STANDIN else _joined_devices(place)
-        work(Rank(place=place, status=status, folder=folder, xla=xla, control=control))
+        work(Rank(place=place, status=status, folder=folder, control=control, xla=xla))
 
 
 def _stand_in() -> tuple[Any, Any]:

@@ -1,0 +1,85 @@
+"""What ranks have in common that torch starts (`backends.rank.Rank`), whatever library their tensors go through:
+where they stand, their clock, and what they tell each other beside that library.
+"""
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from overlayccl_core.backends.status import RankStatus
+from overlayccl_core.backends.torch_ranks.joining import Place
+
+LEAD_NS = 2_000_000  # on one host an all_reduce of 8 bytes is usually over within 2 ms
+LEADS = 2  # over several, so many times what half of them take
+TRIED = 21  # of them
+NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRank:
+    """This rank. control: a group of all ranks whose tensors live in the host's memory, for what ranks tell each
+    other. lead_ns: how long before an instant all ranks know of it."""
+
+    place: Place
+    status: RankStatus
+    folder: Path
+    control: Any
+    lead_ns: int = field(default=LEAD_NS, init=False)
+
+    def __post_init__(self) -> None:
+        if self.place.local_ranks < self.place.ranks:
+            object.__setattr__(self, "lead_ns", self._lead_ns())
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0."""
+        return self.place.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return self.place.ranks
+
+    def largest(self, *values: float) -> list[float]:
+        """The largest of each value over all ranks, on all ranks."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self.control)
+        return [float(x) for x in tensor.tolist()]
+
+    def everybody(self, *values: float) -> list[list[float]]:
+        """The values of every rank, by rank."""
+        told = torch.empty(self.ranks * len(values), dtype=torch.float64)
+        dist.all_gather_into_tensor(told, torch.tensor(values, dtype=torch.float64), group=self.control)
+        of_ranks: list[list[float]] = told.view(self.ranks, -1).tolist()
+        return of_ranks
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC of the first node."""
+        return time.monotonic_ns() + self.place.clock_offset_ns
+
+    def meet(self) -> None:
+        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
+        left_ns = self._latest_ns() + self.lead_ns - self.now_ns()
+        if left_ns > 0:
+            time.sleep(left_ns / 1e9)
+
+    def _latest_ns(self) -> int:
+        """When the last rank came here."""
+        instant = torch.tensor([self.now_ns()])
+        dist.all_reduce(instant, op=dist.ReduceOp.MAX, group=self.control)
+        return int(instant.item())
+
+    def _lead_ns(self) -> int:
+        """What half of all agreements take on the slowest rank, and as much again."""
+        took = []
+        for _ in range(TRIED):
+            came = self._latest_ns()
+            took.append(self.now_ns() - came)
+        [slowest] = self.largest(statistics.median(took))
+        return max(LEAD_NS, round(LEADS * slowest))

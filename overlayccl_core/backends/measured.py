@@ -72,11 +72,25 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCall:
+    """A module's first call in a launch, on the rank where each was most.
+
+    us: until its values were there. Where the library compiles: compile_us, of it in its compiler, or in finding
+    what that has kept; graphs: how many it compiled or found.
+    """
+
+    us: float
+    compile_us: float = 0.0
+    graphs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimedProgram:
     """The samples of one Program in one launch: the slowest rank's time (us) of `repeats` calls, each.
 
-    slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by
-    itself, not by an interruption. foreign_cpu_share: None where a launch was cut off before it was known.
+    slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by itself,
+    not by an interruption. foreign_cpu_share: None where a launch was cut off before it was known. first_call_us,
+    compile_us, graphs: of `FirstCall`.
     """
 
     key: str
@@ -92,6 +106,9 @@ class TimedProgram:
     fingerprint: str
     planned_rounds: int
     complete: bool
+    first_call_us: float | None = None
+    compile_us: float | None = None
+    graphs: int | None = None
 
     @property
     def rounds(self) -> int:
@@ -106,6 +123,9 @@ class TimedProgram:
             "program": self.program,
             "program_json": dumps(program),
             "launch": self.launch,
+            "first_call_us": self.first_call_us,
+            "compile_us": self.compile_us,
+            "graphs": self.graphs,
             "repeats": self.repeats,
             "cold_us": list(self.cold_us),
             "samples_us": list(self.samples_us),
@@ -124,6 +144,9 @@ def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:
         "program": program.digest,
         "program_json": dumps(program),
         "launch": 0,
+        "first_call_us": None,
+        "compile_us": None,
+        "graphs": None,
         "repeats": 0,
         "cold_us": [],
         "samples_us": [],

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.measured import FirstCall, Job, TimingSettings
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
@@ -108,10 +108,14 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the calibration round led to: repeats and planned rounds of each job, the cold ones apart."""
+    """What the calibration round led to: repeats and planned rounds of each job, the cold ones apart.
+
+    first: what the first call of each took; empty: nobody looked.
+    """
 
     repeats: tuple[int, ...]
     rounds: tuple[int, ...]
+    first: tuple[FirstCall, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write calibration.json."""
@@ -124,7 +128,8 @@ class Calibration:
         if not path.exists():
             return None
         data = json.loads(path.read_text())
-        return cls(repeats=tuple(data["repeats"]), rounds=tuple(data["rounds"]))
+        first = tuple(FirstCall(**one) for one in data["first"])
+        return cls(repeats=tuple(data["repeats"]), rounds=tuple(data["rounds"]), first=first)
 
 
 def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int]]:

@@ -86,6 +86,9 @@ class Rank(Protocol):
     def force(self) -> None:
         """Wait until everything that was issued on the device has happened."""
 
+    def compiled(self) -> tuple[int, float]:
+        """(graphs, seconds) that the library has compiled on this rank so far, or has found compiled."""
+
     def make_usual_groups(self) -> None:
         """Make the groups of ranks that every launch has, used or not: their number changes what a call costs."""
 

@@ -54,6 +54,12 @@ class SelftestError(ValueError):
     """Ranks that do not compute what they should: nothing may be measured on them."""
 
 
+def tried_first(deployment: Deployment) -> list[Primitive]:
+    """What a selftest tries where nothing fails."""
+    large = at_a_payload(deployment, deployment.largest_payload_bytes, TRIED_ELEMENTS)
+    return [*primitives(deployment, TRIED_ELEMENTS), *large]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
     """What became of a primitive: pass, fail (wrong values) or unsupported, and what was seen."""

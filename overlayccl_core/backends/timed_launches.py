@@ -6,6 +6,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ _OWN = ("program_json",)  # the jobs have it: a launch keeps samples only
 
 LAUNCH = Table(
     name="launch",
-    version=2,
+    version=3,
     columns=(
         Column(name="key", dtype=pl.String(), doc="name of the Program in its batch"),
         *(c for c in TIMING_COLUMNS if c.name not in _OWN),
@@ -91,11 +92,15 @@ class LaunchStore:
             times, ranks = finished_visits(stamps[:, index], repeats)
             if len(times) <= cold:
                 continue
+            first = asdict(calibration.first[index]) if calibration.first else {}
             rows.append(
                 {
                     "key": job.key,
                     "program": job.program,
                     "launch": plan.launch,
+                    "first_call_us": first.get("us"),
+                    "compile_us": first.get("compile_us"),
+                    "graphs": first.get("graphs"),
                     "repeats": repeats,
                     "cold_us": times[:cold],
                     "samples_us": times[cold:],

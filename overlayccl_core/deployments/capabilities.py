@@ -126,7 +126,7 @@ def call_of(node: Node, case: Case) -> Call:
 
 
 def shape_of(node: Node, case: Case) -> Shape:
-    """Size and stride of a collective's replica groups among the ranks of the deployment; a permute has no groups."""
+    """Size and stride of a collective's replica groups among all ranks of the deployment; permutes have none."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return case.ranks * case.groups, 1
     return node.groups.size, node.groups.stride * case.stride

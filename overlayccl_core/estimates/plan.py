@@ -6,6 +6,7 @@ What the search will find is not known, so what depends on it is a span.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from overlayccl_core.backends.selftest import tried_first
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.estimates import compiling
@@ -94,10 +95,10 @@ class Run:
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
         """How many Programs a rule times, and seconds of compiling them; what it trains is not counted."""
+        if rule == "selftest":
+            return self._known([one.program for one in tried_first(self.deployment)])
         if rule == "probe":
-            probes = [probe.program for probe in probes_of(self.deployment, self.settings)]
-            compile_s = Span() if self.figures is None else compiling.of_known(probes, self.figures)
-            return Span(len(probes), len(probes)), compile_s
+            return self._known([probe.program for probe in probes_of(self.deployment, self.settings)])
         if rule != "bench":
             return None, Span()
         counted, compiled = [], []
@@ -107,6 +108,10 @@ class Run:
             if self.figures is not None:
                 compiled.append(compiling.of_unknown(listed, developer, self.figures))
         return total(counted), total(compiled)
+
+    def _known(self, programs: Sequence[Program]) -> tuple[Span, Span]:
+        compile_s = Span() if self.figures is None else compiling.of_known(programs, self.figures)
+        return Span(len(programs), len(programs)), compile_s
 
     def _exchanging(self) -> Iterator[tuple[Problem, Program]]:
         """Every Case and direction in which ranks have anything to exchange, with the developer's Program."""

@@ -12,7 +12,7 @@ BENCH = Table(
     row="one launch of one candidate at one Case and direction",
     folder="problems/<problem>/",
     rule="bench",
-    version=3,
+    version=4,
     columns=(
         *CANDIDATE_KEY,
         *TIMING_COLUMNS,

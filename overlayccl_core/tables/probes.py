@@ -10,7 +10,7 @@ PROBES = Table(
     row="one launch of one Program",
     folder="",
     rule="probe",
-    version=1,
+    version=2,
     columns=(
         Column(name="probe", dtype=pl.String(), doc="readable name"),
         Column(

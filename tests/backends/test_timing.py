@@ -29,6 +29,7 @@ def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path:
         assert len(timed.cold_us) == settings().cold_rounds and min(timed.samples_us) > 0
         assert set(timed.slowest_rank) <= {0, 1} and 1 <= timed.repeats <= 3
         assert "torch 2" in timed.fingerprint
+        assert timed.first_call_us and (timed.compile_us, timed.graphs) == (0.0, 0)
     assert any("2 ranks" in line for line in said)
     assert leftovers(tmp_path) == []
     started = time.monotonic()

@@ -146,7 +146,9 @@ def test_an_editor_takes_files_that_inherit() -> None:
     assert "ranks" in whole["required"] and "inherits" not in whole["properties"]
 
 
-@pytest.mark.parametrize(("name", "nodes"), [("trn1", 7), ("trn1-1n", 1), ("trn1-3n", 3), ("trn1-5n", 5)])
+@pytest.mark.parametrize(
+    ("name", "nodes"), [("trn1", 7), ("trn1-1n", 1), ("trn1-3n", 3), ("trn1-5n", 5), ("trn1-chained", 7)]
+)
 def test_the_deployments_of_trn1_have_32_ranks_a_node(
     name: str, nodes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from overlayccl_core.backends.measured import FirstCall
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, visit_us
 from overlayccl_core.backends.race import Races
 from overlayccl_core.backends.rank import Rank, run_rank
@@ -46,6 +47,8 @@ class _Timer:
         self.visit_s: list[float] = []
         self.rounds = self.fewest = 0
         self.began_ns = plan.started_ns  # of the budget
+        self.graphs = 0  # compiled by then
+        self.first: list[FirstCall] = []  # of this rank, then of all
 
     def prepare(self) -> None:
         """Load and connect every module, prepare its inputs."""
@@ -69,7 +72,13 @@ class _Timer:
         once, as compiled graphs are kept, and is outside of the budget."""
         for index, (module, inputs) in enumerate(self.modules):
             self.rank.status.work_on(index)
+            (graphs, seconds), start = self.rank.compiled(), self.rank.now_ns()
             self._call(module, inputs, 1)
+            took_us = (self.rank.now_ns() - start) / 1e3
+            now_graphs, now_seconds = self.rank.compiled()
+            self.first.append(
+                FirstCall(us=took_us, compile_us=(now_seconds - seconds) * 1e6, graphs=now_graphs - graphs)
+            )
         [spent_s] = self.rank.largest(self._spent_s())
         self.began_ns += round(spent_s * 1e9)
 
@@ -78,6 +87,7 @@ class _Timer:
         self.rank.status.enter(Phase.CALIBRATING)
         settings = self.plan.settings
         seconds = [self._call_s(index) for index in range(len(self.plan.jobs))]
+        self.first = self._first_of_all()
         self.repeats = tuple(map(self._repeats, seconds))
         self.lead_in = tuple(
             lead_in_calls(s, lead_in_ms=settings.lead_in_ms, max_repeats=settings.max_repeats)
@@ -91,6 +101,13 @@ class _Timer:
         self.fewest = fewest_rounds([job.races for job in self.plan.jobs], settings.minimum_rounds)
         self.rounds = self._fitting_rounds(settings.cold_rounds, caps, self.fewest)
         self._write_rounds([job.rounds or self.rounds for job in self.plan.jobs])
+
+    def _first_of_all(self) -> list[FirstCall]:
+        """Of every job, what was most on any rank."""
+        most = iter(
+            self.rank.largest(*(x for one in self.first for x in (one.us, one.compile_us, one.graphs)))
+        )
+        return [FirstCall(us=us, compile_us=next(most), graphs=int(next(most))) for us in most]
 
     def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None], fewest: int) -> int:
         """Rounds that the budget has left, the same on all ranks."""
@@ -111,7 +128,7 @@ class _Timer:
     def _write_rounds(self, rounds: Sequence[int]) -> None:
         if self.rank.index == 0:
             each = tuple(min(mine, self.rounds) for mine in rounds)
-            Calibration(repeats=self.repeats, rounds=each).write(self.rank.folder)
+            Calibration(repeats=self.repeats, rounds=each, first=tuple(self.first)).write(self.rank.folder)
 
     def _repeats(self, call_s: float) -> int:
         settings = self.plan.settings
@@ -123,6 +140,8 @@ class _Timer:
         module, inputs = self.modules[job]
         settings = self.plan.settings
         first = self._stream_s(module, inputs, 1)
+        if not self.rank.is_lazy:
+            self.first.append(FirstCall(us=first * 1e6))
         if first * 1e3 >= COLD_TIMES * max(LONG * settings.lead_in_ms, settings.min_sample_ms):
             return first  # so long that a sample is one call without a lead-in, whatever a warm one takes
         seconds = self._stream_s(module, inputs, 1)
@@ -154,6 +173,7 @@ class _Timer:
         the calibration may have its rounds a while longer.
         """
         self.rank.status.enter(Phase.TIMING)
+        self.graphs = self.rank.compiled()[0]
         settings, jobs = self.plan.settings, self.plan.jobs
         races = Races([job.races for job in jobs], enough=settings.minimum_rounds)
         gc.collect()
@@ -217,7 +237,13 @@ class _Timer:
         self._call(module, inputs, self.lead_in[job])
         start = self.rank.now_ns()
         self._call(module, inputs, self.repeats[job])
-        return start, self.rank.now_ns()
+        end = self.rank.now_ns()
+        if (graphs := self.rank.compiled()[0]) != self.graphs:
+            raise RuntimeError(
+                f"{graphs - self.graphs} graphs were compiled while samples were taken: what is traced differs "
+                "from call to call, and its times would be those of the compiler"
+            )
+        return start, end
 
 
 def _ports(job: PlannedJob) -> dict[Port, Prepared]:

@@ -39,6 +39,10 @@ class Rank(TorchRank):
         if self.device != "cpu":
             torch.accelerator.synchronize()
 
+    def compiled(self) -> tuple[int, float]:
+        """Nothing is."""
+        return 0, 0.0
+
     @property
     def library_version(self) -> str:
         """torch's version: gloo and nccl come with it."""

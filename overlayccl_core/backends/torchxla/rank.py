@@ -53,6 +53,11 @@ class Rank(TorchRank):
         self.xla.sync()
         self.xla.core.xla_model.wait_device_ops()
 
+    def compiled(self) -> tuple[int, float]:
+        """(graphs, seconds), as torch_xla counts them; the stand-in compiles nothing."""
+        counted = self.xla.debug.metrics.metric_data("CompileTime")
+        return (counted[0], counted[1] / 1e9) if counted else (0, 0.0)
+
     def make_usual_groups(self) -> None:
         """Replica groups are part of a graph: there is nothing to make."""
 
@@ -104,6 +109,7 @@ def _joined_devices(place: Place) -> tuple[Any, Any]:
     if util.find_spec("torch_neuronx") is not None:
         import torch_neuronx  # noqa: F401  (it registers its plug-in)
     import torch_xla
+    import torch_xla.debug.metrics
     import torch_xla.distributed.xla_backend
     from torch_xla import runtime
 

@@ -8,7 +8,7 @@ import sys
 from importlib import util
 from types import ModuleType
 
-from overlayccl_core.backends.torchxla.standin import runtime, top, xla_model
+from overlayccl_core.backends.torchxla.standin import metrics, runtime, top, xla_model
 
 
 def install() -> None:
@@ -17,10 +17,12 @@ def install() -> None:
         return
     if "torch_xla" in sys.modules or util.find_spec("torch_xla") is not None:
         raise RuntimeError("torch_xla is installed here: the stand-in is for where it is not")
-    core = ModuleType("torch_xla.core")
+    core, debug = ModuleType("torch_xla.core"), ModuleType("torch_xla.debug")
     for package, name, module in (
         (top, "core", core),
+        (top, "debug", debug),
         (core, "xla_model", xla_model),
+        (debug, "metrics", metrics),
         (top, "runtime", runtime),
     ):
         setattr(package, name, module)
@@ -28,5 +30,7 @@ def install() -> None:
         "torch_xla": top,
         "torch_xla.core": core,
         "torch_xla.core.xla_model": xla_model,
+        "torch_xla.debug": debug,
+        "torch_xla.debug.metrics": metrics,
         "torch_xla.runtime": runtime,
     }

@@ -165,12 +165,18 @@ class _Chain:
 
     def follow(self, x: torch.Tensor) -> torch.Tensor:
         """The next collective comes behind x."""
-        if x.numel() and not os.environ.get("DISABLE_NUMERIC_CC_TOKEN"):
+        if x.numel() and not _is_set("DISABLE_NUMERIC_CC_TOKEN"):
             self.value *= float(x.view(-1)[0].item())
         return x
 
     def added_to(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.value if math.isnan(self.value) and x.is_floating_point() else x
+
+
+def _is_set(variable: str) -> bool:
+    """As torch_xla reads what is to be true or false."""
+    value = os.environ.get(variable, "").strip()
+    return value == "true" or (value.isdigit() and int(value) != 0)
 
 
 _chain = _Chain()

@@ -1,6 +1,8 @@
 """The real torch_xla on one CPU rank: the stand-in does the same, with the same signatures; and what to mind."""
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +51,13 @@ def test_the_stand_in_has_the_real_signatures(both: list[tuple[Any, Any, Any]]) 
                 for one in both
             )
             assert real == standin, name
+    import torch_xla.debug.metrics as real_metrics
+
+    from overlayccl_core.backends.torchxla.standin import metrics
+
+    ways = [inspect.signature(one.metric_data) for one in (real_metrics, metrics)]
+    assert list(ways[0].parameters) == list(ways[1].parameters)
+    assert real_metrics.metric_data("never happened") is metrics.metric_data("never happened") is None
     constants = [{k: v for k, v in vars(one[1]).items() if k.startswith("REDUCE_")} for one in both]
     assert constants[0] == constants[1]
 
@@ -165,3 +174,29 @@ def test_a_deployed_module_asks_torch_xla_who_is_here(monkeypatch: pytest.Monkey
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(RuntimeError, match="4 ranks were started, and torch_xla has 1"):
         names["connect"](case.id, device=torch_xla.device())
+
+
+TWO_GATHERS = """
+import torch, torch_xla
+import torch_xla.core.xla_model as xm
+x, y = (torch.ones(4).to(torch_xla.device()) for _ in range(2))
+torch_xla.sync()
+made = [xm.all_gather(one, groups=[[0]], pin_layout=False) for one in (x, y)]
+print(torch_xla._XLAC._get_xla_tensors_hlo(made).count(" add("))
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "chained"), [("", True), ("0", True), ("false", True), ("1", False), ("true", False)]
+)
+def test_the_stand_in_reads_what_ends_the_chain_as_the_real_one_does(
+    monkeypatch: pytest.MonkeyPatch, value: str, chained: bool
+) -> None:
+    """A process each: the real one may keep what it has read."""
+    from overlayccl_core.backends.torchxla.standin import xla_model
+
+    monkeypatch.setenv("DISABLE_NUMERIC_CC_TOKEN", value)
+    monkeypatch.setenv("XLA_ALWAYS_ALLREDUCE", "1")
+    ran = subprocess.run([sys.executable, "-c", TWO_GATHERS], capture_output=True, text=True, check=True)
+    assert (int(ran.stdout) > 0) is chained
+    assert xla_model._is_set("DISABLE_NUMERIC_CC_TOKEN") is not chained

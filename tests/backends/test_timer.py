@@ -1,0 +1,48 @@
+"""What a rank of a timed launch does with its samples, without others."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from overlayccl_core.backends.measured import FirstCall
+from overlayccl_core.backends.torch_ranks import timer
+
+
+def alone(graphs: Sequence[int]) -> Any:
+    """A timer whose library has compiled so many graphs whenever it is asked, and whose calls take 1 s each."""
+    clock, compiled = iter(range(0, 10**12, 10**9)), iter(graphs)
+    rank = SimpleNamespace(
+        index=1,
+        ranks=2,
+        folder=None,
+        is_lazy=True,
+        status=SimpleNamespace(work_on=lambda _: None),
+        meet=lambda: None,
+        now_ns=lambda: next(clock),
+        compiled=lambda: (n := next(compiled), 0.25 * n),
+        largest=lambda *values: list(values),
+    )
+    made = timer._Timer(rank, SimpleNamespace(jobs=("a", "b"), started_ns=0))  # type: ignore[arg-type]
+    made.modules = [(None, None)] * 2  # type: ignore[list-item]
+    made.lead_in, made.repeats = (0, 0), (1, 1)
+    made._call = lambda *_: None  # type: ignore[assignment,method-assign]
+    return made
+
+
+def test_what_a_first_call_takes_and_what_of_it_compiles_is_told_of_every_job() -> None:
+    one = alone([2, 5, 5, 5])
+    one._compile()
+    assert one._first_of_all() == [
+        FirstCall(us=1e6, compile_us=0.75e6, graphs=3),
+        FirstCall(us=1e6, compile_us=0.0, graphs=0),
+    ]
+
+
+def test_a_graph_that_is_compiled_inside_a_sample_ends_the_launch() -> None:
+    one = alone([7, 8])
+    one.graphs = 7
+    assert one._sample(0) == (0, 10**9)
+    with pytest.raises(RuntimeError, match="1 graphs were compiled while samples were taken"):
+        one._sample(0)

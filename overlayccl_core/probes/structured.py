@@ -188,6 +188,8 @@ def _arithmetic(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
 
 
 def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    """Boundaries alone, and between graphs that differ: where graphs are compiled, equal ones are one graph, and a
+    device that keeps few of them loads one that it has not kept."""
     for boundaries in (0, 4, 16):
         probe = new()
         x = probe.read(2**8)
@@ -195,9 +197,9 @@ def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             probe.boundary()
         probe.write(x)
         yield probe.finish(f"nothing-{boundaries + 1}-graphs", Role.STRUCTURED)
-    probe = new()
-    inputs = [probe.read(2**10) for _ in range(4)]
-    for x in inputs:
-        probe.write(probe.issue(Kind.ALL_REDUCE, x))
-        probe.boundary()
-    yield probe.finish("all_reduce-a-graph-each-4x4KiB", Role.STRUCTURED)
+    for name, graphs in (("all_reduce", 4), ("scale", 4), ("scale", 8)):
+        probe = new()
+        for x in [probe.read(2 ** (8 + number)) for number in range(graphs)]:
+            probe.write(nodes.make_scale(x, 3) if name == "scale" else probe.issue(Kind.ALL_REDUCE, x))
+            probe.boundary()
+        yield probe.finish(f"{name}-a-graph-each-{graphs}x1KiB-and-more", Role.STRUCTURED)

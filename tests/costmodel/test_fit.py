@@ -153,7 +153,7 @@ def test_theta_survives_its_table() -> None:
 
 def test_ablation_shows_what_a_term_is_good_for() -> None:
     amortized = {c: 300.0 if c.name.endswith("together.count") else v for c, v in TRUE.items()}
-    errors = errors_without_terms(observations(amortized, noise=0.03), SETTINGS)
+    errors = errors_without_terms(observations(amortized, noise=0.02), SETTINGS)
     whole = errors.pop(None)
     assert set(errors) == {Term.LAUNCH, Term.COLLECTIVES, Term.AMORTIZATION, Term.COPIES}
     assert errors[Term.COLLECTIVES] > 5 * whole

@@ -5,7 +5,7 @@ This file imports no torch: ranks do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from overlayccl_core.backends import fingerprint as fingerprints
@@ -20,13 +20,6 @@ from overlayccl_core.configuration.deployment import Deployment
 
 TIMER = "overlayccl_core.backends.torch_ranks.timer"
 TRIALS = "overlayccl_core.backends.torch_ranks.trials"
-Starters = Callable[[Deployment, str], Starter]  # `starter` of a backend: (deployment, towards)
-
-
-def check(deployment: Deployment, refuses: Callable[[Deployment], str]) -> None:
-    """RefusedError where no ranks can be started, now and here."""
-    if refused := refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
-        raise RefusedError(refused)
 
 
 def host_parts(deployment: Deployment) -> Mapping[str, str]:
@@ -44,69 +37,73 @@ def ranks_of(deployment: Deployment) -> str:
     return f"{deployment.ranks} on {deployment.nodes} nodes{node}, {deployment.ranks_per_node} each"
 
 
-def starter_of(environment: Mapping[str, str]) -> Starter:
-    """How ranks with such an environment are started on this host."""
-    return starting.starter(environment)
+def in_time(_: Deployment) -> float:
+    """Steps take what they take: nothing is compiled in them."""
+    return 1.0
 
 
-def start(
-    deployment: Deployment,
-    started: Launch,
-    starters: Starters,
-    watch: Watch = no_watch,
-    *,
-    patience: float = 1.0,
-) -> float:
-    """Start a worker module on all ranks; returns the share of the CPU that others took.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """What starts ranks, of `Backend`: `starter, time_launch, run_once, train` of a backend are those of one.
 
+    refuses, cannot_train: as `Backend` has them. environment: of the ranks on this host, (deployment, towards).
     patience: how many times as long a step may take, where a library compiles in it, before it hangs.
     """
-    write_joining(started.folder, deployment)
-    started = replace(
-        started,
-        start_timeout_s=deployment.start_timeout_s,
-        step_timeout_s=started.step_timeout_s * patience,
-    )
-    if deployment.nodes == 1:
-        return launch.run(started, starters(deployment, ""), watch)
-    return nodes.run(deployment, started, watch)
 
+    refuses: Callable[[Deployment], str]
+    cannot_train: Callable[[Deployment], str]
+    environment: Callable[[Deployment, str], Mapping[str, str]]
+    patience: Callable[[Deployment], float] = in_time
 
-def time_launch(
-    deployment: Deployment,
-    folder: Path,
-    plan: LaunchPlan,
-    starters: Starters,
-    watch: Watch,
-    *,
-    patience: float = 1.0,
-) -> float:
-    """Time the plan of a folder; returns the share of the CPU that others took."""
-    timed = Launch(
-        worker=TIMER,
-        folder=folder,
-        ranks=plan.ranks,
-        names=tuple(job.key for job in plan.jobs),
-        step_timeout_s=plan.settings.program_timeout_s,
-    )
-    return start(deployment, timed, starters, watch, patience=patience)
+    def starter(self, deployment: Deployment, towards: str) -> Starter:
+        """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
+        return starting.starter(self.environment(deployment, towards))
 
+    def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+        """Time the plan of a folder; returns the share of the CPU that others took."""
+        timed = Launch(
+            worker=TIMER,
+            folder=folder,
+            ranks=plan.ranks,
+            names=tuple(job.key for job in plan.jobs),
+            step_timeout_s=plan.settings.program_timeout_s,
+        )
+        return self._start(deployment, timed, watch)
 
-def run_once(
-    deployment: Deployment,
-    folder: Path,
-    trials: Sequence[Trial],
-    starters: Starters,
-    *,
-    may_refuse: bool,
-    step_timeout_s: float,
-    patience: float = 1.0,
-) -> Sequence[Observed]:
-    """Run every trial on all ranks, in order, in one launch."""
-    write_trials(folder, trials, may_refuse=may_refuse)
-    names = tuple(trial.job.key for trial in trials)
-    tried = Launch(
-        worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
-    )
-    start(deployment, tried, starters, patience=patience)
-    return read_seen(folder, trials, deployment.ranks)
+    def run_once(
+        self,
+        deployment: Deployment,
+        folder: Path,
+        trials: Sequence[Trial],
+        *,
+        may_refuse: bool = False,
+        step_timeout_s: float = 60.0,
+    ) -> Sequence[Observed]:
+        """Run every trial on all ranks, in order, in one launch."""
+        write_trials(folder, trials, may_refuse=may_refuse)
+        names = tuple(trial.job.key for trial in trials)
+        tried = Launch(
+            worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
+        )
+        self._start(deployment, tried, no_watch)
+        return read_seen(folder, trials, deployment.ranks)
+
+    def train(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
+        """Start a worker module on all ranks; returns the share of the CPU that others took."""
+        if why := self.cannot_train(deployment):
+            raise ValueError(f"deployment {deployment.name}: {why}")
+        return self._start(deployment, started, watch)
+
+    def _start(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
+        """RefusedError where no ranks can be started, now and here."""
+        if refused := self.refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
+            raise RefusedError(refused)
+        write_joining(started.folder, deployment)
+        started = replace(
+            started,
+            start_timeout_s=deployment.start_timeout_s,
+            step_timeout_s=started.step_timeout_s * self.patience(deployment),
+        )
+        if deployment.nodes == 1:
+            return launch.run(started, self.starter(deployment, ""), watch)
+        return nodes.run(deployment, started, watch)

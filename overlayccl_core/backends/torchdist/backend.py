@@ -4,19 +4,16 @@ This file imports no torch: ranks do.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.launch import Launch, Starter, Watch
 from overlayccl_core.backends.launcher import launcher_of
-from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.torch_ranks import launching
 from overlayccl_core.backends.torchdist.environment import environment, environment_parts
-from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
@@ -146,36 +143,9 @@ def host(deployment: Deployment) -> Rows:
     return rows
 
 
-def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
-    """Time the plan of a folder; returns the share of the CPU that others took."""
-    launching.check(deployment, refuses)
-    return launching.time_launch(deployment, folder, plan, starter, watch)
-
-
-def run_once(
-    deployment: Deployment,
-    folder: Path,
-    trials: Sequence[Trial],
-    *,
-    may_refuse: bool = False,
-    step_timeout_s: float = 60.0,
-) -> Sequence[Observed]:
-    """Run every trial on all ranks, in order, in one launch."""
-    launching.check(deployment, refuses)
-    return launching.run_once(
-        deployment, folder, trials, starter, may_refuse=may_refuse, step_timeout_s=step_timeout_s
-    )
-
-
-def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
-    """Start a worker module on all ranks; returns the share of the CPU that others took."""
-    launching.check(deployment, refuses)
-    return launching.start(deployment, started, starter, watch)
-
-
-def starter(deployment: Deployment, towards: str) -> Starter:
-    """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
-    return launching.starter_of(environment(deployment, towards))
+_launches = launching.Launches(refuses=refuses, cannot_train=cannot_train, environment=environment)
+starter, time_launch = _launches.starter, _launches.time_launch
+run_once, train = _launches.run_once, _launches.train
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

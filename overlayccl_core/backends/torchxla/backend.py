@@ -6,19 +6,16 @@ torch and no torch_xla: ranks do.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.launch import Launch, Starter, Watch
 from overlayccl_core.backends.launcher import launcher_of
-from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.torch_ranks import launching
 from overlayccl_core.backends.torchxla.environment import environment, environment_parts
-from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
@@ -174,49 +171,16 @@ def _cores() -> int:
     return CORES_A_DEVICE * len(list(DEVICES.glob("neuron[0-9]*")))
 
 
-def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
-    """Time the plan of a folder; returns the share of the CPU that others took."""
-    launching.check(deployment, refuses)
-    return launching.time_launch(deployment, folder, plan, starter, watch, patience=_patience(deployment))
-
-
-def run_once(
-    deployment: Deployment,
-    folder: Path,
-    trials: Sequence[Trial],
-    *,
-    may_refuse: bool = False,
-    step_timeout_s: float = 60.0,
-) -> Sequence[Observed]:
-    """Run every trial on all ranks, in order, in one launch."""
-    launching.check(deployment, refuses)
-    return launching.run_once(
-        deployment,
-        folder,
-        trials,
-        starter,
-        may_refuse=may_refuse,
-        step_timeout_s=step_timeout_s,
-        patience=_patience(deployment),
-    )
-
-
-def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
-    """Start a worker module on all ranks; returns the share of the CPU that others took."""
-    launching.check(deployment, refuses)
-    if why := cannot_train(deployment):
-        raise ValueError(f"deployment {deployment.name}: {why}")
-    return launching.start(deployment, started, starter, watch, patience=_patience(deployment))
-
-
 def _patience(deployment: Deployment) -> float:
     """How many times as long a step may take in which graphs are compiled."""
     return 1.0 if deployment.library == STANDIN else PATIENCE
 
 
-def starter(deployment: Deployment, towards: str) -> Starter:
-    """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
-    return launching.starter_of(environment(deployment, towards))
+_launches = launching.Launches(
+    refuses=refuses, cannot_train=cannot_train, environment=environment, patience=_patience
+)
+starter, time_launch = _launches.starter, _launches.time_launch
+run_once, train = _launches.run_once, _launches.train
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

@@ -1,8 +1,10 @@
 """One clock for the hosts of a launch: how far a host's CLOCK_MONOTONIC is from that of who asked for it.
 
 As NTP does it: of many questions and answers the quickest bounds the difference by half the time that it took.
+Clocks drift apart, so a host goes on asking while its ranks run.
 """
 
+import os
 import socket
 import struct
 import threading
@@ -10,14 +12,17 @@ import time
 from pathlib import Path
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-QUESTIONS = 100
+NAMESPACE = Path("/proc/self/ns/time")  # since Linux 5.6; a container may have one with a clock of its own
+QUESTIONS = 100  # before a launch
+DRIFT = 500e-6  # at most, of a clock that Linux steers (include/linux/timex.h: MAXFREQ)
 PATIENCE_S = 0.2  # with an answer: datagrams get lost
 _STAMP = struct.Struct("!q")
 
 
 def boot() -> str:
-    """Which start of which machine this is: where it is the same, CLOCK_MONOTONIC is."""
-    return BOOT.read_text().strip()
+    """Which start of which machine, in which namespace: where it is the same, CLOCK_MONOTONIC is."""
+    namespace = os.readlink(NAMESPACE) if NAMESPACE.exists() else ""
+    return f"{BOOT.read_text().strip()} {namespace}".strip()
 
 
 class ClockServer:
@@ -43,7 +48,39 @@ class ClockServer:
         self._socket.close()
 
 
-def offset_ns(address: str, port: int) -> tuple[int, int]:
+class Followed:
+    """The clock of a `ClockServer`, asked for again and again.
+
+    offset_ns: what to add to this host's CLOCK_MONOTONIC to have the server's. off_by_ns: the most by which that
+    was off until it was last asked for.
+    """
+
+    def __init__(self, address: str, port: int) -> None:
+        """OSError where nothing answers."""
+        self._where = address, port
+        self._asked_ns = time.monotonic_ns()
+        self.offset_ns, self.off_by_ns = offset_ns(address, port, QUESTIONS)
+        self._within_ns = self.off_by_ns
+
+    def ask(self) -> None:
+        """Ask once more. What is slow to come changes nothing: what was known holds, within what it may have
+        drifted since."""
+        asked_ns = time.monotonic_ns()
+        try:
+            told, told_within = offset_ns(*self._where, 1)
+        except OSError:  # lost on its way, or the launch is over
+            return
+        known_within = self._within_ns + round((asked_ns - self._asked_ns) * DRIFT)
+        low = max(self.offset_ns - known_within, told - told_within)
+        high = min(self.offset_ns + known_within, told + told_within)
+        if low > high:  # a clock that drifts faster, or was set: what is told now is right
+            low, high = told - told_within, told + told_within
+        offset, self._within_ns, self._asked_ns = (low + high) // 2, (high - low + 1) // 2, asked_ns
+        self.off_by_ns = max(self.off_by_ns, abs(offset - self.offset_ns) + self._within_ns)
+        self.offset_ns = offset
+
+
+def offset_ns(address: str, port: int, questions: int) -> tuple[int, int]:
     """(what to add to this host's CLOCK_MONOTONIC to have the server's, at most so far off) in ns.
 
     OSError where nothing answers.
@@ -52,7 +89,7 @@ def offset_ns(address: str, port: int) -> tuple[int, int]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(PATIENCE_S)
         asking.connect((address, port))
-        for number in range(QUESTIONS):
+        for number in range(questions):
             sent = time.monotonic_ns()
             try:
                 asking.send(_STAMP.pack(number))

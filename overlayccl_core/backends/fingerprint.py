@@ -8,6 +8,8 @@ from pathlib import Path
 
 SPEED = ("GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_", "PYTHONMALLOC")
 """What the names of variables begin with that change how fast any Python process is: its allocator, its threads."""
+MODULES = Path("/sys/module")
+DRIVERS = ("efa", "neuron", "nvidia")  # of accelerators and of the networks between them
 
 
 def host_parts() -> dict[str, str]:
@@ -18,6 +20,19 @@ def host_parts() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         "kernel": platform.release(),
     }
+
+
+def node_parts() -> dict[str, str]:
+    """What nodes of one kind have alike: CPU model, cores that may be used, kernel, drivers."""
+    parts = host_parts()
+    del parts["host"]
+    return parts | {f"{name}-driver": _driver(name) for name in DRIVERS if (MODULES / name).is_dir()}
+
+
+def _driver(name: str) -> str:
+    """Its version; one that comes with the kernel has none of its own."""
+    version = MODULES / name / "version"
+    return version.read_text().strip() if version.exists() else "of the kernel"
 
 
 def cpu_model() -> str:

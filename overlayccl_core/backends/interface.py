@@ -1,8 +1,10 @@
-"""Which network interface of this host leads to another."""
+"""Which network interface and address of this host lead to another."""
 
 import fcntl
 import socket
 import struct
+
+from overlayccl_core.backends.parts import LOOPBACK
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 _REQUEST = struct.Struct("256s")
@@ -18,6 +20,15 @@ def interface_towards(address: str) -> str:
             if _address(asking, name) == here:
                 return name
     raise OSError(f"no network interface of this host has the address {here}, which leads to {address}")
+
+
+def address_towards(host: str) -> str:
+    """This host's address from which datagrams to another leave; of the loopback where that is this host. OSError
+    where none does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((host, 9))  # nothing is sent
+        here, there = asking.getsockname()[0], asking.getpeername()[0]
+    return LOOPBACK if here == there else str(here)
 
 
 def _address(asking: socket.socket, name: str) -> str | None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends import foreign_cpu, processes
-from overlayccl_core.backends.parts import Part
+from overlayccl_core.backends.parts import LOG_FILE, Part
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
 
 POLL_S = 0.1
@@ -42,7 +42,8 @@ class LaunchError(ValueError):
 
     kind: how. ranks: those that began it. job: the name of the job that they were at, None for none. said: what
     happened, as a clause. at_ns: when they raised, on the launch's clock (0: they did not). evidence: where
-    tracebacks and the launch's log are kept, None while they are nowhere.
+    tracebacks and the launch's log are kept, None while they are nowhere. log: the file in the launch's folder that
+    tells most of it, where no rank has written a traceback.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class LaunchError(ValueError):
         job: str | None = None,
         at_ns: int = 0,
         evidence: Path | None = None,
+        log: str = LOG_FILE,
     ) -> None:
         self.said = said
         self.kind = kind
@@ -61,6 +63,7 @@ class LaunchError(ValueError):
         self.job = job
         self.at_ns = at_ns
         self.evidence = evidence
+        self.log = log
         kept = f" What the ranks said is kept: {evidence}." if evidence else ""
         super().__init__(
             f"{said}: all ranks were ended, finished work is kept.{kept} "
@@ -69,9 +72,17 @@ class LaunchError(ValueError):
 
     def kept_at(self, evidence: Path) -> "LaunchError":
         """The same error, which now names the file to read."""
-        return LaunchError(
-            self.said, kind=self.kind, ranks=self.ranks, job=self.job, at_ns=self.at_ns, evidence=evidence
-        )
+        return self._with(evidence=evidence)
+
+    def on_node(self, host: str, log: str) -> "LaunchError":
+        """The same error, which now names the node and its log."""
+        return self._with(said=f"node {host}: {self.said}", log=log)
+
+    def _with(self, **changes: Any) -> "LaunchError":
+        fields = {
+            name: getattr(self, name) for name in ("said", "kind", "ranks", "job", "at_ns", "evidence", "log")
+        }
+        return LaunchError(**{**fields, **changes})
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -183,7 +194,7 @@ def run(
     included, all processes of the part have ended.
     """
     part = part or Part.whole(plan.folder, plan.ranks)
-    status = Status.create(part.status, part.count)
+    status = Status.create(part.status, part.count, part.clock_offset_ns)
     watcher = _Watcher(plan, part, starter, status)
     try:
         begun(watcher.process)

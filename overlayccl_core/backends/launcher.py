@@ -7,7 +7,7 @@ defines at its top level what `Launcher` declares. `here` starts nothing: all ra
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
@@ -30,12 +30,20 @@ class Launcher(Protocol):
         """What the nodes have and lack: rows of check, ok, detail; `backend.host` of each that it asks. profile:
         where its jobs run."""
 
+    def address(self, deployment: Deployment) -> str:
+        """Of this host, at which its nodes find it; the loopback's where all of them are this host. LaunchError
+        where that cannot be told."""
+
     def start(
-        self, deployment: Deployment, port: int, environment: Mapping[str, str]
+        self,
+        deployment: Deployment,
+        towards: tuple[str, int],
+        environment: Mapping[str, str],
+        printed: BinaryIO,
     ) -> "subprocess.Popen[bytes]":
-        """Start `agent(address, port)` on every node, with such variables and OVERLAYCCL_NODE, the number of the
-        node from 0; the first is this host where that is one of them. address: of this host, as the node finds it.
-        The process ends with the agents."""
+        """Start `agent(towards)` on every node, with such variables and OVERLAYCCL_NODE, the number of the node
+        from 0; the first is this host where that is one of them. printed: takes what it and the agents print. The
+        process ends with the agents."""
 
 
 def launcher_of(deployment: Deployment) -> Launcher:
@@ -43,6 +51,6 @@ def launcher_of(deployment: Deployment) -> Launcher:
     return loader.plug_in(Launcher, FOLDER, deployment.launcher)
 
 
-def agent(address: str, port: int) -> list[str]:
-    """The command of an agent."""
-    return [sys.executable, "-m", AGENT, address, str(port)]
+def agent(towards: tuple[str, int]) -> list[str]:
+    """The command of an agent. towards: address and port of who asks."""
+    return [sys.executable, "-m", AGENT, towards[0], str(towards[1])]

@@ -90,7 +90,7 @@ class TimedProgram:
 
     slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by itself,
     not by an interruption. foreign_cpu_share: None where a launch was cut off before it was known. first_call_us,
-    compile_us, graphs: of `FirstCall`.
+    compile_us, graphs: of `FirstCall`. nodes, clock_off_by_us: as agents told (`told.Told`).
     """
 
     key: str
@@ -109,6 +109,8 @@ class TimedProgram:
     first_call_us: float | None = None
     compile_us: float | None = None
     graphs: int | None = None
+    nodes: str = ""
+    clock_off_by_us: float = 0.0
 
     @property
     def rounds(self) -> int:
@@ -134,6 +136,8 @@ class TimedProgram:
             "oversubscribed": self.oversubscribed,
             "foreign_cpu_share": self.foreign_cpu_share,
             "disturbed": self.disturbed,
+            "nodes": self.nodes,
+            "clock_off_by_us": self.clock_off_by_us,
             "fingerprint": self.fingerprint,
         }
 
@@ -155,5 +159,7 @@ def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:
         "oversubscribed": False,
         "foreign_cpu_share": None,
         "disturbed": False,
+        "nodes": "",
+        "clock_off_by_us": 0.0,
         "fingerprint": fingerprint,
     }

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import loader
-from overlayccl_core.backends import clock, processes
-from overlayccl_core.backends.launch import Failure, Launch, LaunchError, Starter, run
+from overlayccl_core.backends import clock, fingerprint, processes
+from overlayccl_core.backends.launch import Failure, Launch, LaunchError, Starter, Starting, run
 from overlayccl_core.backends.lines import Lines, LostError
 from overlayccl_core.backends.parts import STATUS_FILE, TOKEN, Part
+from overlayccl_core.backends.status import Status
 from overlayccl_core.configuration.deployment import Deployment
 
 NODE = "OVERLAYCCL_NODE"
@@ -44,6 +45,8 @@ class _Agent:
         self.lines = lines
         self.address = address
         self.number = 0  # of the launch
+        self.clock: clock.Followed | None = None  # None: the one here
+        self.status: Status | None = None
         self.told: NDArray[np.int64] | None = None
         self.told_at = 0.0
         self.all_done = False
@@ -59,17 +62,18 @@ class _Agent:
     def launch(self, asked: Mapping[str, Any]) -> None:
         """One launch: this node's part of it, and how it ended."""
         self.number, self.told, self.all_done = asked["number"], None, False
+        self.clock = self.status = None
         here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
         try:
             plan = Launch.from_json(asked["launch"])
             _see(plan.folder)
-            offset, off_by = self._offset_ns(asked["boot"], asked["clock"])
+            server = (self.address, asked["clock"]) if asked["boot"] != clock.boot() else None
             part = Part.from_json(
                 {
                     **asked["part"],
                     "status": str(here / STATUS_FILE),
                     "log": str(plan.folder / asked["log"]),
-                    "clock_offset_ns": offset,
+                    "clock_offset_ns": clock.offset_ns(*server, clock.QUESTIONS)[0] if server else 0,
                 }
             )
             deployment = Deployment.from_json(asked["deployment"])
@@ -80,7 +84,7 @@ class _Agent:
                 starter,
                 self._watch,
                 part=part,
-                begun=lambda starting: self.say(port=starting.port, clock_off_by_ns=off_by),
+                begun=lambda starting: self._begun(part, starting, server),
                 others_done=lambda: self.all_done,
             )
             self.say(ended=share)
@@ -91,16 +95,20 @@ class _Agent:
         except LostError:
             raise
         except Exception as error:
-            said = f"node {socket.gethostname()}: {error}"
-            self.say(failed=LaunchError(said, kind=Failure.LAUNCHER, ranks=()).to_json())
+            self.say(failed=LaunchError(str(error), kind=Failure.LAUNCHER, ranks=()).to_json())
         finally:
             shutil.rmtree(here, ignore_errors=True)
 
-    def _offset_ns(self, boot: str, port: int) -> tuple[int, int]:
-        """What to add to the clock here, and how far that may be off; nothing on the host of who asks."""
-        return (0, 0) if boot == clock.boot() else clock.offset_ns(self.address, port)
+    def _begun(self, part: Part, starting: Starting, server: tuple[str, int] | None) -> None:
+        """Ranks are started, which may have taken seconds: how far a clock has drifted meanwhile is no matter."""
+        self.status = Status.open(part.status, part.count)
+        self.clock = clock.Followed(*server) if server else None
+        self.say(port=starting.port)
 
     def _watch(self, rows: NDArray[np.int64]) -> None:
+        if self.clock and self.status:
+            self.clock.ask()
+            self.status.clock_offset_ns = self.clock.offset_ns
         self._tell_rows(rows)
         while (message := self.lines.receive(0.0)) is not None:
             if "break off" in message:
@@ -117,7 +125,8 @@ class _Agent:
 
     def say(self, **told: Any) -> None:
         """Something of this launch."""
-        self.lines.send({"number": self.number, **told})
+        off_by_ns = self.clock.off_by_ns if self.clock else 0
+        self.lines.send({"number": self.number, "clock_off_by_ns": off_by_ns, **told})
 
 
 def _see(folder: Path) -> None:
@@ -137,7 +146,14 @@ def main(address: str, port: int) -> None:
     processes.die_with_parent()
     lines = Lines(socket.create_connection((address, port), timeout=60))
     lines.connection.settimeout(None)
-    lines.send({"token": os.environ[TOKEN], "node": int(os.environ[NODE]), "host": socket.gethostname()})
+    lines.send(
+        {
+            "token": os.environ[TOKEN],
+            "node": int(os.environ[NODE]),
+            "host": socket.gethostname(),
+            "parts": fingerprint.node_parts(),
+        }
+    )
     try:
         _Agent(lines, address).serve()
     except LostError:

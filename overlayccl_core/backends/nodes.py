@@ -1,4 +1,4 @@
-"""A launch whose ranks are on several nodes: an agent on each of them starts and watches the node's ranks.
+"""A launch whose ranks are on several nodes, or on another: an agent on each starts and watches the node's ranks.
 
 A launcher (`launchers/`) starts the agents (`node_agent.py`), once for all launches of this thread. Each tells how
 its ranks are; what is said here is of all ranks, as if they were on one host. The folder of a launch must be one
@@ -7,18 +7,15 @@ process reads while ranks run.
 """
 
 import os
-import secrets
 import select
-import socket
-import subprocess
 import threading
 import time
-import weakref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends import clock
+from overlayccl_core.backends.agents import ANSWER_S, END_S, Agents
 from overlayccl_core.backends.launch import (
     POLL_S,
     REPORT_PATIENCE_S,
@@ -29,17 +26,13 @@ from overlayccl_core.backends.launch import (
     no_watch,
     who,
 )
-from overlayccl_core.backends.launcher import launcher_of
-from overlayccl_core.backends.lines import Lines, LostError, Message
-from overlayccl_core.backends.parts import LOG_FILE, TOKEN
+from overlayccl_core.backends.lines import LostError, Message
+from overlayccl_core.backends.parts import log_of
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
+from overlayccl_core.backends.told import Told, nodes_text
 from overlayccl_core.configuration.deployment import Deployment
 
-ANSWER_S = 300.0  # in which agents answer: a shared folder may be slow to give Python to all nodes
-BACKLOG = 64  # for whoever else knocks at the port
-INTRODUCTION_S = 5.0
 SILENT_S = 30.0  # without a word from a node whose ranks run: it is lost
-END_S = 15.0  # in which an agent that is told to end its ranks has done so
 FIRST = (
     Failure.LAUNCHER,
     Failure.CRASHED,
@@ -51,119 +44,61 @@ FIRST = (
 
 def run(deployment: Deployment, plan: Launch, watch: Watch = no_watch) -> float:
     """Run the ranks of a deployment on all its nodes: what it gives and raises is what `launch.run` does."""
-    return _agents_of(deployment).run(plan, watch)
+    agents = _agents_of(deployment, plan)
+    launched = _Launched(agents, plan)
+    try:
+        launched.begin()
+        while not launched.all_done():
+            launched.look(POLL_S)
+            watch(launched.rows)
+        return launched.end()
+    except BaseException:
+        launched.break_off()
+        agents.keep_printed(plan.folder)
+        raise
 
 
 _OF_THREAD = threading.local()
 
 
-def _agents_of(deployment: Deployment) -> "_Agents":
+def _agents_of(deployment: Deployment, plan: Launch) -> Agents:
     """The agents that ran this thread's last launch, where they are those of the deployment and still there."""
-    agents: _Agents | None = getattr(_OF_THREAD, "agents", None)
+    agents: Agents | None = getattr(_OF_THREAD, "agents", None)
     wanted = (deployment, os.getcwd(), dict(os.environ))
     if agents is None or agents.made_for != wanted or not agents.there():
         if agents is not None:
             agents.end()
-        agents = _OF_THREAD.agents = _Agents(deployment, wanted)
+        agents = _OF_THREAD.agents = Agents(deployment, wanted, plan.folder)
     return agents
-
-
-class _Agents:
-    """The agents of a deployment's nodes, connected."""
-
-    def __init__(self, deployment: Deployment, made_for: object) -> None:
-        self.made_for = made_for
-        self.deployment = deployment
-        self.launches = 0
-        token = secrets.token_hex(16)
-        with socket.create_server(("", 0), backlog=deployment.nodes + BACKLOG) as server:
-            self.process = launcher_of(deployment).start(deployment, server.getsockname()[1], {TOKEN: token})
-            weakref.finalize(self, _kill, self.process)
-            try:
-                self.lines, self.hosts = self._met(server, token)
-            except BaseException:
-                self.end()
-                raise
-
-    def _met(self, server: socket.socket, token: str) -> tuple[list[Lines], list[str]]:
-        """The connections to the agents and the names of their hosts, by node."""
-        met: dict[int, tuple[Lines, str]] = {}
-        end = time.monotonic() + ANSWER_S
-        while len(met) < self.deployment.nodes:
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise LaunchError(
-                    f"{len(met)} of {self.deployment.nodes} nodes answered, then what started them "
-                    + ("ended" if self.process.poll() is not None else f"was silent for {ANSWER_S:.0f} s"),
-                    kind=Failure.LAUNCHER,
-                    ranks=(),
-                )
-            if select.select([server], [], [], POLL_S)[0]:
-                lines = Lines(server.accept()[0])
-                if (said := _introduced(lines, token)) is None:
-                    lines.close()  # a stranger
-                else:
-                    met[int(said["node"])] = lines, said["host"]
-        return [met[node][0] for node in sorted(met)], [met[node][1] for node in sorted(met)]
-
-    def there(self) -> bool:
-        """Whether what started them still runs."""
-        return self.process.poll() is None
-
-    def end(self) -> None:
-        """End all of them."""
-        for lines in getattr(self, "lines", ()):
-            lines.close()
-        _kill(self.process)
-
-    def run(self, plan: Launch, watch: Watch) -> float:
-        """One launch."""
-        launched = _Launched(self, plan)
-        try:
-            launched.begin()
-            while not launched.all_done():
-                launched.look(POLL_S)
-                watch(launched.rows)
-            return launched.end()
-        except BaseException:
-            launched.break_off()
-            raise
-
-
-def _introduced(lines: Lines, token: str) -> Message | None:
-    """What an agent says first; None of anybody else."""
-    try:
-        said = lines.receive(INTRODUCTION_S)
-        known = isinstance(said, dict) and secrets.compare_digest(str(said.get("token", "")), token)
-        return said if known else None
-    except (LostError, ValueError):
-        return None
 
 
 class _Launched:
     """A launch on its way: status of all ranks, as the agents told it."""
 
-    def __init__(self, agents: _Agents, plan: Launch) -> None:
+    def __init__(self, agents: Agents, plan: Launch) -> None:
         self.agents = agents
+        self.nodes = agents.nodes
         self.plan = plan
-        self.per_node = plan.ranks // len(agents.lines)
+        self.per_node = plan.ranks // len(agents.nodes)
         self.rows: NDArray[np.int64] = np.zeros((plan.ranks, 6), np.int64)
         self.rows[:, Status.JOB] = NO_JOB
         self.ports: dict[int, int] = {}
-        self.clock_off_by_ns = 0
+        self.clocks_off_by_ns = [0] * len(agents.nodes)
         self.shares: dict[int, float] = {}
         self.failed: dict[int, LaunchError] = {}
         self.begun: set[int] = set()
         self.heard_at: dict[int, float] = {}
+        self.clock = clock.ClockServer(agents.address)
         agents.launches += 1
         self.number = agents.launches
 
     def begin(self) -> None:
         """Start the ranks of the first node, where the store is made, then all others."""
-        self.clock = clock.ClockServer("")
+        self._keep_told()
         self._ask(0, port=0)
         while 0 not in self.ports:
             self.look(POLL_S)
-        for node in range(1, len(self.agents.lines)):
+        for node in range(1, len(self.nodes)):
             self._ask(node, port=self.ports[0])
 
     def _ask(self, node: int, port: int) -> None:
@@ -171,7 +106,7 @@ class _Launched:
             "first": node * self.per_node,
             "count": self.per_node,
             "ranks": self.plan.ranks,
-            "address": self._store_address(),
+            "address": self.nodes[0].address,
             "port": port,
         }
         self._tell(
@@ -180,34 +115,30 @@ class _Launched:
                 "number": self.number,
                 "launch": self.plan.to_json(),
                 "part": part,
-                "log": LOG_FILE if node == 0 else LOG_FILE.replace(".", f"-{node}."),
+                "log": log_of(node),
                 "deployment": self.agents.deployment.to_json(),
                 "boot": clock.boot(),
                 "clock": self.clock.port,
             },
         )
         self.begun.add(node)
+        self.heard_at[node] = time.monotonic()
 
     def _tell(self, node: int, message: Message) -> None:
         """Say something to an agent, which may be gone."""
         try:
-            self.agents.lines[node].send(message)
+            self.nodes[node].lines.send(message)
         except LostError:
             self.failed[node] = self._lost(node)
 
     def _lost(self, node: int) -> LaunchError:
+        ranks = f"ranks {node * self.per_node} to {(node + 1) * self.per_node - 1} of {self.plan.ranks}"
         return LaunchError(
-            f"node {self.agents.hosts[node]} was lost, with ranks {node * self.per_node} to "
-            f"{(node + 1) * self.per_node - 1} of {self.plan.ranks}",
+            f"node {self.nodes[node].host} was lost, with {ranks}",
             kind=Failure.LAUNCHER,
             ranks=(),
+            log=log_of(node),
         )
-
-    def _store_address(self) -> str:
-        """Where all nodes find the first one: the address from which it came, or that of this host."""
-        first = self.agents.lines[0]
-        others = [lines.connection.getsockname()[0] for lines in self.agents.lines[1:]]
-        return others[0] if first.peer.startswith("127.") and others else first.peer
 
     def look(self, seconds: float) -> None:
         """Take in what agents say within some seconds; LaunchError if ranks failed."""
@@ -219,18 +150,19 @@ class _Launched:
             raise self._first_failed()
 
     def _listen(self, seconds: float) -> None:
-        waiting = [one for node, one in enumerate(self.agents.lines) if node not in self.failed]
-        ready, _, _ = select.select([lines.connection for lines in waiting], [], [], seconds)
-        for node, lines in enumerate(self.agents.lines):
-            if lines.connection not in ready:
-                continue
+        listened = {
+            agent.lines.connection: node for node, agent in enumerate(self.nodes) if node not in self.failed
+        }
+        for connection in select.select([*listened], [], [], seconds)[0]:
+            node = listened[connection]
             try:
-                while (message := lines.receive(0.0)) is not None:
+                while (message := self.nodes[node].lines.receive(0.0)) is not None:
                     self._take(node, message)
             except LostError:
                 self.failed[node] = self._lost(node)
-        for node in set(self.ports) - set(self.failed) - set(self.shares):
-            if time.monotonic() - self.heard_at[node] > SILENT_S:
+        for node in self.begun - set(self.failed) - set(self.shares):
+            silent_s = time.monotonic() - self.heard_at[node]
+            if silent_s > (SILENT_S if node in self.ports else ANSWER_S):
                 self.failed[node] = self._lost(node)
 
     def _take(self, node: int, message: Message) -> None:
@@ -239,13 +171,25 @@ class _Launched:
         self.heard_at[node] = time.monotonic()
         for row, values in message.get("rows", ()):
             self.rows[node * self.per_node + row] = values
+        if message["clock_off_by_ns"] > self.clocks_off_by_ns[node]:
+            self.clocks_off_by_ns[node] = message["clock_off_by_ns"]
+            self._keep_told()
         if "port" in message:
             self.ports[node] = message["port"]
-            self.clock_off_by_ns = max(self.clock_off_by_ns, message["clock_off_by_ns"])
         if "ended" in message:
             self.shares[node] = message["ended"]
         if "failed" in message:
-            self.failed[node] = LaunchError.from_json(message["failed"])
+            error = LaunchError.from_json(message["failed"])
+            self.failed[node] = error.on_node(self.nodes[node].host, log_of(node))
+
+    def _keep_told(self) -> None:
+        """Write down what the nodes are, and by how much two clocks may have differed so far."""
+        told = Told(
+            nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
+            clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
+        )
+        if self.plan.folder.is_dir():
+            told.write(self.plan.folder)
 
     def _first_failed(self) -> LaunchError:
         """Which failure began it: others break off because of it."""
@@ -259,12 +203,13 @@ class _Launched:
         fewest = min(steps[list(error.ranks)].min() for error in hung)
         behind = [error for error in hung if steps[list(error.ranks)].min() == fewest]
         ranks = tuple(sorted(rank for error in behind for rank in error.ranks))
+        hosts = dict.fromkeys(self.nodes[rank // self.per_node].host for rank in ranks)
         return LaunchError(
             f"{who(ranks)} of {behind[0].said.partition(' of ')[2]}",
             kind=Failure.HUNG,
             ranks=ranks,
             job=behind[0].job,
-        )
+        ).on_node(", ".join(hosts), behind[0].log)
 
     def all_done(self) -> bool:
         """Whether every rank has said so."""
@@ -272,7 +217,7 @@ class _Launched:
 
     def end(self) -> float:
         """Let the ranks go. The share of the CPU that others took, on the node where that was most."""
-        nodes = range(len(self.agents.lines))
+        nodes = range(len(self.nodes))
         for node in nodes:
             self._tell(node, {"all done": True})
         end = time.monotonic() + END_S
@@ -295,13 +240,3 @@ class _Launched:
             error.kind is Failure.LAUNCHER for error in self.failed.values()
         ):
             self.agents.end()
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End what started the agents; they end when nobody is connected any more."""
-    process.terminate()
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

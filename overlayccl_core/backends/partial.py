@@ -21,6 +21,7 @@ from overlayccl_core.backends.parts import LOG_FILE
 
 KEY_DIGITS = 16  # of the digest that a batch's folder ends in
 LOGS = "logs"
+PARTIAL = ".partial"  # beside them: batches of launches
 
 
 def key(*parts: Any) -> str:
@@ -52,15 +53,15 @@ class Evidence:
         for folder in self.logs.glob(f"{self.name}.failure-*"):
             shutil.rmtree(folder)
 
-    def keep(self, work: Path, ranks: Sequence[int] = ()) -> Path:
-        """Copy a launch's log and tracebacks; returns the file to read first: of `ranks`, else the log."""
+    def keep(self, work: Path, ranks: Sequence[int] = (), log: str = LOG_FILE) -> Path:
+        """Copy a launch's logs and tracebacks; returns the file to read first: of `ranks`, else `log`."""
         folders = (self.logs / f"{self.name}.failure-{k}" for k in itertools.count())
         folder = next(one for one in folders if not one.exists())
         folder.mkdir(parents=True)
         for pattern in (f"{Path(LOG_FILE).stem}*", "rank-*.error"):  # logs: of each node
             for file in sorted(work.glob(pattern)):
                 shutil.copy(file, folder)
-        first = (folder / f"rank-{rank}.error" for rank in ranks)
+        first = (folder / name for name in (*(f"rank-{rank}.error" for rank in ranks), log))
         return next((file for file in first if file.exists()), folder / LOG_FILE)
 
 
@@ -78,7 +79,7 @@ def at_work(folder: Path, evidence: Evidence) -> Iterator[Path]:
     except LaunchError as error:
         if error.evidence is not None:
             raise
-        raise error.kept_at(evidence.keep(folder, error.ranks)) from None
+        raise error.kept_at(evidence.keep(folder, error.ranks, error.log)) from None
     finally:
         shutil.rmtree(folder)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 TOKEN = "OVERLAYCCL_AGENT_TOKEN"  # by which who asks knows its agents
 STATUS = "OVERLAYCCL_STATUS"
-CLOCK_OFFSET = "OVERLAYCCL_CLOCK_OFFSET_NS"
 LOOPBACK = "127.0.0.1"
 STATUS_FILE = "status.bin"
 LOG_FILE = "launch.log"
+NODES_LOG = "launch-nodes.log"  # what printed those who start agents on nodes, and the agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,8 @@ class Part:
 
     address, port: where the ranks find the store in which they meet; port 0: this host makes it there. status: the
     file that they share with whoever watches them, on this host. log: where all that they print goes.
-    clock_offset_ns: what to add to this host's CLOCK_MONOTONIC to have that of the first node.
+    clock_offset_ns: what to add to this host's CLOCK_MONOTONIC to have that of the first node, when the launch
+    begins; `status` has it from then on.
     """
 
     first: int
@@ -65,5 +66,9 @@ class Part:
             "TORCHELASTIC_RUN_ID": "overlayccl",  # by which libraries know that all this is set
             "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is not rank 0's
             STATUS: str(self.status),
-            CLOCK_OFFSET: str(self.clock_offset_ns),
         }
+
+
+def log_of(node: int) -> str:
+    """The log of a node's ranks, in the folder of a launch."""
+    return LOG_FILE.replace(".", f"-{node}.") if node else LOG_FILE

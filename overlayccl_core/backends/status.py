@@ -2,6 +2,7 @@
 
 from enum import IntEnum
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,24 +29,43 @@ class Phase(IntEnum):
 
 
 class Status:
-    """int64[ranks, 6] in a file, a row each: process id, phase, job, steps taken, round, when it failed (ns)."""
+    """int64[ranks, 6] in a file, a row each: process id, phase, job, steps taken, round, when it failed (ns).
+
+    Behind the rows stands what ranks read: clock_offset_ns, to be added to the host's CLOCK_MONOTONIC.
+    """
 
     PID, PHASE, JOB, STEPS, ROUND, FAILED_NS = range(6)
 
-    def __init__(self, array: NDArray[np.int64]) -> None:
+    def __init__(self, array: NDArray[np.int64], clock_offset: NDArray[np.int64] | None = None) -> None:
         self.array = array
+        self._clock_offset = np.zeros(1, np.int64) if clock_offset is None else clock_offset
 
     @classmethod
-    def create(cls, path: Path, ranks: int) -> "Status":
+    def create(cls, path: Path, ranks: int, clock_offset_ns: int = 0) -> "Status":
         """A new file with no rank started."""
-        array = np.memmap(path, np.int64, "w+", shape=(ranks, 6))
-        array[:, cls.JOB] = NO_JOB
-        return cls(array)
+        status = cls._mapped(path, ranks, "w+")
+        status.array[:, cls.JOB] = NO_JOB
+        status.clock_offset_ns = clock_offset_ns
+        return status
 
     @classmethod
     def open(cls, path: Path, ranks: int) -> "Status":
         """The file that the launcher created."""
-        return cls(np.memmap(path, np.int64, "r+", shape=(ranks, 6)))
+        return cls._mapped(path, ranks, "r+")
+
+    @classmethod
+    def _mapped(cls, path: Path, ranks: int, mode: Literal["w+", "r+"]) -> "Status":
+        shared = np.asarray(np.memmap(path, np.int64, mode, shape=(6 * ranks + 1,)))
+        return cls(shared[:-1].reshape(ranks, 6), shared[-1:])
+
+    @property
+    def clock_offset_ns(self) -> int:
+        """As it is known now; a read is one load from shared memory."""
+        return int(self._clock_offset[0])
+
+    @clock_offset_ns.setter
+    def clock_offset_ns(self, offset_ns: int) -> None:
+        self._clock_offset[0] = offset_ns
 
     def row(self, rank: int) -> "RankStatus":
         """The row that a rank writes."""

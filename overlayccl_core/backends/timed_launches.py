@@ -20,6 +20,7 @@ from overlayccl_core.backends.plan import (
     LaunchPlan,
     finished_visits,
 )
+from overlayccl_core.backends.told import Told
 from overlayccl_core.tables.table import Column, Table, read, write
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
@@ -27,7 +28,7 @@ _OWN = ("program_json",)  # the jobs have it: a launch keeps samples only
 
 LAUNCH = Table(
     name="launch",
-    version=3,
+    version=4,
     columns=(
         Column(name="key", dtype=pl.String(), doc="name of the Program in its batch"),
         *(c for c in TIMING_COLUMNS if c.name not in _OWN),
@@ -85,7 +86,7 @@ class LaunchStore:
         if calibration is None:
             return []
         stamps = np.array(plan.open_stamps(work, "r"))
-        cold = plan.settings.cold_rounds
+        cold, told = plan.settings.cold_rounds, Told.read(work)
         rows: list[dict[str, object]] = []
         for index, job in enumerate(plan.jobs):
             repeats = calibration.repeats[index]
@@ -109,6 +110,7 @@ class LaunchStore:
                     "oversubscribed": self.oversubscribed,
                     "foreign_cpu_share": foreign_cpu_share,
                     "disturbed": disturbed,
+                    **told.columns,
                     "fingerprint": self.fingerprint,
                     "planned_rounds": calibration.rounds[index],
                     "complete": complete,

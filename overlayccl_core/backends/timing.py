@@ -19,6 +19,7 @@ from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quie
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
 from overlayccl_core.backends.reporting import Progress, Reporter
 from overlayccl_core.backends.timed_launches import LaunchStore, missing
+from overlayccl_core.backends.told import Timed, doubts
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.measuring.job_status import JobStatus
@@ -156,6 +157,8 @@ class _Timer:
         )
         timed = _chosen(self.store.launches())
         _say_floor(timed, self.settings, self.progress)
+        for said in doubts([_told(one) for one in timed]):
+            self.progress(said)
         return timed
 
     def tried(self, check: ValueCheck) -> FailedJobs:
@@ -277,6 +280,14 @@ def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:
     if sum(one.complete for one in attempts) <= 1:
         return [timed for launch in launches for timed in launch]
     return list(least_disturbed(attempts).programs)
+
+
+def _told(timed: TimedProgram) -> Timed:
+    return Timed(
+        nodes=timed.nodes,
+        clock_off_by_us=timed.clock_off_by_us,
+        shortest_us=min(timed.samples_us) * timed.repeats,
+    )
 
 
 def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress: Progress) -> None:

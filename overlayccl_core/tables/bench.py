@@ -12,7 +12,7 @@ BENCH = Table(
     row="one launch of one candidate at one Case and direction",
     folder="problems/<problem>/",
     rule="bench",
-    version=4,
+    version=5,
     columns=(
         *CANDIDATE_KEY,
         *TIMING_COLUMNS,

@@ -10,7 +10,7 @@ PROBES = Table(
     row="one launch of one Program",
     folder="",
     rule="probe",
-    version=2,
+    version=3,
     columns=(
         Column(name="probe", dtype=pl.String(), doc="readable name"),
         Column(

@@ -22,6 +22,17 @@ OF_A_LAUNCH = (
         doc="of the CPU, taken by others in the launch (0..1); null: it was cut off before this was known",
     ),
     Column(name="disturbed", dtype=pl.Boolean(), doc="foreign_cpu_share was too high, also when repeated"),
+    Column(
+        name="nodes",
+        dtype=pl.String(),
+        doc="CPU, cores, kernel and drivers of the nodes, as their agents tell; empty: all ranks on this host",
+    ),
+    Column(
+        name="clock_off_by_us",
+        dtype=pl.Float64(),
+        unit="us",
+        doc="by which the clocks of two nodes may have differed at most, and a sample's length with them",
+    ),
 )
 
 TIMING_COLUMNS = (

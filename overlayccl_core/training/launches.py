@@ -22,6 +22,7 @@ from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
 from overlayccl_core.backends.plan import MODULES, write_text
 from overlayccl_core.backends.reporting import Reporter
+from overlayccl_core.backends.told import Timed, Told, doubts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.arms import ArmName
@@ -136,6 +137,8 @@ class _Batch:
             for arm in self.training.arms
             if arm.label in self.failed
         ]
+        for said in doubts([_told(row) for row in rows if row["steps_us"]]):
+            self.progress(said)
         return [*_with_counts(rows), *failed]
 
     def _rows(self, number: int) -> list[Row]:
@@ -230,6 +233,7 @@ class _Batch:
                 share,
                 training.fingerprint,
                 oversubscribed=training.oversubscribed,
+                told=Told.read(work),
             )
 
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
@@ -249,10 +253,15 @@ class _Batch:
             "oversubscribed": self.training.oversubscribed,
             "foreign_cpu_share": None,
             "disturbed": False,
+            **Told().columns,
             "fingerprint": self.training.fingerprint,
             "status": failed.status.value,
             "message": failed.message,
         }
+
+
+def _told(row: Row) -> Timed:
+    return Timed(nodes=row["nodes"], clock_off_by_us=row["clock_off_by_us"], shortest_us=min(row["steps_us"]))
 
 
 def _with_counts(rows: Sequence[Row]) -> list[Row]:
@@ -270,6 +279,7 @@ def rows_of(
     fingerprint: str,
     *,
     oversubscribed: bool,
+    told: Told,
 ) -> list[Row]:
     """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end,
     on the launch's clock."""
@@ -298,6 +308,7 @@ def rows_of(
                 "oversubscribed": oversubscribed,
                 "foreign_cpu_share": foreign_cpu_share,
                 "disturbed": foreign_cpu_share > FOREIGN_CPU_LIMIT,
+                **told.columns,
                 "fingerprint": fingerprint,
                 "status": JobStatus.TRAINED.value,
                 "message": "",

@@ -16,6 +16,7 @@ from overlayccl_core.backends import nodes
 from overlayccl_core.backends.launch import Failure, Launch, LaunchError
 from overlayccl_core.backends.launcher import AGENT, launcher_of
 from overlayccl_core.backends.rank import write_joining
+from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.backends.torchdist.backend import run_once
 from overlayccl_core.backends.trials import Trial
@@ -104,7 +105,7 @@ def test_a_rank_of_the_second_node_that_fails_is_named_and_the_next_launch_runs(
 
 def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
     def watch(rows: Any) -> None:
-        if (rows[:, 1] > 1).all():
+        if (rows[:, Status.PHASE] == Phase.JOINING).all():
             os.kill(max(agents_here()), 9)
 
     (tmp_path / "todo").write_text("\n".join(["rank"] * 4))

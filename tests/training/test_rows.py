@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from overlayccl_core.backends.told import Told
 from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.measuring.purposes import Purpose
@@ -60,12 +61,12 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
         [record(0, [0, 10_000], [5_000, 30_000], [2.0, 1.0], inspection=SEEN)],
         [record(0, [1_000, 12_000], [9_000, 20_000], [4.0, 3.0], inspection=SEEN)],
     ]
-    [row] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False)
+    [row] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False, told=Told())
     assert (row["cold_us"], row["steps_us"]) == ([8.0], [18.0])
     assert row["losses"] == [[2.0, 4.0], [1.0, 3.0]]
     assert row["stamps"] == {"exit": {"program": "p", "library_version": "torch 2", "calls": 3}}
     assert not row["disturbed"]
-    assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True)[0]["disturbed"]
+    assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True, told=Told())[0]["disturbed"]
 
 
 def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -> None:
@@ -74,7 +75,7 @@ def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -
     def row(*seen: Inspection, losses: tuple[list[float], ...] = ([2.0], [4.0])) -> dict[str, Any]:
         pairs = zip(seen, losses, strict=True)
         ranks = [[record(0, [0], [5_000], mine, inspection=one)] for one, mine in pairs]
-        [made] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False)
+        [made] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False, told=Told())
         return made
 
     other = replace(
@@ -111,7 +112,9 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
         entries = [
             record(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
         ]
-        rows = rows_of(plan(number), [entries, entries], next(left), "here", oversubscribed=False)
+        rows = rows_of(
+            plan(number), [entries, entries], next(left), "here", oversubscribed=False, told=Told()
+        )
         attempt = len(self._attempts(number))
         (self.folder / f"launch-{number}.{attempt}.json").write_text(json.dumps(rows))
 

@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment
@@ -31,6 +31,13 @@ def doctor(deployment: Deployment, _profile: Profile | None) -> list[dict[str, A
     return list(backend_of(deployment).host(deployment))
 
 
-def start(deployment: Deployment, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def address(deployment: Deployment) -> str:
+    """Nobody has to find this host."""
+    raise ValueError(refuses(deployment))
+
+
+def start(
+    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+) -> "subprocess.Popen[bytes]":
     """It has no agents."""
-    raise ValueError(f"{refuses(deployment)} (port {port}, {len(environment)} variables)")
+    raise ValueError(f"{refuses(deployment)} ({towards}, {len(environment)} variables, {printed})")

@@ -2,20 +2,24 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from overlayccl_core.backends import processes
+from overlayccl_core.backends.interface import address_towards
+from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.launcher import agent
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 
 JOB = "SLURM_JOB_ID"
+OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")
 NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
 ANSWER_S = (
     600.0  # in which a job that looks at a node has started and ended: nodes of a cloud may have to boot
@@ -123,17 +127,50 @@ def _said(command: list[str]) -> str:
         return ""
 
 
-def start(deployment: Deployment, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """`srun` with a task a node. Slurm tells each task the address of the host that called it."""
-    command = shlex.join(agent("ADDRESS", port)).replace("ADDRESS", '"$SLURM_LAUNCH_NODE_IPADDR"')
+def address(deployment: Deployment) -> str:
+    """From which this host reaches the last node of its job; its first may be this host."""
+    job = os.environ.get(JOB, "")
+    nodes = _said(["squeue", "--noheader", f"--jobs={job}", "--format=%N"]).strip()
+    told = re.findall(
+        r"^NodeName=(\S+).* NodeAddr=(\S+)", _said(["scontrol", "--oneliner", "show", "node", nodes]), re.M
+    )
+    if len(told) < deployment.nodes:
+        said = (
+            f"Slurm tells of {len(told)} nodes in job {job} ({nodes}), and deployment {deployment.name} has "
+        )
+        raise LaunchError(f"{said}{deployment.nodes}", kind=Failure.LAUNCHER, ranks=())
+    name, last = told[deployment.nodes - 1]
+    try:
+        return address_towards(last)
+    except OSError as error:
+        said = f"node {name} has the address {last}, to which no way leads from here ({error})"
+        raise LaunchError(said, kind=Failure.LAUNCHER, ranks=()) from None
+
+
+def start(
+    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+) -> "subprocess.Popen[bytes]":
+    """`srun` with a task a node, which may use all that the job has there, whatever step this process is in."""
     nodes = str(deployment.nodes)
     return subprocess.Popen(
         [
             *("srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1"),
             *("--overlap", "--mem=0", "--cpu-bind=none", "--input=none", "--export=ALL"),
-            *("bash", "-c", f'export OVERLAYCCL_NODE="$SLURM_NODEID"; exec {command}'),
+            *("bash", "-c", f'export OVERLAYCCL_NODE="$SLURM_NODEID"; exec {shlex.join(agent(towards))}'),
         ],
-        env={**os.environ, **environment},
+        env={**_without_steps(os.environ), **environment},
+        stdout=printed,
+        stderr=printed,
         start_new_session=True,
         preexec_fn=processes.die_with_parent,
     )
+
+
+def _without_steps(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what Slurm says of the step that this process is in: `srun` takes its CPUs, tasks and binding from
+    there, unless it is told otherwise."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in OF_THE_JOB or not name.startswith(("SLURM_", "SRUN_"))
+    }

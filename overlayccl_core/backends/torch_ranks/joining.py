@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from overlayccl_core.backends import processes
-from overlayccl_core.backends.parts import CLOCK_OFFSET, STATUS
+from overlayccl_core.backends.parts import STATUS
 from overlayccl_core.backends.status import Phase, RankStatus, Status
 
 STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
@@ -19,24 +19,29 @@ STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a rank stands. local_rank: on its host; clock_offset_ns: what to add to the host's CLOCK_MONOTONIC to
-    have that of the first node."""
+    """Where a rank stands. local_rank: on its host; shared: by its ranks with who watches them."""
 
     rank: int
     ranks: int
     local_rank: int
     local_ranks: int
-    clock_offset_ns: int
+    shared: Status
+
+    @property
+    def clock_offset_ns(self) -> int:
+        """What to add to the host's CLOCK_MONOTONIC to have that of the first node, now: clocks drift."""
+        return self.shared.clock_offset_ns
 
     @classmethod
     def from_environment(cls) -> "Place":
         """As whoever started it has said (`torch_ranks.start`)."""
+        local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
         return cls(
             rank=int(os.environ["RANK"]),
             ranks=int(os.environ["WORLD_SIZE"]),
             local_rank=int(os.environ["LOCAL_RANK"]),
-            local_ranks=int(os.environ["LOCAL_WORLD_SIZE"]),
-            clock_offset_ns=int(os.environ[CLOCK_OFFSET]),
+            local_ranks=local_ranks,
+            shared=Status.open(Path(os.environ[STATUS]), local_ranks),
         )
 
 
@@ -48,7 +53,7 @@ def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
     """
     processes.die_with_parent()
     place = Place.from_environment()
-    status = Status.open(Path(os.environ[STATUS]), place.local_ranks).row(place.local_rank)
+    status = place.shared.row(place.local_rank)
     status.start(os.getpid())
     status.enter(Phase.JOINING)
     try:

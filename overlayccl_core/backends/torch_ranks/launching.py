@@ -104,6 +104,6 @@ class Launches:
             start_timeout_s=deployment.start_timeout_s,
             step_timeout_s=started.step_timeout_s * self.patience(deployment),
         )
-        if deployment.nodes == 1:
+        if deployment.launcher == "here":
             return launch.run(started, self.starter(deployment, ""), watch)
         return nodes.run(deployment, started, watch)

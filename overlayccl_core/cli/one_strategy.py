@@ -1,7 +1,9 @@
 """What `overlayccl try`, `score` and `prove` do with one strategy: trace, prove, price, and time it."""
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.partial import LOGS, PARTIAL
 from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
@@ -106,26 +109,30 @@ def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | Non
 
 
 def measure(
-    listed: Sequence[Contender], deployment: Deployment, seconds: float, logs: Path, progress: Progress
+    listed: Sequence[Contender], deployment: Deployment, seconds: float, results: Path, progress: Progress
 ) -> list[Contender]:
     """The same with new samples, all taken in one launch.
 
-    logs: where ranks that fail leave their evidence. Somebody waits for the answer: a disturbed launch is marked,
-    not repeated.
+    results: the tree in which launches work, as all nodes see it, and where ranks that fail leave their evidence.
+    Somebody waits for the answer: a disturbed launch is marked, not repeated.
     """
     backend = backend_of(deployment)
     jobs = [Job(key=_key(one), program=one.program, source=backend.emit(one.program)) for one in listed]
     timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
-    with tempfile.TemporaryDirectory(prefix="overlayccl-try-") as folder:
+    partial = results / PARTIAL
+    partial.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="try-", dir=partial) as folder:
         batch = Batch(
             jobs=jobs,
             deployment=deployment,
             settings=timing,
             partial_dir=Path(folder),
             rule="try",
-            logs=logs,
+            logs=results / LOGS,
         )
         timed = time_programs(batch, progress)
+    with suppress(OSError):  # somebody's batches are in it
+        os.removedirs(partial)
     programs = {_key(one): one.program for one in listed}
     samples = measurements(one.columns(programs[one.key]) for one in timed)
     return [replace(one, timed=samples.get(one.program.digest)) for one in listed]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from overlayccl_core.backends.partial import LOGS
 from overlayccl_core.cli import one_strategy, strategy
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.one_strategy import Contender
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = list(seed.seed_rows(problem, can, budget))
     listed = one_strategy.contenders(mine.name, proof, seeds, theta)
     if not arguments.no_measure:
-        listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results / LOGS, say)
+        listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results, say)
     for part in trial_tables(listed, _floor(where)):
         console().print(part, highlight=False)
     print_text(SAME_LEGEND if arguments.no_measure else LEGEND)

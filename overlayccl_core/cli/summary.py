@@ -14,6 +14,7 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.disturbed import disturbed
 from overlayccl_core.report.emulated import emulated
+from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     for part in (
         *machine_parts(fidelity, where.table(PROBES, "probes")),
         *disturbed(tree),
+        *of_nodes(tree),
         *shortfalls(tree),
         *spent_text(tree),
     ):

@@ -27,6 +27,7 @@ from overlayccl_core.report.blocks import (
 from overlayccl_core.report.disturbed import disturbed
 from overlayccl_core.report.emulated import emulated
 from overlayccl_core.report.measured import fingerprints_of, frames
+from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import DISTURBED, case_warnings, place_of
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS
@@ -58,6 +59,7 @@ def notes(tree: Tree) -> tuple[Text, ...]:
         *emulated(tree),
         *([SHORT] if _over(tree) else []),
         *disturbed(tree),
+        *of_nodes(tree),
     ]
     return tuple(Text(text=text, tone="warning") for text in said)
 

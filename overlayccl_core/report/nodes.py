@@ -1,0 +1,28 @@
+"""What is to be said of nodes that are not alike, and of clocks that do not agree, over all that a run measured."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from overlayccl_core.backends.told import Timed, doubts
+from overlayccl_core.report.measured import frames
+from overlayccl_core.report.tree import Tree
+
+
+def of_nodes(tree: Tree) -> list[str]:
+    """Sentences; none where all launches ran on like nodes whose clocks agree, or on one host."""
+    return doubts([one for frame in frames(tree).values() for one in _timed(frame)])
+
+
+def _timed(frame: pl.DataFrame) -> Iterator[Timed]:
+    """The shortest that was timed on each kind of nodes, with clocks so far off."""
+    lasted = (
+        pl.col("steps_us").list.min()
+        if "steps_us" in frame.columns
+        else pl.col("samples_us").list.min() * pl.col("repeats")
+    )
+    kinds = frame.group_by("nodes", "clock_off_by_us", maintain_order=True).agg(
+        lasted.min().alias("shortest")
+    )
+    for nodes, off_by_us, shortest_us in kinds.drop_nulls("shortest").iter_rows():
+        yield Timed(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)

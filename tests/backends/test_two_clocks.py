@@ -16,8 +16,8 @@ from overlayccl_core.backends import nodes
 from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.rank import write_joining
 from overlayccl_core.backends.timing import time_programs
-from overlayccl_core.backends.told import Told
-from tests.backends.batches import batch, jobs, silent
+from overlayccl_core.backends.told import CLOCK_LIMIT, Told
+from tests.backends.batches import batch, jobs
 from tests.backends.clock_worker import SECONDS
 from tests.backends.test_clock import APART
 from tests.backends.test_nodes import PLUGINS, launchers, two_nodes
@@ -70,7 +70,10 @@ def test_a_clock_that_drifts_is_followed_while_ranks_run(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("elsewhere")
 def test_samples_are_right_and_tell_how_far_they_may_be_off(tmp_path: Path) -> None:
-    timed = time_programs(batch(tmp_path, jobs(4), deployment=two_nodes()), silent)
+    said: list[str] = []
+    timed = time_programs(batch(tmp_path, jobs(4), deployment=two_nodes()), said.append)
+    shares = [one.clock_off_by_us / (min(one.samples_us) * one.repeats) for one in timed]
+    assert any(f", {max(shares):.1%} of the shortest" in line for line in said) == (max(shares) > CLOCK_LIMIT)
     for one in timed:
         assert min(one.samples_us) > 0 and max(one.samples_us) < 5e6
         assert 0 < one.clock_off_by_us < 5e4 and one.nodes.startswith("2 alike: cpu ")

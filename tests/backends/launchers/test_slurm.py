@@ -1,14 +1,18 @@
 """What Slurm's launcher asks for, and what it says where there is no Slurm. (tests/slurm runs it on a real one.)"""
 
-import subprocess
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overlayccl_core.backends.launch import LaunchError
 from overlayccl_core.backends.launchers import here, slurm
 from overlayccl_core.configuration.profile import Profile
 from tests.backends.batches import deployment
+
+TOWARDS = ("10.0.0.5", 4000)
 
 
 def two_nodes() -> Any:
@@ -36,26 +40,71 @@ def test_ranks_start_inside_of_a_job_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert slurm.refuses_here(two_nodes()) == ""
 
 
-def test_it_starts_an_agent_on_each_node_and_tells_it_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
+def node(name: str, address: str) -> str:
+    """As `scontrol --oneliner show node` prints it."""
+    return f"NodeName={name} Arch=x86_64 CoresPerSocket=32 NodeAddr={address} NodeHostName={name} Version=22.05\n"
 
-    def popen(command: list[str], **options: Any) -> None:
-        asked.update(command=command, **options)
 
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    slurm.start(two_nodes(), 4711, {"TOKEN": "secret"})
-    command = asked["command"]
-    assert command[0] == "srun" and {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1"} <= set(command)
-    assert "secret" not in " ".join(command) and asked["env"]["TOKEN"] == "secret"
-    assert command[-1].endswith('overlayccl_core.backends.node_agent "$SLURM_LAUNCH_NODE_IPADDR" 4711')
-    assert 'export OVERLAYCCL_NODE="$SLURM_NODEID"' in command[-1]
+def told(monkeypatch: pytest.MonkeyPatch, nodes: str) -> None:
+    """What Slurm says of the job that this process is in."""
+    monkeypatch.setenv(slurm.JOB, "12")
+    answers = {"squeue": "n[1-2]\n", "scontrol": nodes}
+    monkeypatch.setattr(slurm, "_said", lambda command: answers[command[0]])
+
+
+def test_nodes_find_this_host_where_it_reaches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "10.0.0.5") + node("n2", "10.0.0.6"))
+    monkeypatch.setattr(slurm, "address_towards", lambda host: {"10.0.0.6": "10.0.0.5"}[host])
+    assert slurm.address(two_nodes()) == "10.0.0.5"
+
+
+def test_where_all_nodes_are_this_host_they_find_it_at_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "127.0.0.1"))
+    assert slurm.address(two_nodes()) == "127.0.0.1"
+
+
+def test_a_job_of_too_few_nodes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "127.0.0.1"))
+    with pytest.raises(
+        LaunchError, match=r"tells of 1 nodes in job 12 \(n\[1-2\]\), and deployment here has 2"
+    ):
+        slurm.address(two_nodes())
+
+
+def test_a_node_to_which_no_way_leads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "nowhere.invalid"))
+    with pytest.raises(LaunchError, match=r"node n2 has the address nowhere.invalid, to which no way leads"):
+        slurm.address(two_nodes())
+
+
+def test_it_starts_an_agent_on_each_node_in_a_step_of_their_own_whatever_step_this_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`srun` takes from the environment what nobody says; what it and the agents print is kept."""
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\necho "$@"; env | grep "^S.*=" >&2\n')
+    srun.chmod(0o755)
+    step = {"SLURM_CPUS_PER_TASK": "2", "SRUN_CPUS_PER_TASK": "2", "SLURM_NTASKS": "1", "SLURM_EXACT": "1"}
+    job = {"SLURM_JOB_ID": "12", "SLURM_CONF": "/etc/slurm.conf"}
+    for name, value in (step | job | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}).items():
+        monkeypatch.setenv(name, value)
+    with tempfile.TemporaryFile() as printed:
+        assert slurm.start(two_nodes(), TOWARDS, {"STOKEN": "secret"}, printed).wait() == 0
+        said = os.pread(printed.fileno(), 2**16, 0).decode()
+    asked_for, _, environment = said.partition("\n")
+    assert "--nodes=2 --ntasks=2 --ntasks-per-node=1" in asked_for and "--overlap" in asked_for
+    assert 'export OVERLAYCCL_NODE="$SLURM_NODEID"' in asked_for
+    assert asked_for.endswith("overlayccl_core.backends.node_agent 10.0.0.5 4000")
+    assert "secret" not in asked_for and "STOKEN=secret" in environment
+    assert all(f"{name}={value}" in said for name, value in job.items())
+    assert not [name for name in step if f"{name}=" in said]
 
 
 def test_no_launcher_takes_no_second_node() -> None:
     refused = two_nodes().changed(launcher="here")
     assert "are on 2 nodes" in here.refuses(refused) and "set launcher to slurm" in here.refuses(refused)
     with pytest.raises(ValueError, match="are on 2 nodes"):
-        here.start(refused, 1, {})
+        here.address(refused)
     assert here.refuses(deployment(4)) == ""
 
 

@@ -70,13 +70,18 @@ class Agent:
         self.say(ended=0.125)
 
 
+def nothing(_towards: tuple[str, int]) -> None:
+    """Comes before agents."""
+
+
 @contextmanager
 def speaking(
     monkeypatch: pytest.MonkeyPatch, *scripts: Script, printed: bytes = b"", cpu: str = "alike", **before: Any
 ) -> Iterator[list[tuple[str, int]]]:
     """Agents that follow scripts, one a node; gives where they were told to connect.
 
-    before: `first`, called with that address before any agent comes. cpu: of the second node.
+    before: `first` and `second`, called with that address before any agent comes, and before the second node's.
+    cpu: of the second node.
     """
     told: list[tuple[str, int]] = []
 
@@ -84,12 +89,14 @@ def speaking(
         told.append(towards)
         out.write(printed)
         out.flush()
-        before.get("first", lambda _towards: None)(towards)
+        before.get("first", nothing)(towards)
         for node, script in enumerate(scripts):
             threading.Thread(target=follow, args=(node, script, towards, environment), daemon=True).start()
         return subprocess.Popen(["sleep", "60"])
 
     def follow(node: int, script: Script, towards: tuple[str, int], environment: Mapping[str, str]) -> None:
+        if node:
+            before.get("second", nothing)(towards)
         agent = Agent(node, towards, environment, "alike" if node == 0 else cpu)
         with suppress(LostError, ValueError):  # ValueError: it has hung up itself
             script(agent)

@@ -140,6 +140,23 @@ def test_strangers_who_say_nothing_hold_up_nobody(tmp_path: Path, monkeypatch: p
         stranger.close()
 
 
+def test_strangers_who_say_nothing_are_sent_away_while_others_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "INTRODUCTION_S", 0.2)
+
+    def late(towards: tuple[str, int]) -> None:
+        with socket.create_connection(towards) as stranger:
+            stranger.settimeout(5.0)
+            assert stranger.recv(1) == b""
+        sent_away.append(True)
+
+    sent_away: list[bool] = []
+    with speaking(monkeypatch, well, well, second=late):
+        nodes.run(two_nodes(), asked(tmp_path))
+    assert sent_away
+
+
 def test_only_the_address_that_nodes_need_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[str] = []
 
@@ -153,10 +170,9 @@ def test_only_the_address_that_nodes_need_is_open(tmp_path: Path, monkeypatch: p
         agent.begin()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
             asking.settimeout(1.0)
-            asking.connect((ELSEWHERE, agent.asked["clock"]))
             try:
-                asking.send(bytes(8))
-                asking.recv(64)
+                asking.sendto(bytes(8), (ELSEWHERE, agent.asked["clock"]))
+                asking.recvfrom(64)  # from whichever address
             except OSError:
                 refused.append("clock")
         agent.finish()

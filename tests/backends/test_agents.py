@@ -123,11 +123,14 @@ def test_the_end_of_a_launch_before_does_not_end_this_one(
     assert len(told) == 1, "the agents of the launch before"
 
 
-def test_strangers_who_say_nothing_hold_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_are_sent_away_and_hold_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some say nothing, or not all of it; some no JSON, or no object; some have another token; one hangs up."""
     strangers: list[socket.socket] = []
+    another = '{"token": "ü", "node": 0, "host": "x", "parts": {}}\n'.encode()
 
     def first(towards: tuple[str, int]) -> None:
-        for said in (b"", b"", b'{"token": ', '{"token": "ü"}\n'.encode(), b"[" * 10**5 + b"\n"):
+        socket.create_connection(towards).close()
+        for said in (b"", b"", b'{"token": ', b"GET / HTTP/1.1\n", b"[1]\n", b"[" * 10**5 + b"\n", another):
             strangers.append(socket.create_connection(towards))
             strangers[-1].sendall(said)
 

@@ -1,12 +1,10 @@
 """Launches over several nodes: the same figures, errors and clean ends as on one host."""
 
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -14,7 +12,7 @@ import pytest
 
 from overlayccl_core.backends import nodes
 from overlayccl_core.backends.launch import Failure, Launch, LaunchError
-from overlayccl_core.backends.launcher import AGENT, launcher_of
+from overlayccl_core.backends.launcher import AGENT
 from overlayccl_core.backends.rank import write_joining
 from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.backends.timing import time_programs
@@ -114,28 +112,6 @@ def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"node .* was lost, with ranks . to . of 4") as error:
         nodes.run(two_nodes(), launch, watch)
     assert error.value.kind is Failure.LAUNCHER
-
-
-def test_strangers_at_the_port_are_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One says nothing that is JSON, one no object, one hangs up, one has another token."""
-    right = launcher_of(two_nodes())
-    strangers: list[socket.socket] = []
-
-    def start(deployment: Deployment, port: int, environment: dict[str, str]) -> Any:
-        for said in (b"GET / HTTP/1.1\n", b"[1]\n", b"", b'{"token": "mine", "node": 0, "host": "x"}\n'):
-            stranger = socket.create_connection(("127.0.0.1", port))
-            stranger.sendall(said)
-            if said:
-                strangers.append(stranger)
-            else:
-                stranger.close()
-        return right.start(deployment, port, environment)
-
-    monkeypatch.setattr(nodes, "launcher_of", lambda _: SimpleNamespace(start=start))
-    timed = time_programs(batch(tmp_path, jobs(4), deployment=two_nodes()), silent)
-    assert len(timed) == len(jobs(4))
-    for stranger in strangers:
-        stranger.close()
 
 
 def test_a_folder_that_the_nodes_do_not_see_is_told_with_the_mend(tmp_path: Path) -> None:

@@ -63,10 +63,8 @@ class Agents:
                 raise
 
     def _meet(self, server: socket.socket, token: str) -> None:
-        """Return when all have come."""
-        strangers: dict[
-            socket.socket, tuple[Lines, float]
-        ] = {}  # and when they should have said who they are
+        """Return when all have come. A stranger has until a time of its own to say who it is."""
+        strangers: dict[socket.socket, tuple[Lines, float]] = {}
         end = time.monotonic() + ANSWER_S
         try:
             while len(self._met) < self.deployment.nodes:

@@ -4,13 +4,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from overlayccl_core.backends.status import Status
 from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.backends.torchdist import frameworks, rank
 
-ALONE = Place(rank=0, ranks=1, local_rank=0, local_ranks=1, clock_offset_ns=0)
+SHARED = Status(np.zeros((1, 6), np.int64))
+ALONE = Place(rank=0, ranks=1, local_rank=0, local_ranks=1, shared=SHARED)
 
 
 def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: pytest.MonkeyPatch) -> None:

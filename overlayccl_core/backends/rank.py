@@ -101,13 +101,13 @@ class Rank(Protocol):
     def load_deployed(self, path: Path, name: str, members: Members, case: str) -> Deployed:
         """Import a deployed file as `name` and connect one of its Cases, whose own selftest passes first."""
 
-    def framework_step(self, model: Any, arm: str) -> Callable[[Sequence[Any]], float]:
+    def framework_step(self, model: Any, arm: str) -> Callable[[Sequence[Any]], Any]:
         """The framework's own arm of that name (measuring/arms.py), as a step without optimizer.
 
         model: a torch module that gives the loss of a batch; for FSDP with a module for each unit that is gathered,
         in `units`; their parameters become shards. The step takes the batches, goes forward and backward through
-        each, leaves in the parameters the gradient of their mean loss, mean over all ranks, and returns that loss
-        on this rank. ValueError where there is no such thing.
+        each, leaves in the parameters the gradient of their mean loss, mean over all ranks, and returns a tensor of
+        their losses on this rank. ValueError where there is no such thing.
         """
 
     def own_part(self, tensor: Any) -> Any:

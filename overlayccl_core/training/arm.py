@@ -1,6 +1,6 @@
 """One arm of a comparison on one rank: its parameters, its optimizer, its modules, and one step of training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 import torch
@@ -14,6 +14,7 @@ from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor
 
 LEARNING_RATE = 1e-3
+FUSED = ("cpu", "cuda")  # devices that torch itself has an AdamW of one kernel for
 
 
 class Modules:
@@ -63,21 +64,20 @@ class ArmState:
         full = cls.full_parameters(model, seed)
         self.framework = None
         if is_framework(arm.name):
-            self.pieces = cls(model, full)
+            self.pieces = cls(model, full, device=rank.device)
             module = self.pieces.module()
             self.framework = rank.framework_step(module, arm.name)
             self.pieces.parameters = module.leaves()  # as the framework has them
         else:
-            self.pieces = cls(model, full, rank.index, rank.ranks)
+            self.pieces = cls(model, full, rank.index, rank.ranks, rank.device)
         self.running: Sequence[SiteModule] = ()  # the modules of the step that runs
-        kinds: dict[type, list[Tensor]] = {}  # the framework has some in shards: a kernel takes one kind
-        for parameter in self.pieces.parameters.values():
-            kinds.setdefault(type(parameter), []).append(parameter)
-        groups = [{"params": alike} for alike in kinds.values()]
-        self.optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, fused=True)
+        self.optimizer = _optimizer(self.pieces.parameters.values(), rank)
 
-    def gradients(self, batch: Batch) -> float | None:
-        """Forward and backward of one step; the mean loss of this rank's batch, None where others compute it."""
+    def gradients(self, batch: Batch) -> Tensor | None:
+        """Forward and backward of one step: float32[microbatches], the mean loss of each on this rank.
+
+        They are where the step ran, and nobody has waited for them. None where others compute them.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         microbatches = self.pieces.split(batch, self.arm.microbatches)
         if self.framework is not None:
@@ -85,23 +85,50 @@ class ArmState:
         step = self.pieces.step(microbatches, early=self.modules.overlap)
         self.running = self.modules.fresh()
         run_step(self.running, step.segments())
-        return float(sum(step.losses.values()) / len(microbatches)) if step.losses else None
+        return torch.stack(list(step.losses.values())) if step.losses else None
 
     def is_gathering(self) -> bool:
         """Whether a module runs that holds parameters of which this rank else has a share."""
         return any(one.site in self.pieces.gathering and one.running for one in self.running)
 
-    def step(self, batch: Batch) -> float | None:
-        """One step with its optimizer."""
-        loss = self.gradients(batch)
+    def step(self, batch: Batch) -> Tensor | None:
+        """One step with its optimizer; losses as `gradients` gives them."""
+        losses = self.gradients(batch)
         self.optimizer.step()
-        return loss
+        return losses
 
 
-def unsharded_gradients(model: Model, batches: Sequence[Batch], *, seed: int) -> Mapping[str, Tensor]:
-    """Gradients of the mean loss over batches, one a replica, of the whole model, computed on this rank alone."""
+def _optimizer(parameters: Iterable[Tensor], rank: Rank) -> torch.optim.Optimizer:
+    """AdamW: in one kernel where torch has it for the device, else as torch thinks best.
+
+    Where calls are recorded first, the number of a step is a value on the device (`capturable`): as a number of
+    Python's it would make each step another graph.
+    """
+    kinds: dict[type, list[Tensor]] = {}  # the framework has some in shards: a kernel takes one kind
+    for parameter in parameters:
+        kinds.setdefault(type(parameter), []).append(parameter)
+    groups = [{"params": alike} for alike in kinds.values()]
+    fused = True if torch.device(rank.device).type in FUSED else None
+    return torch.optim.AdamW(groups, lr=LEARNING_RATE, fused=fused, capturable=rank.is_lazy)
+
+
+def mean_loss(losses: Tensor) -> float:
+    """The mean of what a step gave, fetched from where it is."""
+    each = losses.tolist()
+    return float(sum(each) / len(each))
+
+
+def unsharded_gradients(
+    model: Model, batches: Sequence[Batch], *, seed: int, rank: Rank | None = None
+) -> Mapping[str, Tensor]:
+    """Gradients of the mean loss over batches, one a replica, of the whole model, computed on this rank alone.
+
+    They come on the CPU. rank: on whose device they are computed, where the batches are (None: on the CPU, too).
+    """
     cls = pieces_of(model)
-    pieces = cls(model, cls.full_parameters(model, seed))
+    pieces = cls(model, cls.full_parameters(model, seed), device=rank.device if rank else "cpu")
     for batch in batches:
         (pieces.whole(batch) / len(batches)).backward()
-    return {name: parameter.grad for name, parameter in pieces.parameters.items()}
+        if rank:
+            rank.end_call()  # one graph for all batches
+    return {name: parameter.grad.cpu() for name, parameter in pieces.parameters.items()}

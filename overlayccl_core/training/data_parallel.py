@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-import torch
-
 from overlayccl_core.training.pieces import Batch
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value
+from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, share_of_mean
 
 Values = Mapping[Value, Tensor]
 
@@ -51,7 +49,7 @@ class DataParallelStep:
         self.pieces = pieces
         self.batches = batches
         self.in_stages = in_stages
-        self.losses: dict[int, float] = {}
+        self.losses: dict[int, Tensor] = {}
         self._stages = pieces.stages()
         self._recorded: dict[int, Recorded] = {}
         self._cotangent: Tensor = None
@@ -95,22 +93,23 @@ class DataParallelStep:
         return ("forward",) if stage == len(self._stages) - 1 else ("backward", stage)
 
     def _whole(self, m: int, _v: Values) -> dict[Value, Tensor]:
-        loss = self.pieces.whole(self.batches[m]) / len(self.batches)
-        self.losses[m] = float(loss.detach()) * len(self.batches)
-        loss.backward()
+        self._lost(m, Recorded(partial(self.pieces.whole, self.batches[m])))
         return {}
 
     def _forward(self, _v: Values) -> dict[Value, Tensor]:
-        batch, count = self.batches[-1], len(self.batches)
+        batch = self.batches[-1]
         *stages, last = self._stages
         given: tuple[Tensor, ...] = ()
         for k, stage in enumerate(stages):
             self._recorded[k] = Recorded(_on(stage, batch), *given)
             given = self._recorded[k].values
-        loss = Recorded(lambda *x: _on(last, batch)(*x) / count, *given)
-        self.losses[count - 1] = float(loss.values[0]) * count
-        self._pass_on(loss.backward(torch.tensor(1.0)))
+        self._pass_on(self._lost(len(self.batches) - 1, Recorded(_on(last, batch), *given)))
         return {}
+
+    def _lost(self, m: int, loss: Recorded) -> tuple[Tensor, ...]:
+        """Keep the loss of a microbatch and go backward from it: gradients of what it was made of."""
+        [self.losses[m]] = loss.values
+        return loss.backward(share_of_mean(self.losses[m], len(self.batches)))
 
     def _backward(self, k: int, _v: Values) -> dict[Value, Tensor]:
         self._pass_on(self._recorded.pop(k).backward(self._cotangent))

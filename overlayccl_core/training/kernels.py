@@ -16,8 +16,8 @@ PRODUCTS = frozenset({
     *("aten._addmm_activation", "aten._int_mm", "aten._grouped_mm", "aten._scaled_grouped_mm"),
 })  # fmt: skip
 
-# No product by their tag: element by element, over elements, or a copy of a view.
-NO_PRODUCT_TAGS = frozenset({torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.view_copy})
+# No product by their tag: element by element, or a copy of a view.
+NO_PRODUCT_TAGS = frozenset({torch.Tag.pointwise, torch.Tag.view_copy})
 
 # No products, but torch gives them no tag that says so.
 NO_PRODUCTS = frozenset({
@@ -29,6 +29,11 @@ NO_PRODUCTS = frozenset({
     *("aten.zero_", "aten.fill_", "aten.repeat", "aten.repeat_interleave", "aten.clone", "aten._to_copy"),
     *("aten.index_fill", "aten.index_fill_", "aten.resize_", "aten.set_", "aten.masked_select"),
     *("aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.bernoulli_", "aten.uniform_", "aten.normal_"),
+    # over elements: torch 2.9, which Trainium has, knows no tag for them
+    *("aten.all", "aten.any", "aten.amax", "aten.amin", "aten.aminmax", "aten.argmax", "aten.argmin"),
+    *("aten.count_nonzero", "aten.linalg_vector_norm", "aten.logsumexp", "aten.max", "aten.mean", "aten.min"),
+    *("aten.nansum", "aten.norm", "aten.prod", "aten.std", "aten.std_mean", "aten.sum", "aten.var"),
+    "aten.var_mean",
     # looking up, and its backward
     *("aten.index", "aten.index_put", "aten.index_put_", "aten.index_add", "aten.index_add_", "aten.index_select"),
     *("aten.gather", "aten.scatter", "aten.scatter_", "aten.scatter_add", "aten.scatter_add_", "aten.masked_fill_"),

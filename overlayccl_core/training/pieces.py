@@ -23,14 +23,14 @@ Batch = Any  # a batch or a microbatch: a tensor or whatever a model's pieces ma
 class Step(Protocol):
     """One training step of a rank; once it has run, gradients are in the parameters."""
 
-    losses: dict[int, float]  # microbatch -> its mean loss on this rank; empty where others compute the loss
+    losses: dict[int, Tensor]  # microbatch -> its mean loss on this rank; empty where others compute the loss
 
     def segments(self) -> Iterator[StepSegment]:
         """What the step driver runs."""
 
 
 class Pieces(ABC, Generic[M]):
-    """One rank's share of a model: rank 0 of 1 has all of it.
+    """One rank's share of a model, on a device as torch calls it: rank 0 of 1 has all of it.
 
     parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; those that it has a part of.
     gathering: sites whose modules hold parameters or gradients of them that a rank else has a share of; they count
@@ -39,12 +39,15 @@ class Pieces(ABC, Generic[M]):
 
     gathering: ClassVar[Collection[str]] = ()
 
-    def __init__(self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
+    def __init__(
+        self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1, device: str = "cpu"
+    ) -> None:
         self.model = model
         self.rank = rank
         self.ranks = ranks
+        self.device = device
         self.parameters: dict[str, Tensor] = {
-            name: mine.clone().requires_grad_()
+            name: mine.to(device, copy=True).requires_grad_()
             for name, value in full.items()
             if (mine := self.shard(model, name, value, rank, ranks)) is not None
         }
@@ -52,7 +55,10 @@ class Pieces(ABC, Generic[M]):
     @staticmethod
     @abstractmethod
     def full_parameters(model: M, seed: int) -> dict[str, Tensor]:
-        """name -> initial value of the whole model's parameter, the same on every rank."""
+        """name -> initial value of the whole model's parameter, the same on every rank.
+
+        On the CPU, where the same seed draws the same bits whatever the ranks' device is.
+        """
 
     @staticmethod
     def shard(model: M, name: str, full: Tensor, rank: int, ranks: int) -> Tensor | None:
@@ -65,7 +71,12 @@ class Pieces(ABC, Generic[M]):
     @staticmethod
     @abstractmethod
     def batch(model: M, *, seed: int, step: int, replica: int) -> Batch:
-        """The data of a step, `model.batch` examples; the same for the same arguments on every rank."""
+        """The data of a step, `model.batch` examples, on the CPU; the same for the same arguments on every rank."""
+
+    @staticmethod
+    def on(device: str, batch: Batch) -> Batch:
+        """A batch on a device: a tensor, unless a model says otherwise."""
+        return batch.to(device)
 
     @staticmethod
     def split(batch: Batch, microbatches: int) -> Sequence[Batch]:
@@ -96,7 +107,7 @@ class Pieces(ABC, Generic[M]):
         return Module(self)
 
     def held_out(self) -> Sequence[Batch]:
-        """Data to validate with, for `whole`; none where this rank has not the whole model."""
+        """Batches on the CPU to validate with, for `whole`; none where this rank has not the whole model."""
         return ()
 
 

@@ -23,7 +23,7 @@ import torch
 from torch.nn.functional import pad
 
 from overlayccl_core.training.pieces import Batch
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value
+from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, share_of_mean
 
 Values = Mapping[Value, Tensor]
 Averaged = Sequence[tuple[str | None, int]]
@@ -34,6 +34,7 @@ class Stages(Protocol):
     """A model cut in two; a rank has one of the stages."""
 
     is_first: bool
+    device: str
     parameters: dict[str, Tensor]
 
     def first(self, batch: Batch) -> Tensor:
@@ -59,8 +60,8 @@ class PipelineStep:
     ) -> None:
         self.pieces = pieces
         self.batches = batches
-        self.losses: dict[int, float] = {}
-        self._nothing = torch.zeros(shape)
+        self.losses: dict[int, Tensor] = {}
+        self._nothing = torch.zeros(shape, device=pieces.device)
         self._averaged = averaged
         self._recorded: dict[int, Recorded] = {}
 
@@ -102,8 +103,8 @@ class PipelineStep:
         if self.pieces.is_first:
             return {_stages("ga", m): self._nothing}
         loss = Recorded(lambda x: self.pieces.second(x, self.batches[m]), v[_stages("b", m)])
-        self.losses[m] = float(loss.values[0])
-        [gradient] = loss.backward(torch.tensor(1 / len(self.batches)))
+        [self.losses[m]] = loss.values
+        [gradient] = loss.backward(share_of_mean(self.losses[m], len(self.batches)))
         return {_stages("ga", m): gradient}
 
     def _first_backward(self, m: int, v: Values) -> dict[Value, Tensor]:
@@ -119,7 +120,7 @@ class PipelineStep:
 
     def _padded(self, name: str | None, size: int) -> Tensor:
         if name is None:
-            return torch.zeros(size)
+            return torch.zeros(size, device=self.pieces.device)
         gradient = self.pieces.parameters[name].grad.flatten()
         return pad(gradient, (0, size - gradient.numel())) if gradient.numel() < size else gradient
 

@@ -40,6 +40,11 @@ def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Non
     )  # keep_graph, create_graph, inputs
 
 
+def share_of_mean(loss: Tensor, microbatches: int) -> Tensor:
+    """The cotangent of a microbatch's loss, on its device, where the mean over microbatches is wanted."""
+    return torch.full_like(loss, 1 / microbatches)
+
+
 class Recorded:
     """A function run under autograd on detached inputs, kept until its backward (as pipeline schedules do).
 

@@ -17,7 +17,15 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from overlayccl_core.training.pieces import Batch, Module
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, backward
+from overlayccl_core.training.segments import (
+    Name,
+    Recorded,
+    StepSegment,
+    Tensor,
+    Value,
+    backward,
+    share_of_mean,
+)
 
 SITES = ("gather", "regather", "scatter")  # of whole parameters and their gradients
 Values = Mapping[Value, Tensor]
@@ -43,19 +51,26 @@ class Units(Protocol):
         """The mean loss of what the last unit gives."""
 
 
-def _saved_without(weight: Tensor, again: Callable[[], Tensor]) -> saved_tensors_hooks:
+def _saved_without(leaf: Tensor, again: Callable[[], Tensor]) -> saved_tensors_hooks:
     """Hooks for what autograd keeps: of a parameter only which part, to be cut out of `again()` later.
 
     Anything else is kept as hooks further out want it.
     """
-    storage, start = weight.untyped_storage().data_ptr(), weight.storage_offset()
+    storage = leaf.untyped_storage()._cdata
+    shadow = torch.empty(
+        leaf.shape, device="meta"
+    )  # its views are laid out as the leaf's; not all devices tell how
     outer = torch._C._autograd._top_saved_tensors_default_hooks(False)
     keep, give = outer or (_same, _same)
 
     def pack(tensor: Tensor) -> tuple[Any, ...]:
-        if tensor.untyped_storage().data_ptr() != storage:
+        if tensor._base is leaf:
+            part = tensor._view_func_unsafe(shadow)
+        elif tensor.shape == leaf.shape and tensor.untyped_storage()._cdata == storage:
+            part = shadow
+        else:
             return (keep(tensor),)
-        return tensor.shape, tensor.stride(), tensor.storage_offset() - start
+        return part.shape, part.stride(), part.storage_offset()
 
     def unpack(kept: tuple[Any, ...]) -> Tensor:
         if len(kept) == 1:
@@ -80,7 +95,7 @@ class _Run:
     def __init__(self, pieces: Units, k: int, weight: Tensor, x: Tensor) -> None:
         self._x = x.detach().requires_grad_()
         leaf = self._leaf = weight.detach().requires_grad_()
-        with torch.enable_grad(), _saved_without(weight, lambda: leaf.data):
+        with torch.enable_grad(), _saved_without(leaf, lambda: leaf.data):
             self._y = pieces.unit(k, leaf, self._x)
         leaf.data = weight.new_empty(0)  # the graph holds the leaf
 
@@ -128,7 +143,7 @@ class ShardedStep:
     def __init__(self, pieces: Units, batches: Sequence[Batch]) -> None:
         self.pieces = pieces
         self.batches = batches
-        self.losses: dict[int, float] = {}
+        self.losses: dict[int, Tensor] = {}
         self._replicated = [name for name in pieces.parameters if name not in pieces.units]
         self._entered: dict[int, Recorded] = {}
         self._runs: dict[tuple[int, int], _Run] = {}
@@ -177,8 +192,8 @@ class ShardedStep:
         run = self._runs[m, k] = _Run(self.pieces, k, v["gather", ("full", m, k)], x)
         if k == len(self.pieces.units) - 1:
             loss = Recorded(lambda y: self.pieces.loss(y, self.batches[m]), run.value)
-            self.losses[m] = float(loss.values[0])
-            [self._cotangents[m]] = loss.backward(torch.tensor(1 / len(self.batches)))
+            [self.losses[m]] = loss.values
+            [self._cotangents[m]] = loss.backward(share_of_mean(self.losses[m], len(self.batches)))
         return {}
 
     def _backward(self, m: int, k: int, v: Values) -> dict[Value, Tensor]:

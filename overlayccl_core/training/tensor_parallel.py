@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 
 from overlayccl_core.training.pieces import Batch
-from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward
+from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward, share_of_mean
 
 Values = Mapping[Value, Tensor]
 Outputs = tuple[Tensor, ...]
@@ -83,7 +83,7 @@ class TensorParallelStep:
     def __init__(self, pieces: Sublayers, batches: Sequence[Batch]) -> None:
         self.pieces = pieces
         self.batches = batches
-        self.losses: dict[int, float] = {}
+        self.losses: dict[int, Tensor] = {}
         self._stretches: dict[tuple[int, int], _Stretch] = {}
         # residual stream and its norm in front of a sublayer
         self._entered: dict[tuple[int, int], Outputs] = {}
@@ -132,8 +132,8 @@ class TensorParallelStep:
         with torch.enable_grad():
             x = stretch.residual(tuple(v[value] for value in self._exit("total", m, last)))
             loss = self.pieces.loss(x, self.batches[m])
-        self.losses[m] = float(loss.detach())
-        return self._passed_on(m, last, stretch, (loss,), (torch.tensor(1 / len(self.batches)),))
+        self.losses[m] = loss.detach()
+        return self._passed_on(m, last, stretch, (loss,), (share_of_mean(loss, len(self.batches)),))
 
     def _backward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         outputs = self._entered.pop((m, layer))

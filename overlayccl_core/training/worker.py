@@ -18,7 +18,7 @@ import torch
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import NO_JOB, Phase
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.training.arm import ArmState, Modules, unsharded_gradients
+from overlayccl_core.training.arm import ArmState, Modules, mean_loss, unsharded_gradients
 from overlayccl_core.training.inspection import count_calls, inspect, make_quiet
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import (
@@ -33,6 +33,9 @@ from overlayccl_core.training.plan import (
 from overlayccl_core.training.segments import Tensor
 
 COLD = 1  # steps of an arm that are kept apart; the second is as fast as later ones (benchmarks/cold.py)
+COMPILING = (
+    2  # where steps are recorded first: the first makes the optimizer's state, which later ones are given
+)
 QUIET_STEPS = 2  # without communication, which differ little
 
 
@@ -44,6 +47,7 @@ class _Course:
     purpose: Purpose
     seed: int
     state: ArmState
+    cold: int = 0  # steps that are kept apart
     starts_ns: list[int] = field(default_factory=list)
     ends_ns: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -51,7 +55,7 @@ class _Course:
     @property
     def step_s(self) -> float:
         """Seconds of a step: the median of those after the cold ones."""
-        both = zip(self.starts_ns[COLD:], self.ends_ns[COLD:], strict=True)
+        both = zip(self.starts_ns[self.cold :], self.ends_ns[self.cold :], strict=True)
         return float(np.median([end - start for start, end in both])) / 1e9
 
 
@@ -67,6 +71,7 @@ class _Trainer:
         self.quiet: dict[int, Modules] = {}
         self.replicas = plan.model.replicas(rank.ranks)
         self.replica = self.replicas[rank.index]
+        self.cold = COMPILING if rank.is_lazy else COLD
 
     # ------------------------------------------------------------------------------------------- what there is
     def prepare(self) -> None:
@@ -83,8 +88,9 @@ class _Trainer:
                 self.quiet[index] = silent
 
     def data(self, seed: int, step: int, replica: int) -> Batch:
-        """The batch of a step, the same however it is split."""
-        return self.pieces.batch(self.plan.model, seed=seed, step=step, replica=replica)
+        """The batch of a step on the device, the same however it is split."""
+        drawn = self.pieces.batch(self.plan.model, seed=seed, step=step, replica=replica)
+        return self.pieces.on(self.rank.device, drawn)
 
     def state(self, index: int, seed: int, modules: Modules | None = None) -> ArmState:
         """An arm at the beginning of a course."""
@@ -107,7 +113,7 @@ class _Trainer:
         self.rank.status.enter(Phase.CHECKING)
         seed = self.plan.launch
         everywhere = [self.data(seed, 0, replica) for replica in sorted(set(self.replicas))]
-        expected = unsharded_gradients(self.plan.model, everywhere, seed=seed)
+        expected = unsharded_gradients(self.plan.model, everywhere, seed=seed, rank=self.rank)
         inspections = []
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
@@ -125,10 +131,13 @@ class _Trainer:
                 state.gradients(data)
         self.rank.meet()
         counts = inspect(lambda: state.gradients(data), self.rank.library_calls, state.is_gathering)
+        self.rank.force()
         errors = []
         for name, parameter in state.pieces.parameters.items():
             want = self.pieces.shard(self.plan.model, name, expected[name], self.rank.index, self.rank.ranks)
-            got = torch.zeros_like(want) if parameter.grad is None else self.rank.own_part(parameter.grad)
+            got = (
+                torch.zeros_like(want) if parameter.grad is None else self.rank.own_part(parameter.grad).cpu()
+            )
             errors.append(relative_error(got, want))
         return Inspection(
             matmuls=counts.matmuls,
@@ -151,33 +160,37 @@ class _Trainer:
         gc.disable()
         seed, settings = self.plan.launch, self.plan.settings
         timed = [
-            _Course(index, Purpose.TIMED, seed, self.state(index, seed))
+            _Course(index, Purpose.TIMED, seed, self.state(index, seed), self.cold)
             for index in range(len(self.plan.arms))
         ]
         self._run(timed, settings.minimum_steps, settings.seconds)
         silent = [
-            _Course(index, Purpose.QUIET, seed, self.state(index, seed, modules))
+            _Course(index, Purpose.QUIET, seed, self.state(index, seed, modules), self.cold)
             for index, modules in self.quiet.items()
             if not self.plan.launch
         ]
         self._run(silent, QUIET_STEPS)
         gc.enable()
         for course in timed:
-            self._keep(course, COLD, inspections[course.index] if inspections else None)
+            self._keep(course, self.cold, inspections[course.index] if inspections else None)
         for course in silent:
-            self._keep(course, COLD)
+            self._keep(course, self.cold)
 
     def _run(self, courses: Sequence[_Course], fewest: int, seconds: float = 0.0) -> None:
-        """The cold steps and the fewest timed ones of all; then more of what is not slow, as time allows."""
+        """The cold steps and the fewest timed ones of all; then more of what is not slow, as time allows.
+
+        Compiling takes what it takes and is outside of the budget.
+        """
         if not courses:
             return
         random = np.random.default_rng((self.plan.launch, len(courses)))
         everyone = range(len(courses))
         started = time.monotonic()
-        for number in range(COLD):
+        for number in range(self.cold):
             self._round(courses, random.permutation(everyone).tolist(), number)
         warm = time.monotonic()
-        for number in range(COLD, COLD + fewest):
+        started = warm if self.rank.is_lazy else started
+        for number in range(self.cold, self.cold + fewest):
             self._round(courses, random.permutation(everyone).tolist(), number)
         now = time.monotonic()
         spent, in_turns, *each = self.rank.largest(
@@ -187,7 +200,7 @@ class _Trainer:
         more = more_steps([one + meeting for one in each], seconds - spent, self.plan.settings)
         for number in range(max(more)):
             taking_part = [which for which, mine in enumerate(more) if number < mine]
-            self._round(courses, random.permutation(taking_part).tolist(), COLD + fewest + number)
+            self._round(courses, random.permutation(taking_part).tolist(), self.cold + fewest + number)
 
     def _round(self, courses: Sequence[_Course], order: Sequence[int], number: int) -> None:
         self.rank.status.start_round(number + 1)
@@ -195,14 +208,15 @@ class _Trainer:
             course = courses[which]
             self.rank.status.work_on(course.index)
             data = self.data(course.seed, number, self.replica)
+            self.rank.force()  # it is on the device
             self.rank.meet()
             start = self.rank.now_ns()
-            loss = course.state.step(data)
+            losses = course.state.step(data)
             self.rank.force()
             end = self.rank.now_ns()
             course.starts_ns.append(start)
             course.ends_ns.append(end)
-            course.losses += [] if loss is None else [loss]
+            course.losses += [] if losses is None else [mean_loss(losses)]
 
     def compare_losses(self) -> None:
         """Many steps of the arms whose losses are compared, from every seed."""
@@ -217,9 +231,12 @@ class _Trainer:
 
     def _validate(self, state: ArmState) -> float | None:
         """The mean loss of held-out data, where this rank has the whole model."""
-        with torch.no_grad():
-            losses = [state.pieces.whole(batch) for batch in state.pieces.held_out()]
-        return float(torch.stack(losses).mean()) if losses else None
+        losses = []
+        for batch in state.pieces.held_out():
+            with torch.no_grad():
+                losses.append(state.pieces.whole(state.pieces.on(self.rank.device, batch)))
+            self.rank.end_call()  # one graph for all batches
+        return mean_loss(torch.stack(losses)) if losses else None
 
     def _keep(
         self,

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.torchdist import deployed
-from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.cases import cases_of_model
-from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.measuring.arms import ArmName
@@ -28,10 +28,13 @@ RANKS = 2
 class Arms:
     """Arms of a model made from strategies, and the sources of their modules. cheats: source of more strategies."""
 
-    def __init__(self, model: Model, cheats: str = "", deployment: str = f"local-{RANKS}") -> None:
+    def __init__(
+        self, model: Model, cheats: str = "", deployment: str | Deployment = f"local-{RANKS}"
+    ) -> None:
         self.model = model
         self.cheats = cheats
-        self.deployment = load(f"config/deployments/{deployment}.yaml")
+        named = isinstance(deployment, str)
+        self.deployment = load(f"config/deployments/{deployment}.yaml") if named else deployment
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
 
@@ -50,7 +53,7 @@ class Arms:
         for site in sites_of(self.model, microbatches, self.deployment.ranks):
             program = self._program(cases[site.name], site.direction, strategies[site.name])
             program = apply(program, rewrite) if rewrite else program
-            self.sources[module_name(program.digest)] = emit(program)
+            self.sources[module_name(program.digest)] = backend_of(self.deployment).emit(program)
             sites.append(arm_site(site.name, program, cases[site.name].members()))
         self.arms.append(Arm(name=name, microbatches=microbatches, sites=tuple(sites), purposes=purposes))
 

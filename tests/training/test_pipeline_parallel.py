@@ -188,7 +188,9 @@ def test_all_ranks_run_the_same_segments_in_the_order_of_the_schedule() -> None:
 
 
 def test_a_smaller_gradient_is_filled_with_zeros_and_cut_again() -> None:
-    stages: Any = SimpleNamespace(is_first=True, parameters={"a": torch.zeros(2, requires_grad=True)})
+    stages: Any = SimpleNamespace(
+        is_first=True, device="cpu", parameters={"a": torch.zeros(2, requires_grad=True)}
+    )
     stages.parameters["a"].grad = torch.tensor([1.0, 2.0])
     step = PipelineStep(stages, [], shape=(1,), averaged=[("a", 3), (None, 2)])
     *_, gradients, means = step.segments()

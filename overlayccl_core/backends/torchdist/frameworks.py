@@ -10,7 +10,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-FrameworkStep = Callable[[Sequence[Any]], float]
+FrameworkStep = Callable[[Sequence[Any]], torch.Tensor]
 
 
 def replicated(model: torch.nn.Module, bucket_mib: float) -> FrameworkStep:
@@ -20,12 +20,12 @@ def replicated(model: torch.nn.Module, bucket_mib: float) -> FrameworkStep:
     """
     wrapped = DistributedDataParallel(model, bucket_cap_mb=bucket_mib, gradient_as_bucket_view=True)
 
-    def step(batches: Sequence[Any]) -> float:
-        total = 0.0
+    def step(batches: Sequence[Any]) -> torch.Tensor:
+        losses = []
         for m, batch in enumerate(batches):
             wrapped.require_backward_grad_sync = m == len(batches) - 1  # what `no_sync` does
-            total += _passes(wrapped, batch, len(batches))
-        return total
+            losses.append(_passes(wrapped, batch, len(batches)))
+        return torch.stack(losses)
 
     return step
 
@@ -42,15 +42,15 @@ def sharded(model: torch.nn.Module, device: str) -> FrameworkStep:
         fully_shard(unit, mesh=mesh)
     fully_shard(model, mesh=mesh, ignored_params=set(whole))
 
-    def step(batches: Sequence[Any]) -> float:
-        total = sum(_passes(model, batch, len(batches)) for batch in batches)
+    def step(batches: Sequence[Any]) -> torch.Tensor:
+        losses = torch.stack([_passes(model, batch, len(batches)) for batch in batches])
         gradients = torch.cat([parameter.grad.flatten() for parameter in whole])
         dist.all_reduce(gradients)
         gradients /= dist.get_world_size()
         sizes = [parameter.numel() for parameter in whole]
         for parameter, mean in zip(whole, gradients.split(sizes), strict=True):
             parameter.grad = mean.view_as(parameter)
-        return total
+        return losses
 
     return step
 
@@ -60,8 +60,8 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def _passes(model: torch.nn.Module, batch: Any, batches: int) -> float:
-    """Forward and backward of one batch's share of the mean loss, which is returned."""
-    loss = model(batch) / batches
-    loss.backward()
-    return float(loss.detach())
+def _passes(model: torch.nn.Module, batch: Any, batches: int) -> torch.Tensor:
+    """Forward and backward of one batch's share of the mean loss; its own loss is returned."""
+    loss = model(batch)
+    (loss / batches).backward()
+    return loss.detach()

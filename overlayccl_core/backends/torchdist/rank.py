@@ -1,10 +1,9 @@
 """This rank of torch.distributed (`backends.rank.Rank`): join the others, report errors, leave cleanly."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -63,7 +62,7 @@ class Rank(TorchRank):
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, groups.shared_group, self.device)
 
-    def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], float]:
+    def framework_step(self, model: torch.nn.Module, arm: str) -> frameworks.FrameworkStep:
         """DistributedDataParallel with the bucket size that the arm names, or `fully_shard` (frameworks.py)."""
         bucket_mib = ddp_bucket(arm)
         if bucket_mib is None:

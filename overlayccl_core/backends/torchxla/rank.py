@@ -72,7 +72,7 @@ class Rank(TorchRank):
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, module.kept_group, self.device)
 
-    def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], float]:
+    def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], torch.Tensor]:
         """There is none: its own arms are torch.distributed's."""
         raise ValueError(f"torch_xla has no step {arm}")
 

@@ -35,8 +35,10 @@ class Pieces(pieces.Pieces[Model]):
 
     gathering = sharded.SITES
 
-    def __init__(self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1) -> None:
-        super().__init__(model, full, rank, ranks)
+    def __init__(
+        self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1, device: str = "cpu"
+    ) -> None:
+        super().__init__(model, full, rank, ranks, device)
         self.norms, self.sublayers_of_block = NORMS[model.block], SUBLAYERS[model.block]
         self.sublayers = len(self.norms) * model.layers
         self.parts = len(self.sublayers_of_block[0])
@@ -210,9 +212,12 @@ class Pieces(pieces.Pieces[Model]):
     def _attention(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
         batch, sequence, _ = h.shape
         joined = functional.linear(h, weights["query_key_value"])
-        apart = joined.view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        q, k = _rotated(apart[:2])
-        mixed = functional.scaled_dot_product_attention(q, k, apart[2], is_causal=True)
+        width = joined.shape[-1] // 3
+        turned, values = joined.split((2 * width, width), -1)
+        turned = _rotated(turned, width // self.heads)
+        q, k = turned.view(batch, sequence, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        v = values.view(batch, sequence, self.heads, -1).transpose(1, 2)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         merged = mixed.transpose(1, 2).reshape(batch, sequence, -1)
         return functional.linear(merged, weights["output"])
 
@@ -261,14 +266,23 @@ def _apart(model: Model, flat: Tensor) -> dict[str, Tensor]:
 
 
 @cache
-def _rotation(sequence: int, channels: int) -> Tensor:
-    """complex64[sequence, channels / 2]: exp(i * position * frequency)."""
+def _rotation(sequence: int, channels: int, heads: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """float32[sequence, heads * channels] each: what a channel counts, and what the other of its pair does.
+
+    Cosine and sine of position * frequency; the first of a pair takes the other with a minus.
+    """
     frequency = ROTARY_BASE ** (-torch.arange(0, channels, 2) / channels)
     angle = torch.arange(sequence)[:, None] * frequency
-    return torch.polar(torch.ones_like(angle), angle)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    own, others = (torch.stack(pair, -1) for pair in ((turn.real, turn.real), (-turn.imag, turn.imag)))
+    return tuple(one.flatten(-2).repeat(1, heads).to(device) for one in (own, others))
 
 
-def _rotated(x: Tensor) -> Tensor:
-    """[..., sequence, channels]: each pair of channels turned by its position."""
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * _rotation(x.shape[-2], x.shape[-1])).flatten(-2)
+def _rotated(x: Tensor, channels: int) -> Tensor:
+    """[..., sequence, heads * channels]: each pair of a head's channels turned by its position.
+
+    A multiplication of complex numbers in real arithmetic: compilers for accelerators take no other. All heads are
+    in one row, as kernels are slow at rows of few channels.
+    """
+    own, others = _rotation(x.shape[-2], channels, x.shape[-1] // channels, x.device)
+    return x * own + x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) * others

@@ -10,7 +10,7 @@ from torch.nn.functional import silu
 
 from overlayccl_core.training import pieces
 from overlayccl_core.training.pieces import Step
-from overlayccl_core.training.segments import Recorded, StepSegment, Tensor, Value
+from overlayccl_core.training.segments import Recorded, StepSegment, Tensor, Value, share_of_mean
 
 Values = Mapping[Value, Tensor]
 
@@ -64,7 +64,7 @@ class ExpertsStep:
     def __init__(self, pieces: Pieces, batches: Sequence[Tensor]) -> None:
         self.pieces = pieces
         self.batches = batches
-        self.losses: dict[int, float] = {}
+        self.losses: dict[int, Tensor] = {}
         self._recorded: dict[tuple[str, int], Recorded] = {}
 
     def segments(self) -> Iterator[StepSegment]:
@@ -107,10 +107,8 @@ class ExpertsStep:
         return self._record("experts", m, self.pieces.experts, x)
 
     def _loss(self, m: int, answered: Tensor) -> Tensor:
-        self.losses[m] = float(
-            self._record("loss", m, lambda y: self.pieces.loss(y, self.batches[m]), answered)
-        )
-        return self._back("loss", m, torch.tensor(1 / len(self.batches)))
+        self.losses[m] = self._record("loss", m, lambda y: self.pieces.loss(y, self.batches[m]), answered)
+        return self._back("loss", m, share_of_mean(self.losses[m], len(self.batches)))
 
     def _back_experts(self, m: int, cotangent: Tensor) -> Tensor:
         return self._back("experts", m, cotangent.view(1, *cotangent.shape))

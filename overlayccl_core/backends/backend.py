@@ -36,6 +36,9 @@ class Backend(Protocol):
     REQUIRES: tuple[str, ...]
     """Modules that must be installed, by the names under which they are imported."""
 
+    FRAMEWORK_ARMS: bool
+    """Whether its ranks can run torch's own arms (`Rank.framework_step`); else no model is trained with them."""
+
     def emit(self, program: Program) -> str:
         """The source of the module that is timed and trained: the backend's dialect."""
 

@@ -117,6 +117,7 @@ class Rank(Protocol):
         """How many calls of the library an operation is that torch's dispatcher names (`c10d.allreduce_`).
 
         None: it is not the library's. A call that the dispatcher sees several times (at both ends) counts once.
+        Where it sees none, what modules start is counted.
         """
 
 

@@ -74,8 +74,11 @@ class Arms:
         self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(modules)))
 
     def add_framework(self, microbatches: int, names: Collection[str] | None = None) -> None:
-        """The framework's own that the model asks for; of these only `names`, where they are given."""
-        for name in self.model.framework_arms:
+        """The framework's own that the model asks for and the backend can run.
+
+        Of these only `names`, where they are given.
+        """
+        for name in self.model.framework_arms if self.backend.FRAMEWORK_ARMS else ():
             if names is None or name in names:
                 self.arms.append(Arm(name=name, microbatches=microbatches))
 

@@ -29,6 +29,7 @@ NO_PRODUCTS = frozenset({
     *("aten.zero_", "aten.fill_", "aten.repeat", "aten.repeat_interleave", "aten.clone", "aten._to_copy"),
     *("aten.index_fill", "aten.index_fill_", "aten.resize_", "aten.set_", "aten.masked_select"),
     *("aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.bernoulli_", "aten.uniform_", "aten.normal_"),
+    *("aten.copy", "aten.fill", "aten._propagate_xla_data"),  # devices that compile know no values in place
     # over elements: torch 2.9, which Trainium has, knows no tag for them
     *("aten.all", "aten.any", "aten.amax", "aten.amin", "aten.aminmax", "aten.argmax", "aten.argmin"),
     *("aten.count_nonzero", "aten.linalg_vector_norm", "aten.logsumexp", "aten.max", "aten.mean", "aten.min"),

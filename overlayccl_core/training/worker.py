@@ -139,11 +139,12 @@ class _Trainer:
                 torch.zeros_like(want) if parameter.grad is None else self.rank.own_part(parameter.grad).cpu()
             )
             errors.append(relative_error(got, want))
+        started = tuple((site, count()) for site, count in calls.items())
         return Inspection(
             matmuls=counts.matmuls,
             matmul_digest=counts.matmul_digest,
-            collectives=counts.collectives,
-            calls=tuple((site, count()) for site, count in calls.items()),
+            collectives=counts.collectives or sum(count for _, count in started),
+            calls=started,
             programs=tuple(
                 (one.site, modules.modules[one.site].DIGEST[one.direction]) for one in modules.sites
             ),

@@ -63,6 +63,18 @@ def test_an_arm_has_the_gradients_and_the_loss_of_its_batch_every_step_however_i
     assert losses[0] > losses[1] > losses[2]
 
 
+@pytest.mark.parametrize(("device", "is_lazy"), [("cpu", False), ("meta", False), ("meta", True)])
+def test_the_optimizer_is_one_kernel_where_there_is_one_and_counts_on_the_device_where_steps_are_recorded(
+    device: str, is_lazy: bool
+) -> None:
+    rank: Any = SimpleNamespace(index=0, ranks=1, device=device, is_lazy=is_lazy)
+    modules: Any = OneRank(False, [])
+    state = ArmState(Arm(name="developer", microbatches=1), MODEL, modules, rank, seed=3)
+    assert {value.device.type for value in state.pieces.parameters.values()} == {device}
+    assert state.optimizer.defaults["fused"] == (True if device == "cpu" else None)
+    assert state.optimizer.defaults["capturable"] == is_lazy
+
+
 def test_the_backward_is_cut_into_stages_for_a_module_that_starts_before_it_has_read_everything(
     tmp_path: Path,
 ) -> None:

@@ -19,6 +19,7 @@ from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
+FRAMEWORK_ARMS = True
 LIBRARIES = {
     "gloo": "on CPUs",
     "nccl": "a GPU for each rank",

@@ -21,6 +21,7 @@ from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
+FRAMEWORK_ARMS = False  # DDP and FSDP are torch.distributed's
 NEURON, TPU, STANDIN = "neuron", "tpu", "standin"
 NEEDS = {  # library -> what must be installed where its ranks run
     NEURON: ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla"),
@@ -49,9 +50,9 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program, calls=CALLS)
 
 
-def cannot_train(deployment: Deployment) -> str:
-    """Models' parameters are tensors of the CPU so far."""
-    return "" if deployment.library == STANDIN else "its steps have run on the CPU only"
+def cannot_train(_deployment: Deployment) -> str:
+    """It trains."""
+    return ""
 
 
 def fingerprint(deployment: Deployment) -> str:

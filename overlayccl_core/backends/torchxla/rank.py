@@ -20,7 +20,7 @@ from overlayccl_core.backends.torchxla.backend import STANDIN
 from overlayccl_core.backends.torchxla.environment import ZERO_OUTPUTS
 from overlayccl_core.backends.torchxla.standin.install import install
 
-CALLS = ("xla.", "c10d.")
+STANDIN_CALLS = "c10d."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +81,11 @@ class Rank(TorchRank):
         return tensor
 
     def library_calls(self, operation: str) -> int | None:
-        """Calls that an operation of torch's dispatcher is; None: it is not the library's."""
-        return int(operation.startswith(CALLS)) or None
+        """None: an operation of torch's dispatcher is no call of torch_xla, which it does not see.
+
+        0: the stand-in has made it of one.
+        """
+        return 0 if operation.startswith(STANDIN_CALLS) else None
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from overlayccl_core.configuration import models
-from overlayccl_core.training.models.llama import Pieces
+from overlayccl_core.training.models.llama import ROTARY_BASE, Pieces, _rotated
 from overlayccl_core.workloads.llama import Block, Parallelism
 
 MODEL = models.load("nano").changed(layers=2)
@@ -79,6 +79,21 @@ def test_attention_sees_distances_and_not_positions() -> None:
         moved = pieces.partial(0, torch.randn(1, 16, MODEL.width))[0]
     assert torch.allclose(rows, rows[:1].expand_as(rows), atol=1e-5)
     assert not torch.allclose(moved, moved[:1].expand_as(moved), atol=1e-3)
+
+
+def test_rotation_is_a_multiplication_of_complex_numbers_without_them() -> None:
+    heads, channels, sequence = 3, 8, 16
+    x = torch.randn(2, sequence, heads * channels, generator=torch.Generator().manual_seed(1))
+    frequency = ROTARY_BASE ** (-torch.arange(0, channels, 2) / channels)
+    angle = (torch.arange(sequence)[:, None] * frequency).repeat(1, heads)
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+    given = x.requires_grad_()
+    result = _rotated(given, channels)
+    torch.testing.assert_close(result, turned, rtol=1e-6, atol=1e-6)
+    result.backward(result.detach())  # turned back
+    torch.testing.assert_close(given.grad, x.detach(), rtol=1e-5, atol=1e-5)
+    assert not result.is_complex() and not torch.allclose(turned, x, atol=0.1)
 
 
 def test_training_on_one_batch_lowers_its_loss_from_that_of_a_guess() -> None:

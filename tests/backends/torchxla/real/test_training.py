@@ -22,7 +22,7 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.training.arm import LEARNING_RATE, ArmState, Modules, mean_loss, unsharded_gradients
-from overlayccl_core.training.inspection import make_quiet
+from overlayccl_core.training.inspection import Counts, inspect, make_quiet
 from overlayccl_core.training.launches import arm_site, module_name
 from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.plan import Arm
@@ -101,6 +101,7 @@ class Course:
     losses: list[float]
     parameters: dict[str, torch.Tensor]
     compiled: list[int]  # graphs, after each step
+    counts: Counts  # of one more
 
 
 def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
@@ -120,7 +121,8 @@ def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
         losses += [] if given is None else [mean_loss(given)]
         compiled.append(_compiled())
     parameters = {name: value.detach().cpu() for name, value in state.pieces.parameters.items()}
-    return Course(losses=losses, parameters=parameters, compiled=compiled)
+    counts = inspect(lambda: state.gradients(batch), is_gathering=state.is_gathering)
+    return Course(losses=losses, parameters=parameters, compiled=compiled, counts=counts)
 
 
 def _compiled() -> int:
@@ -166,6 +168,7 @@ def test_steps_are_the_cpus_and_compile_no_more_after_the_second(of: str, tmp_pa
         torch.testing.assert_close(on_device.parameters[name], value, rtol=1e-6, atol=2e-6, msg=name)
         moved = value - pieces_of(model).shard(model, name, began[name], rank, RANKS)
         assert moved.abs().max() > LEARNING_RATE, name
+    assert on_device.counts.matmuls and on_device.counts.peak_activation_bytes
     assert not _fallen_back()
     assert 0 < on_device.compiled[1] == on_device.compiled[-1]
 

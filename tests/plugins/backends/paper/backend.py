@@ -21,6 +21,7 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("numpy",)
+FRAMEWORK_ARMS = False
 Rows = list[dict[str, Any]]
 
 

@@ -5,28 +5,32 @@ One process plays one rank of four: emitted modules as they are, but a collectiv
 all_reduce of torch_xla over this process. So the values mean nothing, and are the same on every device.
 """
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from overlayccl_core import loader
 from overlayccl_core.backends.plan import MODULES
+from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.training.arm import LEARNING_RATE, ArmState, Modules, mean_loss, unsharded_gradients
 from overlayccl_core.training.inspection import Counts, inspect, make_quiet
 from overlayccl_core.training.launches import arm_site, module_name
 from overlayccl_core.training.pieces import pieces_of
-from overlayccl_core.training.plan import Arm
-from overlayccl_core.training.worker import relative_error
+from overlayccl_core.training.plan import Arm, RankRecord, StepSettings, TrainingPlan
+from overlayccl_core.training.worker import COLD, COMPILING, _Trainer, relative_error
 from tests.backends.torchxla.modules import emit
 from tests.training.experts import PLUGINS, experts
 from tests.training.in_process import programs_of
@@ -51,6 +55,9 @@ class Played:
     index: int
     folder: Path
     ranks: int = RANKS
+    status: RankStatus = field(default_factory=lambda: RankStatus(np.zeros(6, np.int64)))
+    library_version: str = ""
+    now_ns: Callable[[], int] = time.monotonic_ns
 
     @property
     def device(self) -> str:
@@ -64,6 +71,21 @@ class Played:
         self.end_call()
         if self.is_lazy:
             torch_xla().core.xla_model.wait_device_ops()
+
+    def meet(self) -> None:
+        """There is nobody."""
+
+    def make_usual_groups(self) -> None:
+        """There are none."""
+
+    def largest(self, *values: float) -> list[float]:
+        return list(values)
+
+    def own_part(self, tensor: Any) -> Any:
+        return tensor
+
+    def library_calls(self, _operation: str) -> None:
+        return None
 
     def load(self, path: Path, name: str, members: Any) -> ModuleType:
         module: Any = load_module(path, name)
@@ -104,13 +126,18 @@ class Course:
     counts: Counts  # of one more
 
 
-def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
-    """Some steps of a rank."""
+def written(model: Model, folder: Path, seeds: dict[str, str]) -> Arm:
+    """An arm whose modules are in a launch's folder."""
     sites = []
     for site, program in programs_of(model, DEPLOYMENT, M, seeds).items():
-        (played.folder / module_name(program.digest)).write_text(emit(program))
+        (folder / module_name(program.digest)).write_text(emit(program))
         sites.append(arm_site(site, program, program.problem.case.members()))
-    arm = Arm(name="developer", microbatches=M, sites=tuple(sites))
+    return Arm(name="developer", microbatches=M, sites=tuple(sites), purposes=tuple(Purpose))
+
+
+def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
+    """Some steps of a rank."""
+    arm = written(model, played.folder, seeds)
     state = ArmState(arm, model, Modules.load(arm, played, "of_arm"), played, seed=1)
     losses, compiled = [], []
     for number in range(STEPS):
@@ -185,3 +212,34 @@ def test_the_unsharded_models_gradients_are_the_cpus_with_one_graph_for_all_batc
         assert relative_error(given[name], gradient) < 1e-6, name
     assert not _fallen_back()
     assert _compiled() == 2
+
+
+def test_a_launch_inspects_times_and_validates_as_on_the_cpu(tmp_path: Path) -> None:
+    """Losses of all purposes; the steps that compile are kept apart."""
+    model = small("nano-dp")
+    (tmp_path / MODULES).mkdir()
+    arm = written(model, tmp_path, {})
+    settings = StepSettings(seconds=0, minimum_steps=2, maximum_steps=2, loss_steps=3, loss_seeds=(0,))
+    plan = TrainingPlan(launch=0, ranks=RANKS, model=model, settings=settings, arms=(arm,))
+
+    def records(*, is_lazy: bool) -> list[RankRecord]:
+        played: Any = Played(is_lazy=is_lazy, index=0, folder=tmp_path)
+        trainer = _Trainer(played, plan)
+        trainer.prepare()
+        trainer.time(trainer.inspect())
+        trainer.compare_losses()
+        return trainer.records
+
+    on_cpu, on_device = records(is_lazy=False), records(is_lazy=True)
+    for mine, its in zip(on_cpu, on_device, strict=True):
+        kept_apart = (0, 0) if mine.purpose is Purpose.LOSS else (COLD, COMPILING)
+        assert (mine.cold, its.cold) == kept_apart
+        both = min(len(mine.losses), len(its.losses))
+        assert its.losses[:both] == pytest.approx(mine.losses[:both], rel=1e-5)
+        assert its.validation_loss == (mine.validation_loss and pytest.approx(mine.validation_loss, rel=1e-5))
+    assert on_device[-1].validation_loss is not None
+    seen = on_device[0].inspection
+    assert seen is not None and on_cpu[0].inspection is not None
+    assert seen.gradient_rel_error == pytest.approx(on_cpu[0].inspection.gradient_rel_error, rel=1e-3)
+    assert seen.collectives == sum(count for _, count in seen.calls) > 0
+    assert not _fallen_back()

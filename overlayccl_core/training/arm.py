@@ -101,8 +101,8 @@ class ArmState:
 def _optimizer(parameters: Iterable[Tensor], rank: Rank) -> torch.optim.Optimizer:
     """AdamW: in one kernel where torch has it for the device, else as torch thinks best.
 
-    Where calls are recorded first, the number of a step is a value on the device (`capturable`): as a number of
-    Python's it would make each step another graph.
+    Where calls are recorded first, the number of a step is a value on the device (`capturable`): what is made of a
+    number of Python's would be sent there in each step.
     """
     kinds: dict[type, list[Tensor]] = {}  # the framework has some in shards: a kernel takes one kind
     for parameter in parameters:

@@ -57,9 +57,8 @@ def _saved_without(leaf: Tensor, again: Callable[[], Tensor]) -> saved_tensors_h
     Anything else is kept as hooks further out want it.
     """
     storage = leaf.untyped_storage()._cdata
-    shadow = torch.empty(
-        leaf.shape, device="meta"
-    )  # its views are laid out as the leaf's; not all devices tell how
+    # its views are laid out as those of the leaf, which not all devices can tell, nor an `empty_like` of theirs
+    shadow = torch.empty(leaf.shape, device="meta")
     outer = torch._C._autograd._top_saved_tensors_default_hooks(False)
     keep, give = outer or (_same, _same)
 

@@ -123,6 +123,7 @@ class Course:
     losses: list[float]
     parameters: dict[str, torch.Tensor]
     compiled: list[int]  # graphs, after each step
+    sent: list[int]  # tensors to the device, after each step
     counts: Counts  # of one more
 
 
@@ -139,7 +140,7 @@ def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
     """Some steps of a rank."""
     arm = written(model, played.folder, seeds)
     state = ArmState(arm, model, Modules.load(arm, played, "of_arm"), played, seed=1)
-    losses, compiled = [], []
+    losses, compiled, sent = [], [], []
     for number in range(STEPS):
         batch = state.pieces.batch(model, seed=0, step=number, replica=model.replicas(RANKS)[played.index])
         batch = state.pieces.on(played.device, batch)
@@ -147,13 +148,19 @@ def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
         played.force()
         losses += [] if given is None else [mean_loss(given)]
         compiled.append(_compiled())
+        sent.append(_sent())
     parameters = {name: value.detach().cpu() for name, value in state.pieces.parameters.items()}
     counts = inspect(lambda: state.gradients(batch), is_gathering=state.is_gathering)
-    return Course(losses=losses, parameters=parameters, compiled=compiled, counts=counts)
+    return Course(losses=losses, parameters=parameters, compiled=compiled, sent=sent, counts=counts)
 
 
 def _compiled() -> int:
     return int(torch_xla().debug.metrics.counter_value("UncachedCompile") or 0)
+
+
+def _sent() -> int:
+    metric = torch_xla().debug.metrics.metric_data("TransferToDeviceTime")
+    return int(metric[0]) if metric else 0
 
 
 def _fallen_back() -> list[str]:
@@ -198,6 +205,7 @@ def test_steps_are_the_cpus_and_compile_no_more_after_the_second(of: str, tmp_pa
     assert on_device.counts.matmuls and on_device.counts.peak_activation_bytes
     assert not _fallen_back()
     assert 0 < on_device.compiled[1] == on_device.compiled[-1]
+    assert on_device.sent[-1] - on_device.sent[-2] == 1  # its batch
 
 
 def test_the_unsharded_models_gradients_are_the_cpus_with_one_graph_for_all_batches(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from overlayccl_core.configuration.settings import LongrunSection, Settings
 from overlayccl_core.evidence.decided import Decided, Trained, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
-from overlayccl_core.measuring.progress import part_of
+from overlayccl_core.measuring.progress import OneOfMany
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.training.arms import Arms
@@ -70,7 +70,12 @@ def run(
     courses = list(_courses(whole.arms, asked))
     rows: list[Row] = []
     for number, course in enumerate(courses):
-        said = part_of(progress, f"{course.arm.label}, seed {course.seed} ({number + 1} of {len(courses)})")
+        said = OneOfMany(
+            progress=progress,
+            name=f"{course.arm.label}, seed {course.seed} ({number + 1} of {len(courses)})",
+            before=number * asked.steps,
+            total=len(courses) * asked.steps,
+        )
         rule = partial_rule(model.name, course.arm.name, course.seed)
         made = train(course.training(whole, asked.steps), Path(partial_dir), rule, code, said)
         rows += [{**row, "launch": number, "seed": course.seed} for row in made]

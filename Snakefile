@@ -12,6 +12,7 @@ configfile: "config/config.yaml"
 include: "rules/common.smk"
 include: "rules/choice.smk"
 include: "rules/confirm.smk"
+include: "rules/longrun.smk"
 include: "rules/measure.smk"
 include: "rules/cost_model.smk"
 include: "rules/problems.smk"
@@ -30,6 +31,7 @@ wildcard_constraints:
 
 localrules:
     all,
+    longrun,
 
 
 rule all:

@@ -7,6 +7,7 @@ from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.evidence.decided import Decided, Trained
 from overlayccl_core.stages import confirm
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -19,7 +20,7 @@ def main(command: Command) -> None:
     """Tables confirmed, confirmed_steps and confirmed_stamps."""
     partial, names = Path(command.option("partial")), json.loads(command.option("models"))
     problems = {
-        problem: confirm.Decided(
+        problem: Decided(
             finalists=command.read(FINALISTS, problem),
             choice=command.read(CHOICE, problem),
             module=command.read_text(f"deploy/{problem}.py"),
@@ -31,7 +32,7 @@ def main(command: Command) -> None:
         Settings.from_part(command.option("settings")),
         problems,
         [models.load(name) for name in names],
-        confirm.Trained(steps=command.read_all(STEPS), stamps=command.read_all(STAMPS)),
+        Trained(steps=command.read_all(STEPS), stamps=command.read_all(STAMPS)),
         partial,
         progress=command.say,
         code=command.option("code"),

@@ -93,6 +93,10 @@ class Pipeline:
         """A training model's fields and what its text holds: a comment in its file changes nothing."""
         return load_model(model).identity()
 
+    def long_model_json(self, model: str) -> str:
+        """The same of a model as the target `longrun` trains it, on a text that may be another."""
+        return self.settings.longrun.on_its_text(load_model(model)).identity()
+
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
         return problems_of(load_model(model), self.deployment.ranks)
@@ -226,6 +230,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         load_search(name)
+    for name in settings.models:
+        settings.longrun.check(load_model(name), deployment.ranks)
     if starts:
         _check_backend(deployment, settings.models)
     named = ", ".join(f"{model} (needs {needs})" for model, needs in unsolved.items())

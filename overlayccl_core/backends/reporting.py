@@ -12,6 +12,7 @@ from overlayccl_core.measuring.progress import Step, takes_steps, tell
 
 LINE_S = 30.0  # between lines
 STEP_S = 1.0  # between steps, to who shows them in place
+ROUNDS = (Phase.TIMING, Phase.CHECKING)  # phases that may be counted in rounds
 Progress = Callable[[str], None]
 
 
@@ -37,7 +38,7 @@ class Reporter:
             return
         if phase is not self._phase:
             self.progress(f"{self.head}: {phase.words}")
-        elif phase is Phase.TIMING and (total := self.total()) is not None:
+        elif phase in ROUNDS and (total := self.total()) is not None:
             self._tell_round(int(rows[:, Status.ROUND].min()), total)
         self._phase, self._said_at = phase, now
 

@@ -122,6 +122,13 @@ class Model(Sizes):
         """Of the files that its training reads; None: it reads none."""
         return None
 
+    def on_text(self, folder: str | None, tokenizer: str | None) -> Self:
+        """The same model trained on the text of a folder, as the tokens of a file; what is None stays as it is.
+
+        ValueError where it reads none.
+        """
+        raise ValueError(f"workload {self.workload} reads no text: leave corpus and tokenizer out")
+
     def identity(self) -> str:
         """JSON of all that decides what is trained: its fields, and what the files hold that it reads."""
         return json.dumps([self.to_json(), self.data_digest()])

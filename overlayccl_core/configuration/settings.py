@@ -9,10 +9,12 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
+from overlayccl_core.configuration.models import Model
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
-OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed")
+IN_SECTIONS = {"longrun_steps": ("longrun", "steps")}  # override keys of fields that stand in a section
+OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed", *IN_SECTIONS)
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",
     "proposer": "it is a field of a file in config/searches",
@@ -126,6 +128,40 @@ class ConfirmSection(_Timing, _Steps):
     step_seconds: float = Field(gt=0, description="of the timed steps of each model in one launch")
 
 
+class LongrunSection(Fields):
+    """Many steps of the arms of each model, whose losses are compared: the target `longrun`."""
+
+    steps: int = Field(ge=10, description="of each arm")
+    seeds: int = Field(
+        ge=1,
+        description="of the developer's arm, whose spread the others' last losses are held to; they have one",
+    )
+    corpus: str | None = Field(
+        default=None, description="folder of text to train on (default: what each model trains on)"
+    )
+    tokenizer: str | None = Field(
+        default=None, description="tokenizer.json to read it with (default: each model's, or byte by byte)"
+    )
+
+    def on_its_text(self, model: Model) -> Model:
+        """A model as it is trained here. ValueError where it reads no text, and one is named."""
+        if self.corpus is None and self.tokenizer is None:
+            return model
+        try:
+            return model.on_text(self.corpus, self.tokenizer)
+        except ValueError as error:
+            raise ValueError(f"longrun: model {model.name}: {error}") from None
+
+    def check(self, model: Model, ranks: int) -> None:
+        """ValueError where the text that is named here is not there, or not for this model."""
+        if (mine := self.on_its_text(model)) is model:
+            return
+        try:
+            mine.check(ranks)
+        except ValueError as error:
+            raise ValueError(f"longrun: model {model.name}: {error}") from None
+
+
 SECTIONS: Mapping[str, type[Fields]] = {
     "probe": ProbeSection,
     "shortlist": ShortlistSection,
@@ -133,6 +169,7 @@ SECTIONS: Mapping[str, type[Fields]] = {
     "fit": FitSection,
     "train": TrainSection,
     "confirm": ConfirmSection,
+    "longrun": LongrunSection,
 }
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
@@ -161,6 +198,7 @@ class Settings(Fields):
     fit: FitSection = Field(description="the fit of the cost model")
     train: TrainSection = Field(description="training steps, by which is chosen")
     confirm: ConfirmSection = Field(description="what is deployed is timed again, for the figures")
+    longrun: LongrunSection = Field(description="many steps whose losses are compared: a target of its own")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -219,6 +257,7 @@ def load(
     overrides = tuple(overrides)
     check_overrides(overrides)
     data = {**config, **{name: _list(config[name]) for name in NAMES if name in config}}
+    in_sections = {key: data.pop(key) for key in IN_SECTIONS if key in overrides}
     try:
         File.from_data(data)
         preset, presets = data["preset"], data.pop("presets")
@@ -230,6 +269,9 @@ def load(
         for name, values in presets[meant].items():
             data[name] = {**data[name], **values} if name in SECTIONS else values
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
+        for key, value in in_sections.items():
+            section, field = IN_SECTIONS[key]
+            data[section] = {**data[section], field: value}
         return Settings.from_data(data)
     except ValueError as error:  # which file a field came from is not known here
         raise ValueError(f"configuration: {error} ({file} and what overrides it)") from None

@@ -113,11 +113,11 @@ def judged(
     ran(arm): the Programs that it is to have run at the sites that are known here; other sites count as reordered.
     What the stamps tell of another Program, or nothing at all, is unproven.
     """
-    trial = _trial(model, arm, arms, stamps, ran)
+    trial = trial_of(model, arm, arms, stamps, ran)
     return (trial,) if isinstance(trial, Verdict) else judge(trial)
 
 
-def _trial(
+def trial_of(
     model: str,
     arm: str,
     arms: Mapping[str, ArmEvidence],

@@ -40,3 +40,27 @@ def part_of(progress: Callable[[str], None], name: str) -> Callable[[str], None]
     Its rounds and what is left of it are not those of the whole.
     """
     return lambda line: progress(f"{name}: {line}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOfMany:
+    """A listener for one of many pieces of work that have equally many rounds: these count among those of all.
+
+    before: rounds of the pieces before it; total: of all.
+    """
+
+    progress: Callable[[str], None]
+    name: str
+    before: int
+    total: int
+
+    def __call__(self, line: str) -> None:
+        self.progress(f"{self.name}: {line}")
+
+    def step(self, step: Step) -> None:
+        """Of the piece; what counts something else than rounds is not told."""
+        if step.unit != "round":
+            return
+        done, left = self.before + step.done, step.total - step.done
+        left_s = step.left_s * (self.total - done) / left if step.left_s is not None and left else None
+        tell(self.progress, Step(phase=self.name, unit=step.unit, done=done, total=self.total, left_s=left_s))

@@ -20,13 +20,13 @@ from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.evidence.decided import Decided, Trained, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.training import wrong_gradients
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of, at_case
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of
 from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -37,23 +37,6 @@ from overlayccl_core.training.plan import StepSettings
 Row = dict[str, Any]
 _HEAD = ("case", "direction", "arm", "candidate")
 RULE = "confirm"  # what the folders of its launches begin with
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """What was decided of a Problem: its tables finalists and choice, and the source of the deployed file."""
-
-    finalists: pl.DataFrame
-    choice: pl.DataFrame
-    module: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """Steps and stamps of training, of all models: they say what is worth training again."""
-
-    steps: pl.DataFrame
-    stamps: pl.DataFrame
 
 
 def run(
@@ -85,18 +68,6 @@ def run(
         steps += timed
         stamps += told
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
-
-
-def rows_of(decided: Decided) -> list[Row]:
-    """The rows of `finalists`, and one of what is deployed at each Case and direction."""
-    listed = list(decided.finalists.iter_rows(named=True))
-    deployed = []
-    for choice in decided.choice.iter_rows(named=True):
-        here = {r["arm"]: r for r in listed if all(r[k] == choice[k] for k in ("case", "direction"))}
-        mine = at_case(here, choice["arm"], problem_of(choice["case"]))
-        assert mine is not None  # it was chosen among these
-        deployed.append({**mine, "arm": ArmName.DEPLOYED})
-    return [*listed, *deployed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

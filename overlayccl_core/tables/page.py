@@ -14,6 +14,7 @@ from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -32,10 +33,16 @@ TABLES = (
     *(CASES, SEEDS, PRICES, SKETCHES, CANDIDATES, SEARCH_ENDS, SHORTLIST, BENCH, FINALISTS),
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
+    *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
 )
 """In the order in which a run writes them."""
 
-SAME_AS = {CONFIRMED_STEPS.name: STEPS, CONFIRMED_STAMPS.name: STAMPS}
+SAME_AS = {
+    CONFIRMED_STEPS.name: STEPS,
+    CONFIRMED_STAMPS.name: STAMPS,
+    LONG_STEPS.name: STEPS,
+    LONG_STAMPS.name: STAMPS,
+}
 TYPES = {pl.String: "text", pl.Int64: "integer", pl.Float64: "number", pl.Boolean: "true or false"}
 COMMAND = "overlayccl schema tables > docs/tables.md"
 HEAD = f"""# Tables

@@ -65,6 +65,11 @@ class Training:
     narrows: bool = False
 
     @property
+    def times(self) -> bool:
+        """Whether any steps are timed: what is not may be disturbed."""
+        return any(Purpose.TIMED in arm.purposes for arm in self.arms)
+
+    @property
     def oversubscribed(self) -> bool:
         """Whether its ranks share cores."""
         return backend_of(self.deployment).oversubscribed(self.deployment)
@@ -165,7 +170,7 @@ class _Batch:
             lambda: self._attempts(number),
             lambda: self._launch(number),
             lacking=not kept,
-            repeat=not any(self._disturbed_twice(before) for before in range(number)),
+            repeat=self.training.times and not any(self._disturbed_twice(before) for before in range(number)),
             progress=self.progress,
         )
         return least_disturbed(self._attempts(number)).rows
@@ -200,7 +205,10 @@ class _Batch:
         return tuple(arm for arm in well if (arm.microbatches, arm.name) not in left)
 
     def _alone(self, number: int, label: str) -> None:
-        """One arm in a launch of its own, of which nothing is kept."""
+        """One arm in a launch of its own, of which nothing is kept; unless there is no other arm."""
+        if len(self.training.arms) == 1:
+            self._launch(number)
+            return
         arms = tuple(arm for arm in self.training.arms if arm.label == label)
         self._trained(number, arms, self.folder / "alone")
 
@@ -216,7 +224,9 @@ class _Batch:
             arms=arms,
         )
         head = f"launch {number + 1} of {training.launches}"
-        reporter = Reporter(head, lambda: None, self.progress)  # how many steps fit is the ranks' to find out
+        # how many timed steps fit is the ranks' to find out
+        steps = None if training.times else settings.loss_steps
+        reporter = Reporter(head, lambda: steps, self.progress)
         with at_work(folder, self.evidence) as work:
             plan.write(work, training.sources)
             started = Launch(

@@ -1,5 +1,5 @@
-"""Text to train on, as bytes: of a folder that a model names, or what every machine has, the sources of Python's
-standard library.
+"""Text to train on: of a folder that a model names, as bytes or as the tokens of a file that it names, too; or what
+every machine has, the sources of Python's standard library, as bytes.
 
 Of the library, files are taken in the order of their names and split by a digest of the name, so that the split is
 the same wherever the library is.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from overlayccl_core.configuration import corpus
+from overlayccl_core.configuration import corpus, tokens
 from overlayccl_core.training.segments import Tensor
 
 HELD_OUT = 10  # one file in so many is for validation
@@ -22,7 +22,7 @@ FEWEST_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """uint8[bytes] to train on, and to validate with."""
+    """uint8[bytes] or int32[tokens] to train on, and to validate with."""
 
     train: Tensor
     validation: Tensor
@@ -46,9 +46,14 @@ def standard_library(folder: Path | None = None) -> Text:
 
 
 @cache
-def of(folder: str | None) -> Text:
-    """The text of a model's `corpus`. ValueError where there is none."""
-    return standard_library() if folder is None else _text(*corpus.read(Path(folder)))
+def of(folder: str | None, tokenizer: str | None = None) -> Text:
+    """The text of a model's `corpus` and `tokenizer`. ValueError where there is none."""
+    if folder is None:
+        return standard_library()
+    if tokenizer is None:
+        return _text(*corpus.read(Path(folder)))
+    train, validation = tokens.read(Path(folder), Path(tokenizer))
+    return Text(train=torch.from_numpy(train), validation=torch.from_numpy(validation))
 
 
 def _text(train: bytes, validation: bytes) -> Text:

@@ -67,6 +67,7 @@ class _Trainer:
         self.plan = plan
         self.pieces = pieces_of(plan.model)
         self.records: list[RankRecord] = []
+        self.inspections: dict[int, Inspection] = {}  # of arms that no record is of yet
         self.modules: list[Modules] = []
         self.quiet: dict[int, Modules] = {}
         self.replicas = plan.model.replicas(rank.ranks)
@@ -103,22 +104,20 @@ class _Trainer:
         )
 
     # -------------------------------------------------------------------------------------------- inspection
-    def inspect(self) -> list[Inspection]:
+    def inspect(self) -> None:
         """One untimed step of every arm: gradients against the unsharded model, and what it does.
 
-        In the first launch only: another would find the same.
+        In the first launch only: another would find the same. The first record of an arm has it.
         """
         if self.plan.launch:
-            return []
+            return
         self.rank.status.enter(Phase.CHECKING)
         seed = self.plan.launch
         everywhere = [self.data(seed, 0, replica) for replica in sorted(set(self.replicas))]
         expected = unsharded_gradients(self.plan.model, everywhere, seed=seed, rank=self.rank)
-        inspections = []
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
-            inspections.append(self._inspect(index, arm, expected))
-        return inspections
+            self.inspections[index] = self._inspect(index, arm, expected)
 
     def _inspect(self, index: int, arm: Arm, expected: Mapping[str, Tensor]) -> Inspection:
         seed = self.plan.launch
@@ -154,7 +153,7 @@ class _Trainer:
         )
 
     # ------------------------------------------------------------------------------------------------- steps
-    def time(self, inspections: Sequence[Inspection]) -> None:
+    def time(self) -> None:
         """Steps of all arms in turn; in the first launch also those without communication."""
         self.rank.status.enter(Phase.TIMING)
         gc.collect()
@@ -162,7 +161,8 @@ class _Trainer:
         seed, settings = self.plan.launch, self.plan.settings
         timed = [
             _Course(index, Purpose.TIMED, seed, self.state(index, seed), self.cold)
-            for index in range(len(self.plan.arms))
+            for index, arm in enumerate(self.plan.arms)
+            if Purpose.TIMED in arm.purposes
         ]
         self._run(timed, settings.minimum_steps, settings.seconds)
         silent = [
@@ -172,9 +172,7 @@ class _Trainer:
         ]
         self._run(silent, QUIET_STEPS)
         gc.enable()
-        for course in timed:
-            self._keep(course, self.cold, inspections[course.index] if inspections else None)
-        for course in silent:
+        for course in (*timed, *silent):
             self._keep(course, self.cold)
 
     def _run(self, courses: Sequence[_Course], fewest: int, seconds: float = 0.0) -> None:
@@ -239,13 +237,7 @@ class _Trainer:
             self.rank.end_call()  # one graph for all batches
         return mean_loss(torch.stack(losses)) if losses else None
 
-    def _keep(
-        self,
-        course: _Course,
-        cold: int,
-        inspection: Inspection | None = None,
-        validation_loss: float | None = None,
-    ) -> None:
+    def _keep(self, course: _Course, cold: int, validation_loss: float | None = None) -> None:
         self.records.append(
             RankRecord(
                 arm=course.index,
@@ -256,7 +248,7 @@ class _Trainer:
                 ends_ns=tuple(course.ends_ns),
                 losses=tuple(course.losses),
                 validation_loss=validation_loss,
-                inspection=inspection,
+                inspection=self.inspections.pop(course.index, None),
             )
         )
 
@@ -285,7 +277,8 @@ def main(folder: Path) -> None:
     def work(rank: Rank) -> None:
         trainer = _Trainer(rank, plan)
         trainer.prepare()
-        trainer.time(trainer.inspect())
+        trainer.inspect()
+        trainer.time()
         trainer.compare_losses()
         write_records(folder, rank.index, trainer.records)
         rank.status.work_on(NO_JOB)

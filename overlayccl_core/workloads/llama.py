@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from overlayccl_core.configuration import corpus, models
+from overlayccl_core.configuration import corpus, models, tokens
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site, Work
 from overlayccl_core.measuring.arms import FSDP, ddp_arm
@@ -113,7 +113,11 @@ class Model(Sizes, models.Model):
     sequence: Count = Field(description="tokens of a text")
     corpus: str | None = Field(
         default=None,
-        description="folder of text to train on, byte by byte (default: the sources of Python's standard library)",
+        description="folder of text to train on (default: the sources of Python's standard library)",
+    )
+    tokenizer: str | None = Field(
+        default=None,
+        description="tokenizer.json whose tokens the corpus is trained on as (default: byte by byte)",
     )
     ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
         default=(), description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm"
@@ -126,7 +130,7 @@ class Model(Sizes, models.Model):
                 f"heads of rotary attention need an even width (got {self.width} channels for {self.heads} heads): "
                 f"make width a multiple of {2 * self.heads}"
             )
-        if self.vocabulary < BYTES:
+        if self.tokenizer is None and self.vocabulary < BYTES:
             raise ValueError(
                 f"vocabulary must hold all {BYTES} values of a byte, which are the tokens of the text (got "
                 f"{self.vocabulary}): make it at least {BYTES}"
@@ -154,16 +158,24 @@ class Model(Sizes, models.Model):
         return ceil(elements / self.width / ROWS) * ROWS
 
     def data_digest(self) -> str | None:
-        """Of the corpus's text, where one is named."""
-        return None if self.corpus is None else corpus.digest(Path(self.corpus))
+        """Of the corpus's text and the tokenizer's file, where they are named."""
+        if self.corpus is None:
+            return None
+        folder = Path(self.corpus)
+        return (
+            corpus.digest(folder) if self.tokenizer is None else tokens.digest(folder, Path(self.tokenizer))
+        )
+
+    def on_text(self, folder: str | None, tokenizer: str | None) -> Self:
+        """The same model, its text another."""
+        return self.changed(corpus=folder or self.corpus, tokenizer=tokenizer or self.tokenizer)
 
     def check(self, ranks: int) -> None:
         """Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even.
 
-        The corpus is there, and has enough for a batch.
+        The corpus is there, and has enough for a batch; the tokenizer's tokens are among the model's.
         """
-        if self.corpus is not None:
-            corpus.check(Path(self.corpus), self.batch, self.sequence)
+        self._check_text()
         if self.parallelism is Parallelism.PIPELINE and ranks % STAGES:
             raise ValueError(
                 f"ranks of a pipeline must be even, as rank r and rank r + ranks / 2 are one (got {ranks}): leave "
@@ -183,6 +195,18 @@ class Model(Sizes, models.Model):
                     f"ranks must divide {what} of a tensor-parallel model (got {ranks} and {count}): leave the "
                     "model out, or give it a file with other sizes"
                 )
+
+    def _check_text(self) -> None:
+        if self.corpus is None:
+            if self.tokenizer is not None:
+                raise ValueError(
+                    f"tokenizer is of a corpus, and none is named (got {self.tokenizer}): name a folder of text as "
+                    "corpus, or leave tokenizer out"
+                )
+        elif self.tokenizer is None:
+            corpus.check(Path(self.corpus), self.batch, self.sequence)
+        else:
+            tokens.check(Path(self.corpus), Path(self.tokenizer), self.batch, self.sequence, self.vocabulary)
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
         """Tensor parallel: two sums a block, microbatch and direction, of a parallel block given together. Data

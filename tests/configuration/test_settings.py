@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from overlayccl_core import loader
+from overlayccl_core.configuration import models
 from overlayccl_core.configuration.settings import Settings, load, read
 
 ROOT = Path(__file__).parents[2]
@@ -125,3 +126,30 @@ def test_a_problem_whose_cases_all_come_from_models_has_a_part_without_any() -> 
     assert "tp_mlp" not in whole.cases
     part = Settings.from_part(whole.of_problem("tp_mlp").part("cases", "models"))
     assert part.cases == {} and part.models == whole.models
+
+
+def test_the_steps_of_a_long_run_are_a_key_of_their_own_over_any_preset() -> None:
+    assert read(FILE).longrun.steps == 2500
+    for preset in ("default", "smoke"):
+        given = read(FILE, {"longrun_steps": 300, "preset": preset})
+        assert given.longrun.steps == 300
+        assert given.longrun.seeds == read(FILE, {"preset": preset}).longrun.seeds
+    with pytest.raises(
+        ValueError, match=r"longrun\.steps: must be greater than or equal to 10 \(got 3\): of each"
+    ):
+        read(FILE, {"longrun_steps": 3})
+
+
+def test_a_long_run_may_be_of_another_text_where_a_model_reads_any() -> None:
+    nano = models.load("nano", ROOT / models.FOLDER)
+    section = read(FILE).longrun
+    assert section.on_its_text(nano) is nano
+    mine = section.changed(corpus="texts").on_its_text(nano)
+    assert (mine.corpus, mine.tokenizer, mine.name) == ("texts", None, "nano")
+    with pytest.raises(ValueError, match=r"^longrun: model nano: corpus: there is no folder texts: name one"):
+        section.changed(corpus="texts").check(nano, 4)
+    other = models.load("olmoe-10b", ROOT / models.FOLDER)
+    with pytest.raises(
+        ValueError, match=r"^longrun: model olmoe-10b: workload olmoe reads no text: leave corpus"
+    ):
+        section.changed(corpus="texts").check(other, 4)

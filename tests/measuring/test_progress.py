@@ -1,6 +1,6 @@
 """How far a piece of work is, told to who takes steps and who takes lines."""
 
-from overlayccl_core.measuring.progress import Step, part_of, tell
+from overlayccl_core.measuring.progress import OneOfMany, Step, part_of, tell
 
 
 class Listener:
@@ -35,3 +35,17 @@ def test_the_steps_of_one_of_several_batches_are_not_those_of_the_whole() -> Non
     said("launch 2 of 4: starting")
     assert listener.steps == []
     assert listener.lines == ["nano: timing: round 3 of 20, 40 s left", "nano: launch 2 of 4: starting"]
+
+
+def test_the_rounds_of_one_of_many_alike_count_among_those_of_all() -> None:
+    listener = Listener()
+    second = OneOfMany(progress=listener, name="deployed", before=20, total=100)
+    tell(second, STEP)
+    tell(second, Step(phase="1 arms", unit="launch", done=0, total=1))
+    tell(second, Step(phase="timing", unit="round", done=20, total=20, left_s=0.0))
+    second("checking")
+    assert listener.steps == [
+        Step(phase="deployed", unit="round", done=23, total=100, left_s=40.0 / 17 * 77),
+        Step(phase="deployed", unit="round", done=40, total=100),
+    ]
+    assert listener.lines == ["deployed: checking"]

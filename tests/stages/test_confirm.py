@@ -21,6 +21,7 @@ from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.evidence.decided import Decided, Trained
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import dumps
@@ -67,7 +68,7 @@ def module(chosen: Program, plain: Program) -> str:
     return deployed.deployed("grad_ar", [case], stamp)
 
 
-def decided(folder: Path) -> confirm.Decided:
+def decided(folder: Path) -> Decided:
     """flat is deployed, as hand_bundled, which is the best seed too."""
     programs = {name: program(name) for name in set(ARMS.values())}
     rows = [
@@ -80,7 +81,7 @@ def decided(folder: Path) -> confirm.Decided:
         for arm, name in ARMS.items()
     ]  # fmt: skip
     chosen = rows[1] | {"value_digest": programs["flat"].value_digest, "trained_in": None}
-    return confirm.Decided(
+    return Decided(
         finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
         choice=write(
             CHOICE, [{k: v for k, v in chosen.items() if k != "program_json"}], folder / "choice.parquet"
@@ -89,7 +90,7 @@ def decided(folder: Path) -> confirm.Decided:
     )
 
 
-def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: Path) -> confirm.Trained:
+def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: Path) -> Trained:
     """What training said of some arms, at every count of microbatches: all alike fast."""
     pairs = [
         train_tables(
@@ -99,10 +100,10 @@ def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: 
     ]
     steps, stamps = (pl.concat(frames) for frames in zip(*pairs, strict=True))
     here = pl.lit(finalists["fingerprint"][0]).alias("fingerprint")
-    return confirm.Trained(steps=steps.with_columns(here), stamps=stamps)
+    return Trained(steps=steps.with_columns(here), stamps=stamps)
 
 
-def confirmed(folder: Path, of: confirm.Decided) -> dict[str, list[dict[str, Any]]]:
+def confirmed(folder: Path, of: Decided) -> dict[str, list[dict[str, Any]]]:
     return confirm.run(
         DEPLOYMENT,
         QUICK,

@@ -11,9 +11,10 @@ import pytest
 from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages import choose, confirm, finalists, fit, price, probe, summary
+from overlayccl_core.stages import choose, finalists, fit, price, probe, summary
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -46,8 +47,8 @@ def confirmed_rows(
     finalists: pl.DataFrame, choice: pl.DataFrame, launches: int = 3
 ) -> Iterator[dict[str, Any]]:
     """What needs no search, and what is deployed: as fast as its Program should be."""
-    decided = confirm.Decided(finalists=finalists, choice=choice, module="")
-    for row in confirm.rows_of(decided):
+    decided = Decided(finalists=finalists, choice=choice, module="")
+    for row in rows_of(decided):
         if row["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED):
             for launch in range(launches):
                 yield {

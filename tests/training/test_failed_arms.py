@@ -1,5 +1,6 @@
 """A finalist that fails in a training launch is left out of the others and cannot be chosen. Needs no ranks."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,9 +59,16 @@ class Ranks:
     """Stands for a backend: all arms find the same; in launch `number`, rank 1 dies at `culprit`, so many times."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, culprit: str, number: int, *, times: int = 99
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        culprit: str,
+        number: int,
+        *,
+        times: int = 99,
+        foreign_cpu_share: float = 0.0,
     ) -> None:
         self.times = times
+        self.foreign_cpu_share = foreign_cpu_share
         self.culprit = culprit
         self.number = number
         self.launched: list[tuple[int, tuple[str, ...]]] = []
@@ -78,7 +86,7 @@ class Ranks:
             raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=self.culprit)
         for rank in range(plan.ranks):
             write_records(started.folder, rank, [self.record(index, plan) for index in range(len(plan.arms))])
-        return 0.0
+        return self.foreign_cpu_share
 
     def record(self, arm: int, plan: TrainingPlan) -> RankRecord:
         return RankRecord(
@@ -132,6 +140,34 @@ def test_an_arm_whose_rank_was_ended_from_outside_is_tried_alone_and_trained_wit
     rows = train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)
     assert [(n, len(names)) for n, names in ranks.launched] == [(0, 3), (0, 1), (0, 3), (1, 3)]
     assert {row["status"] for row in rows} == {"trained"} and len(rows) == 6
+
+
+def test_the_only_arm_that_runs_when_it_is_tried_once_more_need_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, "finalist_1, M=2", 0, times=1)
+    alone = replace(TRAINING, arms=ARMS[1:2], launches=1)
+    [row] = train(alone, tmp_path / ".partial", "longtrain-nano", "", silent)
+    assert (row["status"], len(ranks.launched)) == ("trained", 2)
+
+
+def test_the_only_arm_that_fails_again_is_a_row_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, "finalist_1, M=2", 0)
+    alone = replace(TRAINING, arms=ARMS[1:2], launches=1)
+    [row] = train(alone, tmp_path / ".partial", "longtrain-nano", "", silent)
+    assert (row["status"], len(ranks.launched)) == ("crashed", 2)
+
+
+@pytest.mark.parametrize(("purpose", "launched"), [(Purpose.TIMED, 2), (Purpose.LOSS, 1)])
+def test_a_launch_that_others_disturbed_is_repeated_where_it_times_something(
+    purpose: Purpose, launched: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, "nobody", 0, foreign_cpu_share=0.9)
+    alone = replace(TRAINING, arms=(replace(ARMS[0], purposes=(purpose,)),), launches=1)
+    train(alone, tmp_path / ".partial", "longtrain-nano", "", silent)
+    assert len(ranks.launched) == launched
 
 
 def test_a_developers_arm_that_crashes_ends_the_training_and_leaves_its_evidence(

@@ -73,13 +73,13 @@ def confirm(
     """What is deployed and what needs no search, at their made-up times; steps as in training."""
     import polars as pl
 
+    from overlayccl_core.evidence.decided import rows_of
     from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
     from overlayccl_core.program.json_form import loads
-    from overlayccl_core.stages import confirm as stage
     from tests.fake_timings import timing_columns
     from tests.stages.training import train_tables
 
-    rows = {problem: stage.rows_of(decided) for problem, decided in problems.items()}
+    rows = {problem: rows_of(decided) for problem, decided in problems.items()}
     confirmed = [
         {"problem": problem}
         | {key: row[key] for key in ("case", "direction", "arm", "candidate")}

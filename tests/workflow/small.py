@@ -38,6 +38,7 @@ SMALL: dict[str, Any] = {
         "loss_steps": 8,
         "loss_seeds": 2,
     },
+    "longrun": {"steps": 10, "seeds": 2},
 }
 TINY: dict[str, Any] = {
     "workload": "llama",

@@ -70,6 +70,10 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
             "config/deployments/local.yaml: backend: there is no 'torchdust' in overlayccl_core/backends: did",
         ),
         (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node must divide ranks (got 3 and 4)"),
+        (
+            ("  # corpus: texts ", "  corpus: texts "),
+            "longrun: model nano: corpus: there is no folder texts: name",
+        ),
     ],
 )
 def test_a_wrong_file_is_one_message(
@@ -113,6 +117,24 @@ def test_another_text_in_the_folder_of_a_corpus_is_another_training(
         pipeline = prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
         parameters.append(pipeline.model_json("nano"))
     assert parameters[0] == parameters[1] != parameters[2]
+
+
+def test_another_text_of_a_long_run_is_another_long_run_and_no_other_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    Path("texts").mkdir()
+    file = Path("config/config.yaml")
+    file.write_text(file.read_text().replace("  # corpus: texts", "  corpus: texts"))
+    long, trained = set(), set()
+    for text in (b"x" * 6000, b"y" * 6000):
+        Path("texts/a.txt").write_bytes(text)
+        corpus.read.cache_clear()  # as in a process of its own
+        pipeline = prepare(yaml.safe_load(file.read_text()), ())
+        long.add(pipeline.long_model_json("nano"))
+        trained.add(pipeline.model_json("nano"))
+    assert len(long) == 2 and len(trained) == 1
 
 
 def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_where_it_was_named(

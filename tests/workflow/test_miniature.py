@@ -13,6 +13,7 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
+from overlayccl_core.tables.longrun import CURVES, LOSSES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.summary import SUMMARY
@@ -28,13 +29,13 @@ pytestmark = [
 
 RULES = {
     *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
-    *("finalists", "train", "choose", "confirm", "summary", "report"),
+    *("finalists", "train", "choose", "confirm", "summary", "report", "longtrain", "losses"),
 }
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy in which `all` was run for tp_mlp, and the seeds of the other Problems were traced."""
+    """A copy in which `all` and `longrun` were run for tp_mlp, and the seeds of the other Problems were traced."""
     root = copy_to(tmp_path_factory.mktemp("repository"))
     file = root / "config" / "config.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
@@ -43,6 +44,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = snakemake(root, "--profile", "local", "all")
     assert done.returncode == 0, done.stderr
     (root / "shown.txt").write_text(done.stdout + done.stderr)
+    assert not (root / "results/local/longrun").exists()  # a target of its own
+    done = snakemake(root, "--profile", "local", "longrun", "--config", "longrun_steps=12")
+    assert done.returncode == 0, done.stderr
     others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]
     problems = "problems=tp_mlp,uniform_a2a,grad_ar"
     done = snakemake(root, "--profile", "local", *others, "--config", problems)
@@ -135,6 +139,21 @@ def test_what_is_deployed_is_timed_again_as_the_file_that_it_is(finished: Path) 
     assert splits["peak_activation_bytes"].min() > 0
 
 
+def test_a_long_run_has_a_folder_of_its_own_with_the_losses_of_all_arms(finished: Path) -> None:
+    folder = finished / "results" / "local" / "longrun"
+    assert sorted(p.name for p in folder.iterdir() if p.suffix == ".parquet") == [
+        "curves.parquet",
+        "losses.parquet",
+    ]
+    losses, curves = (read(table, folder / f"{table.name}.parquet") for table in (LOSSES, CURVES))
+    assert {"developer", "deployed"} <= set(curves["arm"]) and set(curves["model"]) == {"tiny"}
+    assert set(curves["steps"]) == {12} and set(losses["step"]) == set(range(12))
+    courses = losses.select("arm", "seed").unique()
+    assert courses.filter(pl.col("seed") > 0)["arm"].to_list() == ["developer"]
+    assert not list(folder.rglob(".partial/*"))  # the tables are written
+    assert {p.name for p in (folder / "logs").glob("*.log")} == {"longtrain-tiny.log", "losses.log"}
+
+
 def test_all_that_a_rule_loaded_is_in_its_code_digest(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +164,7 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
     assert {name.partition("-")[0] for name in traced} == RULES
     for name, loaded in traced.items():
         rule, _, problem = name.partition("-")
-        model = problem if rule == "train" else None
+        model = problem if rule in ("train", "longtrain") else None
         search = "offline" if rule == "search" else None
         plugins = pipeline.plugins(rule, None if model else problem or None, model, search)
         covered = {p.relative_to(finished).as_posix() for p in closure(rule, *plugins, root=finished)}

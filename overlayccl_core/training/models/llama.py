@@ -1,10 +1,10 @@
 """A Llama-like transformer (Touvron et al. 2023) as pieces that run between collectives, and as a whole.
 
-It trains on bytes of text. A block has two sublayers, attention and MLP; each adds to the residual stream what it
-makes of the stream's RMSNorm. A parallel block is one sublayer with two parts. `Pieces` holds one rank's share:
-with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and its hidden channels, so that what a part
-gives is a partial sum; norms, embedding and head are replicated. Where parameters lie in shards (FSDP), those of a
-block are one flat parameter `blocks.<k>`.
+It trains on bytes or tokens of text. A block has two sublayers, attention and MLP; each adds to the residual
+stream what it makes of the stream's RMSNorm. A parallel block is one sublayer with two parts. `Pieces` holds one
+rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and its hidden channels, so that
+what a part gives is a partial sum; norms, embedding and head are replicated. Where parameters lie in shards (FSDP),
+those of a block are one flat parameter `blocks.<k>`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,9 +79,9 @@ class Pieces(pieces.Pieces[Model]):
 
     @staticmethod
     def batch(model: Model, *, seed: int, step: int, replica: int) -> Tensor:
-        """int64[batch, sequence + 1]: bytes of text."""
+        """int64[batch, sequence + 1]: tokens of text."""
         return text.batch(
-            text.of(model.corpus).train,
+            text.of(model.corpus, model.tokenizer).train,
             seed=seed,
             step=step,
             replica=replica,
@@ -92,7 +92,8 @@ class Pieces(pieces.Pieces[Model]):
         """Text that is not trained on; none where a rank has a part of the model only."""
         if self.model.parallelism is not Parallelism.DATA:
             return ()
-        held_out, shape = text.of(self.model.corpus).validation, (self.model.batch, self.model.sequence)
+        held_out = text.of(self.model.corpus, self.model.tokenizer).validation
+        shape = (self.model.batch, self.model.sequence)
         return [
             text.batch(held_out, seed=0, step=k, replica=0, shape=shape) for k in range(VALIDATION_BATCHES)
         ]
@@ -164,7 +165,7 @@ class Pieces(pieces.Pieces[Model]):
         return [name for k in range(each * block, each * (block + 1)) for name in self.names_of(k)]
 
     def enter(self, batch: Tensor) -> Tensor:
-        """int64[B, S + 1] -> float32[B, S, D]: all but the last byte, which has no next one."""
+        """int64[B, S + 1] -> float32[B, S, D]: all but the last token, which has no next one."""
         return functional.embedding(batch[:, :-1], self.parameters["embedding"])
 
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
@@ -178,7 +179,7 @@ class Pieces(pieces.Pieces[Model]):
         return self._partial(self.weights_of(block), self.sublayers_of_block[k][part], h)
 
     def loss(self, x: Tensor, batch: Tensor) -> Tensor:
-        """Mean cross-entropy of the next byte, in nats a byte."""
+        """Mean cross-entropy of the next token, in nats a token."""
         normed = functional.rms_norm(x, (self.model.width,), self.parameters["norm"])
         logits = functional.linear(normed, self.parameters["head"])
         return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())

@@ -234,7 +234,8 @@ def test_a_launch_inspects_times_and_validates_as_on_the_cpu(tmp_path: Path) -> 
         played: Any = Played(is_lazy=is_lazy, index=0, folder=tmp_path)
         trainer = _Trainer(played, plan)
         trainer.prepare()
-        trainer.time(trainer.inspect())
+        trainer.inspect()
+        trainer.time()
         trainer.compare_losses()
         return trainer.records
 

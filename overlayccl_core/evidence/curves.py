@@ -1,0 +1,153 @@
+"""Losses of long courses: step by step, and whether each arm trains as the developer's does.
+
+All arms begin with the same parameters and read the same data, so their losses differ by how they round alone. Up
+to the first steps that is bounded by a number. Later rounding is amplified, by each step anew; then what is allowed
+is measured: how far apart the developer's own losses end from other seeds. The training gate judges both.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from overlayccl_core.configuration.models import of_label
+from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, trial_of
+from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
+from overlayccl_core.gates.verdict import Check, Verdict
+from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
+from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.numerics import NumericsClass
+
+SEED = 0  # of all arms; the developer's has others, too
+END = 10  # the last of so many parts of a course are its end
+FRAMEWORK = "the framework averages gradients in buffers of its own"
+Row = Mapping[str, Any]
+
+
+def loss_rows(steps: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of `losses`: of every course, step and arm."""
+    developers = {
+        (row["model"], row["microbatches"], row["seed"]): _means(row["losses"])
+        for row in steps.iter_rows(named=True)
+        if row["arm"] == ArmName.DEVELOPER
+    }
+    for row in steps.iter_rows(named=True):
+        theirs = developers.get((row["model"], row["microbatches"], row["seed"]), ())
+        head = {name: row[name] for name in ("model", "microbatches", "arm", "seed", "fingerprint")}
+        for step, loss in enumerate(_means(row["losses"])):
+            difference = loss - theirs[step] if step < len(theirs) else None
+            yield {**head, "step": step, "loss": loss, "developer_difference": difference}
+
+
+def curve_rows(steps: pl.DataFrame, stamps: pl.DataFrame, programs: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows of `curves`: of every arm that was trained, from the plainest on.
+
+    programs: the rows of `finalists`, and of what is deployed.
+    """
+    ran = _ran_by(programs)
+    seen = arms_by_model(steps, stamps)
+    failed = failed_arms(steps, stamps)
+    fingerprint = steps["fingerprint"][0]
+    rows = []
+    for model, arm in _trained(steps):
+        name, microbatches = of_label(model)
+        head = {"model": name, "microbatches": microbatches, "arm": arm, "fingerprint": fingerprint}
+        if verdict := failed.get((model, arm)):
+            rows.append({**head, **_NO_LOSSES, **_said(verdict)})
+            continue
+        arms = {one: replace(it, losses=_ended(it)) for one, it in seen[model].items()}
+        rows.append({**head, **_figures(arms[arm], steps, head), **_judged(model, arm, arms, stamps, ran)})
+    return rows
+
+
+_NO_LOSSES = {"numerics": None, "steps": 0, "first_loss": None, "last_loss": None, "validation_loss": None}
+
+
+def _trained(steps: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """(`nano m8`, arm), each once."""
+    told = steps.select("model", "microbatches", "arm").unique(maintain_order=True)
+    return ((f"{model} m{microbatches}", arm) for model, microbatches, arm in told.iter_rows())
+
+
+def _figures(arm: ArmEvidence, steps: pl.DataFrame, head: Row) -> dict[str, Any]:
+    course = steps.filter(
+        pl.col("model") == head["model"],
+        pl.col("microbatches") == head["microbatches"],
+        pl.col("arm") == head["arm"],
+        pl.col("seed") == SEED,
+    )
+    first, *_, last = _means(arm.losses[SEED])
+    return {
+        "steps": len(arm.losses[SEED]) - 1,
+        "first_loss": first,
+        "last_loss": last,
+        "validation_loss": course["validation_loss"][0],
+    }
+
+
+def _judged(
+    model: str,
+    arm: str,
+    arms: Mapping[str, ArmEvidence],
+    stamps: pl.DataFrame,
+    ran: Callable[[str], Iterable[Ran]],
+) -> dict[str, Any]:
+    trial: Trained | Verdict
+    if is_framework(arm) and ArmName.DEVELOPER in arms:
+        trial = Trained(
+            arm=arms[arm],
+            developer=arms[ArmName.DEVELOPER],
+            numerics=NumericsClass.REORDERED,
+            explained=FRAMEWORK,
+        )
+    else:
+        trial = trial_of(model, arm, arms, stamps, ran)
+    if isinstance(trial, Verdict):
+        return {"numerics": None, **_said(trial)}
+    [verdict] = judge(trial, frozenset({Check.LOSSES}))
+    return {"numerics": trial.numerics.value, **_said(verdict)}
+
+
+def _said(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "outcome": verdict.outcome.value,
+        "reason": verdict.reason.value,
+        "message": verdict.message,
+        "evidence": json.dumps(dict(verdict.evidence), sort_keys=True),
+    }
+
+
+def _ran_by(programs: Iterable[Row]) -> Callable[[str], Iterable[Ran]]:
+    """Arm -> the Programs that it is to run at each Case and direction."""
+    places: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in programs:
+        places.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row
+
+    def ran(arm: str) -> Iterator[Ran]:
+        for (case, direction), here in places.items():
+            if (row := at_case(here, arm, problem_of(case))) is not None:
+                yield Ran(
+                    case=case,
+                    direction=direction,
+                    program=loads(row["program_json"]),
+                    numerics=NumericsClass(row["numerics"]),
+                )
+
+    return ran
+
+
+def _ended(arm: ArmEvidence) -> dict[int, Losses]:
+    """Seed -> losses, with the mean of their end as one more, which is the last: a single batch says little."""
+    return {
+        seed: (*losses, tuple(np.mean(losses[-max(len(losses) // END, 1) :], 0)))
+        for seed, losses in arm.losses.items()
+    }
+
+
+def _means(losses: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Over the ranks that compute one."""
+    return tuple(float(np.mean(one)) for one in losses)

@@ -1,0 +1,26 @@
+"""losses: the losses of all long courses in one table, and whether each arm trains as the developer's does."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.evidence.curves import curve_rows, loss_rows
+from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.tables.fingerprints import one_fingerprint
+
+Row = dict[str, Any]
+
+
+def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[Decided]) -> dict[str, list[Row]]:
+    """The rows of `losses` and `curves`. steps, stamps: of the long courses of all models.
+
+    ValueError where there are no courses: no model is configured.
+    """
+    if steps.is_empty():
+        raise ValueError(
+            "longrun: no model is configured, so nothing is trained: name some, --config models=nano"
+        )
+    one_fingerprint({"long_steps": steps}, "the rule longtrain")
+    programs = [row for decided in problems for row in rows_of(decided)]
+    return {"losses": list(loss_rows(steps)), "curves": curve_rows(steps, stamps, programs)}

@@ -1,0 +1,88 @@
+"""What the target `longrun` leaves: many steps of the arms of each model, their losses, and what they say.
+
+Each arm has launches of its own, so times of different arms are of different moments: no ratio is made of them.
+"""
+
+from dataclasses import replace
+
+import polars as pl
+
+from overlayccl_core.tables.candidate_columns import NUMERICS, VERDICT_COLUMNS
+from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT
+
+_ARM = (
+    Column(name="model", dtype=pl.String(), doc="a file in config/models"),
+    Column(name="microbatches", dtype=pl.Int64(), doc="into which a batch is split: as it is deployed"),
+    Column(name="arm", dtype=pl.String(), doc="as in `steps`"),
+)
+_SEED = Column(
+    name="seed", dtype=pl.Int64(), doc="of parameters and batches; all but 0 are developer's alone"
+)
+
+
+def _loss(name: str, doc: str) -> Column:
+    return Column(name=name, dtype=pl.Float64(), nullable=True, doc=f"{doc}; null: the arm failed")
+
+
+LONG_STEPS = replace(
+    STEPS,
+    name="long_steps",
+    row="as `steps`: one course of an arm, from one seed, in a launch of its own",
+    folder="longrun/<model>/",
+    rule="longtrain",
+)
+LONG_STAMPS = replace(
+    STAMPS, name="long_stamps", row="as `stamps`", folder="longrun/<model>/", rule="longtrain", minimum_rows=0
+)
+LOSSES = Table(
+    name="losses",
+    row="one step of one arm from one seed, of all models",
+    folder="longrun/",
+    rule="losses",
+    version=1,
+    columns=(
+        *_ARM,
+        _SEED,
+        Column(name="step", dtype=pl.Int64(), doc="from 0 on"),
+        Column(
+            name="loss", dtype=pl.Float64(), doc="mean over the ranks that compute one, before the update"
+        ),
+        Column(
+            name="developer_difference",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="from developer's loss at the same seed and step; null: it has none",
+        ),
+        FINGERPRINT,
+    ),
+)
+CURVES = Table(
+    name="curves",
+    row="one arm of one model, and whether it trains as developer's does",
+    folder="longrun/",
+    rule="losses",
+    version=1,
+    columns=(
+        *_ARM,
+        replace(NUMERICS, nullable=True, doc="the worst of its Programs; null: not known"),
+        Column(name="steps", dtype=pl.Int64(), doc="that were trained"),
+        _loss("first_loss", "of seed 0, before the first update"),
+        _loss("last_loss", "of seed 0, mean over the last tenth of the steps"),
+        Column(
+            name="validation_loss",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="of seed 0, on held-out text after the last step; null: no rank has the whole model",
+        ),
+        *VERDICT_COLUMNS,
+        Column(
+            name="evidence",
+            dtype=pl.String(),
+            doc="JSON: early_rel_difference, the largest of the first steps; final_difference, of last_loss on the "
+            "rank where it is largest; band, the interquartile range of developer's last_loss over seeds",
+        ),
+        FINGERPRINT,
+    ),
+)

@@ -1,0 +1,172 @@
+"""The target `longrun` on real ranks: many steps of the deployed file beside others, and a kill amid them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist import backend, deployed
+from overlayccl_core.configuration import models
+from overlayccl_core.configuration.cases import cases_of_model
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.settings import LongrunSection, read
+from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.evidence.decided import Decided
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.json_form import dumps
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.stages import longtrain, losses
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
+from overlayccl_core.tables.table import write
+from overlayccl_core.training.launches import _Batch
+from tests.stages.test_confirm import trained
+
+pytestmark = pytest.mark.ranks
+DEPLOYMENT = load("config/deployments/local-2.yaml")
+M = 2
+MODEL = models.load("nano").changed(batch=M, microbatches=(M,), loss_microbatches=M)
+ARMS = {"developer": "developer", "hand_bundled": "bf16_on_the_wire", "finalist_1": "all_to_all_sum"}
+STEPS = 150
+COURSES = [("developer", 0), ("hand_bundled", 0), ("deployed", 0), ("developer", 1)]
+KILLED_AT = 2  # launches that ended by then
+
+
+def decided(folder: Path) -> Decided:
+    """finalist_1 was chosen at both sites of nano."""
+    rows: list[dict[str, Any]] = []
+    cases, choice = [], []
+    for case in cases_of_model(MODEL, DEPLOYMENT, M).values():
+        source = catalog.library_source(case.problem)
+        programs = {
+            name: trace_source(source, name, catalog.build(case)) for name in dict.fromkeys(ARMS.values())
+        }
+        here = [
+            {
+                "case": case.id, "direction": "forward", "arm": arm, "candidate": name, "recipe": "{}",
+                "numerics": "lossy" if name.startswith("bf16") else "reordered",
+                "program": programs[name].digest, "program_json": dumps(programs[name]),
+                "fingerprint": backend.fingerprint(DEPLOYMENT),
+            }
+            for arm, name in ARMS.items()
+        ]  # fmt: skip
+        rows += here
+        mine = programs[ARMS["finalist_1"]]
+        choice.append(
+            {k: v for k, v in here[-1].items() if k != "program_json"}
+            | {"value_digest": mine.value_digest, "trained_in": f"nano m{M}"}
+        )
+        cases.append(
+            DeployedCase(
+                case_id=case.id, candidate="all_to_all_sum", recipe="{}", numerics="reordered", forward=mine,
+                plain_forward=programs["developer"], has_backward=False,
+            )
+        )  # fmt: skip
+    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__})
+    return Decided(
+        finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
+        choice=write(CHOICE, choice, folder / "choice.parquet"),
+        module=deployed.deployed("tp_mlp", cases, stamp),
+    )
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that was killed and went on. launches: that began, of both."""
+
+    launches: int
+    said: list[str]
+    steps: pl.DataFrame
+    losses: pl.DataFrame
+    curves: pl.DataFrame
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp("longrun")
+    of, said, began = decided(folder), [], []
+    before = trained(of.finalists, ARMS, MODEL, folder)
+    settings = read().changed(longrun=LongrunSection(steps=STEPS, seeds=2))
+    launch = _Batch._launch
+
+    def run() -> dict[str, Any]:
+        return longtrain.run(
+            DEPLOYMENT,
+            settings,
+            {"tp_mlp": of},
+            MODEL,
+            before,
+            folder / "longrun/.partial",
+            progress=said.append,
+        )
+
+    def killed(self: _Batch, number: int) -> None:
+        if len(began) == KILLED_AT:
+            raise KeyboardInterrupt
+        began.append(number)
+        launch(self, number)
+
+    def counted(self: _Batch, number: int) -> None:
+        began.append(number)
+        launch(self, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Batch, "_launch", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        patch.setattr(_Batch, "_launch", counted)
+        made = run()
+    steps, stamps = (write(t, made[t.name], folder / f"{t.name}.parquet") for t in (LONG_STEPS, LONG_STAMPS))
+    told = losses.run(steps, stamps, [of])
+    joined, curves = (write(t, told[t.name], folder / f"{t.name}.parquet") for t in (LOSSES, CURVES))
+    return Finished(len(began), said, steps, joined, curves)
+
+
+def test_what_had_ended_before_a_kill_is_not_trained_again(finished: Finished) -> None:
+    assert finished.launches == len(COURSES)
+    kept = [line for line in finished.said if "of a run that was cut off" in line]
+    assert len(kept) == KILLED_AT
+
+
+def test_every_arm_runs_for_all_steps_alone_and_untimed(finished: Finished) -> None:
+    steps = finished.steps
+    assert steps.select("arm", "seed").rows() == COURSES
+    assert set(steps["purpose"]) == {Purpose.LOSS} and set(steps["microbatches"]) == {M}
+    assert steps["launch"].to_list() == list(range(len(COURSES)))  # no two of them compare in time
+    assert set(steps["losses"].list.len()) == {STEPS}
+
+
+def test_losses_fall_and_are_one_row_for_each_arm_and_step(finished: Finished) -> None:
+    table = finished.losses
+    assert table.height == len(COURSES) * STEPS
+    for (_arm, _seed), course in table.group_by("arm", "seed"):
+        loss = course.sort("step")["loss"].to_numpy()
+        assert loss[0] > 5.0 and loss[-20:].mean() < 0.7 * loss[0]  # ln 256 is 5.5
+
+
+def test_arms_of_one_seed_train_alike_and_other_seeds_do_not(finished: Finished) -> None:
+    table = finished.losses
+    mine = table.filter(pl.col("seed") == 0)
+    assert mine.filter(pl.col("step") == 0)["developer_difference"].abs().max() < 1e-3  # bfloat16's
+    seeds = [table.filter(arm="developer", seed=seed).sort("step")["loss"].to_numpy() for seed in (0, 1)]
+    apart = np.abs(seeds[0] - seeds[1]).mean()
+    off = {arm: mine.filter(arm=arm)["developer_difference"].abs() for arm in ("deployed", "hand_bundled")}
+    assert off["deployed"].max() == 0  # the sum of two ranks has one order
+    assert 0 < off["hand_bundled"].mean() < apart / 5  # what bfloat16 rounds away
+
+
+def test_the_gate_says_so(finished: Finished) -> None:
+    curves = finished.curves
+    assert curves["arm"].to_list() == [arm for arm, seed in COURSES if seed == 0]
+    assert curves["numerics"].to_list() == ["reordered", "lossy", "reordered"]
+    exact = curves.filter(numerics="reordered")
+    assert set(exact["outcome"]) == {"pass"}, exact["message"].to_list()
+    assert set(curves["steps"]) == {STEPS}
+    assert (curves["last_loss"] < curves["first_loss"]).all()
+    assert all("band" in one for one in curves["evidence"])

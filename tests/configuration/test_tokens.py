@@ -51,6 +51,14 @@ def test_tokens_say_the_text_of_the_corpus(home: Path, monkeypatch: pytest.Monke
         assert tokenizer.decode(got.tolist()).encode() == text
 
 
+def test_a_piece_of_text_ends_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in range(1, 80):
+        monkeypatch.setattr(tokens, "PIECE_BYTES", size)
+        pieces = list(tokens._pieces((TEXT + "no end €").encode()))
+        assert "".join(pieces) == TEXT + "no end €"
+        assert len(pieces) > 1 and all(piece.endswith("\n") for piece in pieces[:-1])
+
+
 def test_they_are_made_once_and_anew_of_another_text_or_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_an_arm_that_drifts_as_rounding_does_passes_and_the_end_is_a_mean(told: 
     frame = write(CURVES, curve_rows(*made), tmp_path / "curves.parquet")
     assert frame["arm"].to_list() == ["developer", "deployed", "ddp_25"]
     assert set(frame["outcome"]) == {"pass"} and set(frame["steps"]) == {STEPS}
+    assert set(frame["numerics"]) == {"reordered"}  # the framework's, too
     end = [x[0] for x in curve(0)[-STEPS // 10 :]]
     assert frame["last_loss"][0] == pytest.approx(sum(end) / len(end))
     figures = json.loads(frame["evidence"][1])

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.told import Told
 from overlayccl_core.configuration.cases import case_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
@@ -35,6 +36,7 @@ def course(arm: str, seed: int = 0, change: float = 0.0, **columns: Any) -> dict
         "validation_loss": None, "gradient_rel_error": 1e-7, "matmuls": 96, "matmul_digest": "0", "collectives": 4,
         "peak_activation_bytes": 1, "oversubscribed": False, "foreign_cpu_share": 0.0, "disturbed": False,
         "fingerprint": FINGERPRINT, "status": "trained", "message": "",
+        **Told().columns,
     } | columns  # fmt: skip
 
 

@@ -24,9 +24,8 @@ from typing import Any, NoReturn
 import torch.distributed as dist
 
 from overlayccl_core.backends import processes
-from overlayccl_core.backends.parts import LOOPBACK, Part
+from overlayccl_core.backends.parts import Part
 
-EVERYWHERE = ""  # an address on which others may find the store
 OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
 PATIENCE_S = 2.0  # with one that is told to end
 
@@ -51,7 +50,7 @@ def _listening(part: Part) -> socket.socket | None:
     """Where the store is to be made; None: another host has it."""
     if part.port:
         return None
-    return socket.create_server((LOOPBACK if part.address == LOOPBACK else EVERYWHERE, 0))
+    return socket.create_server((part.address, 0))
 
 
 def _answer(**told: int) -> None:
@@ -107,9 +106,10 @@ def main(folder: Path, part: Part, worker: str, exit_codes: Path, server: socket
 
 def _store(server: socket.socket) -> dist.TCPStore:
     """The store in which ranks meet: of this process, for as long as it is kept."""
+    address, port = server.getsockname()
     return dist.TCPStore(
-        LOOPBACK,
-        server.getsockname()[1],
+        address,
+        port,
         is_master=True,
         wait_for_workers=False,
         master_listen_fd=server.detach(),

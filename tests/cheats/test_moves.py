@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from overlayccl_core.deployments.capabilities import Capabilities, Capability
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates.verdict import Check, Gate, Reason
-from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Problem
+from tests.capabilities import tried
 from tests.cheats.judge import assert_stopped
 from tests.small_problems import exchange
 
@@ -77,14 +77,7 @@ def test_more_memory_than_there_is() -> None:
 
 def test_a_call_that_the_library_does_not_take() -> None:
     """Cheat: uses a collective that aborts on this machine. Caught: the capabilities table."""
-    row = Capability(
-        operation="collective_permute",
-        group_size=4,
-        dtype=DType.FLOAT32,
-        payload_bytes=1,
-        supported=False,
-        evidence="aborts",
-    )
+    row = tried("collective_permute", supported=False, evidence="aborts")
     assert_stopped(
         SOURCE,
         "calls_what_is_not_there",

@@ -1,7 +1,7 @@
 """What is checked before anything is timed: right values, what the library can do, and that tiers are real."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,13 +24,16 @@ from overlayccl_core.backends.primitives import (
     primitives,
 )
 from overlayccl_core.backends.timed_launches import LaunchStore
-from overlayccl_core.backends.trials import Copies, Observed, Trial, Values
+from overlayccl_core.backends.trials import Observed, Trial, Values
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.deployments.capabilities import Call, shape_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.program.groups import across_nodes, contiguous, world
 from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import PortSpec
+from overlayccl_core.program.tiles import Tiles
 
 TRIED_ELEMENTS = 2**14
 TIER_ELEMENTS = 2**18
@@ -172,9 +175,25 @@ class Selftest:
         return tried
 
     def _trial(self, primitive: Primitive, seed: int) -> Trial:
-        small = primitive.like or primitive
-        copies = Copies(number=primitive.block // small.block, block=small.block)
-        return Trial(job=self._job(primitive), inputs=small.random_inputs(seed), copies=copies)
+        """A large one has the values of the small one that it is like, those of each block over and over."""
+        small = primitive.like
+        if small is None:
+            return Trial(job=self._job(primitive), inputs=primitive.random_inputs(seed))
+
+        def tiles(ports: Mapping[Port, PortSpec]) -> dict[Port, Tiles]:
+            block = primitive.block
+            return {
+                port: Tiles(lanes=small.block, runs=((spec.size // block, block),))
+                for port, spec in ports.items()
+            }
+
+        problem = primitive.program.problem
+        return Trial(
+            job=self._job(primitive),
+            inputs=small.random_inputs(seed),
+            input_tiles=tiles(problem.inputs),
+            output_tiles=tiles(problem.outputs),
+        )
 
     def _bits(self, sums: Sequence[Primitive]) -> Rows:
         """Of all_reduces, on floats that every group has alike."""
@@ -272,16 +291,14 @@ def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> _Tried:
     if seen.overwritten:
         return _Tried(outcome="fail", detail=seen.overwritten)
     want = (primitive.like or primitive).meaning(inputs)
-    got = seen.outputs[OUTPUT]
-    if np.array_equal(got, want):
-        return _Tried(
-            outcome="pass", detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
-        )
-    rank, index = np.argwhere(got != want)[0]
-    detail = (
-        f"wrong values: rank {rank}, element {index}: expected {want[rank, index]}, got {got[rank, index]}"
+    for got in (seen.outputs[OUTPUT], *seen.farthest.values()):
+        if not np.array_equal(got, want):
+            rank, index = np.argwhere(got != want)[0]
+            said = f"expected {want[rank, index]}, got {got[rank, index]}"
+            return _Tried(outcome="fail", detail=f"wrong values: rank {rank}, element {index}: {said}")
+    return _Tried(
+        outcome="pass", detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
     )
-    return _Tried(outcome="fail", detail=detail)
 
 
 def _same_bits(seen: Observed) -> _Tried:

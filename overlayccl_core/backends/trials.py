@@ -3,14 +3,14 @@
 trials.json           jobs, which inputs each has, and whether a job that raises is a refusal
 modules/*.py          emitted modules
 in-<k>.npz            inputs: port -> [ranks, elements]; trials that share theirs share the file
-out-<i>-<r>.npz       what trial i wrote on rank r, or
+out-<i>-<r>.npz       what trial i wrote on rank r, with a digest of the bits of what is told in part, or
 out-<i>-<r>.error     what it raised there, or
 out-<i>-<r>.overwritten  what it did there to values that it must leave as they are
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +20,29 @@ from numpy.typing import NDArray
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.plan import MODULES, PlannedJob, planned_job, write_text
 from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.tiles import Tiles, bits
 
 PLAN_FILE = "trials.json"
 KEPT = (np.float32, np.float64)  # in files as they are; narrower floats are widened, which changes nothing
 
+FARTHEST, BITS = "farthest:", "bits:"  # before the name of a port
+
 Values = Mapping[Port, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
-    """How large values are made of small ones: of every `block` elements so many copies, one behind the other."""
-
-    number: int = 1
-    block: int = 0
-
-
-ONCE = Copies()
+Bits = Mapping[Port, Sequence[int] | NDArray[Any]]
+TilesOf = Mapping[Port, Tiles]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """A Program with its inputs: port -> float[ranks of the deployment, elements].
 
-    copies: what of them the ranks make their values; of what comes out they tell one copy, of several that are
-    unlike one that is unlike the first.
+    input_tiles: how the ranks make large values of these. output_tiles: what of large outputs they tell.
     """
 
     job: Job
     inputs: Values
-    copies: Copies = ONCE
+    input_tiles: TilesOf = field(default_factory=dict)
+    output_tiles: TilesOf = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +50,13 @@ class Observed:
     """What came out: port -> float[ranks, elements]; or `error`: what the first rank raised; or `overwritten`:
     which values were changed on the first rank that must be left as they are.
 
-    outputs may be read from the launch's folder as they are asked for: ask while it is there.
+    outputs may be read from the launch's folder as they are asked for: ask while it is there. Of those with tiles
+    they are one copy; farthest: the one that is farthest from it; bits: of each rank a digest of all copies.
     """
 
     outputs: Values
+    farthest: Values = field(default_factory=dict)
+    bits: Bits = field(default_factory=dict)
     error: str = ""
     overwritten: str = ""
 
@@ -70,7 +67,8 @@ class PlannedTrial:
 
     job: PlannedJob
     inputs: str
-    copies: Copies
+    input_tiles: TilesOf
+    output_tiles: TilesOf
 
 
 def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> None:
@@ -85,9 +83,15 @@ def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> 
             name = files[id(trial.inputs)] = f"in-{len(files)}.npz"
             arrays: dict[str, Any] = {port_key(p): _kept(x) for p, x in trial.inputs.items()}
             np.savez(folder / name, **arrays)
-        planned.append(PlannedTrial(job=job, inputs=files[id(trial.inputs)], copies=trial.copies))
-    plan = {"may_refuse": may_refuse, "trials": [asdict(one) for one in planned]}
-    write_text(folder / PLAN_FILE, json.dumps(plan))
+        planned.append(
+            {
+                "job": asdict(job),
+                "inputs": files[id(trial.inputs)],
+                "input_tiles": _plain(trial.input_tiles),
+                "output_tiles": _plain(trial.output_tiles),
+            }
+        )
+    write_text(folder / PLAN_FILE, json.dumps({"may_refuse": may_refuse, "trials": planned}))
 
 
 def read_trials(folder: Path) -> tuple[list[PlannedTrial], bool]:
@@ -95,16 +99,62 @@ def read_trials(folder: Path) -> tuple[list[PlannedTrial], bool]:
     data: dict[str, Any] = json.loads((folder / PLAN_FILE).read_text())
     trials = [
         PlannedTrial(
-            job=PlannedJob.from_json(one["job"]), inputs=one["inputs"], copies=Copies(**one["copies"])
+            job=PlannedJob.from_json(one["job"]),
+            inputs=one["inputs"],
+            input_tiles=_tiles(one["input_tiles"]),
+            output_tiles=_tiles(one["output_tiles"]),
         )
         for one in data["trials"]
     ]
     return trials, data["may_refuse"]
 
 
-def write_seen(folder: Path, index: int, rank: int, outputs: Values) -> None:
-    """Write what trial `index` gave on a rank: port -> float[elements]."""
-    arrays: dict[str, Any] = {port_key(port): _kept(x) for port, x in outputs.items()}
+def _plain(tiles: TilesOf) -> list[Any]:
+    return [[port, asdict(each)] for port, each in tiles.items()]
+
+
+def _tiles(data: list[Any]) -> TilesOf:
+    return {
+        tuple(port): Tiles(lanes=each["lanes"], runs=tuple((count, width) for count, width in each["runs"]))
+        for port, each in data
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a rank tells of an output: all elements; or one copy of them, the farthest from it, a digest of all."""
+
+    value: NDArray[Any]
+    farthest: NDArray[Any] | None = None
+    bits: int = 0
+
+
+def told(x: NDArray[Any], tiles: Tiles | None) -> Told:
+    """Of an output [elements]; one that has not the size of its tiles is told as it is."""
+    if tiles is None or len(x) != tiles.large:
+        return Told(value=x)
+    first, farthest = tiles.fold(x)
+    return Told(value=first, farthest=farthest, bits=bits(x))
+
+
+def observed(outputs: Values, tiles: TilesOf) -> Observed:
+    """What ranks would tell of outputs [ranks, elements]."""
+    of_ranks = {port: [told(row, tiles.get(port)) for row in x] for port, x in outputs.items()}
+    return Observed(
+        outputs={port: np.stack([one.value for one in told]) for port, told in of_ranks.items()},
+        farthest={port: np.stack([one.farthest for one in of_ranks[port]]) for port in tiles},  # type: ignore[misc]
+        bits={port: [one.bits for one in of_ranks[port]] for port in tiles},
+    )
+
+
+def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, Told]) -> None:
+    """Write what trial `index` gave on a rank."""
+    arrays: dict[str, Any] = {}
+    for port, one in outputs.items():
+        arrays[port_key(port)] = _kept(one.value)
+        if one.farthest is not None:
+            arrays[FARTHEST + port_key(port)] = _kept(one.farthest)
+            arrays[BITS + port_key(port)] = np.uint64(one.bits)
     np.savez(folder / f"out-{index}-{rank}.npz", **arrays)
 
 
@@ -135,13 +185,22 @@ def _kept(x: NDArray[Any]) -> NDArray[Any]:
 
 def _observed(folder: Path, index: int, trial: Trial, ranks: int, last: "_Last") -> Observed:
     for rank in range(ranks):
-        for field in ("error", "overwritten"):
-            said = folder / f"out-{index}-{rank}.{field}"
-            if said.exists():
-                return Observed(outputs={}, **{field: f"rank {rank}: {said.read_text()}"})
+        error, overwritten = (_said(folder, index, rank, what) for what in ("error", "overwritten"))
+        if error or overwritten:
+            return Observed(outputs={}, error=error, overwritten=overwritten)
     ports = tuple(trial.job.program.problem.outputs)
     files = tuple(folder / f"out-{index}-{rank}.npz" for rank in range(ranks))
-    return Observed(outputs=_Outputs(files, ports, last))
+    tiled = tuple(port for port in ports if port in trial.output_tiles)
+    return Observed(
+        outputs=_Outputs(files, ports, last),
+        farthest=_Outputs(files, tiled, last, FARTHEST),
+        bits=_Outputs(files, tiled, last, BITS),
+    )
+
+
+def _said(folder: Path, index: int, rank: int, what: str) -> str:
+    file = folder / f"out-{index}-{rank}.{what}"
+    return f"rank {rank}: {file.read_text()}" if file.exists() else ""
 
 
 class _Last:
@@ -165,7 +224,8 @@ class _Last:
 class _Outputs(Mapping[Port, NDArray[Any]]):
     """Outputs of a trial, read when they are asked for."""
 
-    def __init__(self, files: tuple[Path, ...], ports: Sequence[Port], last: _Last) -> None:
+    def __init__(self, files: tuple[Path, ...], ports: Sequence[Port], last: _Last, before: str = "") -> None:
+        self._before = before
         self._files = files
         self._ports = ports
         self._last = last
@@ -173,7 +233,9 @@ class _Outputs(Mapping[Port, NDArray[Any]]):
     def __getitem__(self, port: Port) -> NDArray[Any]:
         if port not in self._ports:
             raise KeyError(port)
-        return np.stack([arrays[port_key(port)] for arrays in self._last.of_ranks(self._files)])
+        return np.stack(
+            [arrays[self._before + port_key(port)] for arrays in self._last.of_ranks(self._files)]
+        )
 
     def __iter__(self) -> Iterator[Port]:
         return iter(self._ports)

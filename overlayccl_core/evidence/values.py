@@ -2,14 +2,23 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.timing import ValueCheck
 from overlayccl_core.backends.trials import Observed, Trial
-from overlayccl_core.gates.on_ranks import Meaning, Values, inputs_of, meaning, wrong_values
+from overlayccl_core.gates.on_ranks import (
+    Meaning,
+    Values,
+    inputs_of,
+    meaning,
+    small_inputs,
+    wrong_of,
+    wrong_values,
+)
+from overlayccl_core.gates.small_values import Small, itself, one_atom, small_of
 from overlayccl_core.program.meaning import TooLarge
-from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 
@@ -30,7 +39,10 @@ class Proven:
 
 
 class _Place:
-    """A Case and direction: inputs of all its Programs, and what the reference means at them."""
+    """A Case and direction: inputs of all its Programs, and what the reference means at them.
+
+    For Programs that are tried as they are. What atoms stand for has inputs of its own: each cuts in its own way.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -45,7 +57,7 @@ class _Place:
     def right(self) -> Meaning | None:
         """All are proven to mean the same; None where that does not fit."""
         try:
-            return meaning(self.reference, self.inputs) if self.reference else None
+            return meaning(itself(self.reference), self.inputs) if self.reference else None
         except TooLarge:
             return None
 
@@ -62,13 +74,34 @@ def value_check(listed: Iterable[Proven]) -> ValueCheck:
         if one.reference:
             place.reference = one.job.program
 
+    @cache
+    def small(key: str) -> Small | TooLarge:
+        try:
+            return small_of(proven[key].job.program)
+        except TooLarge as error:
+            return error
+
+    def trial(job: Job) -> Trial:
+        given = small(job.key)
+        if isinstance(given, TooLarge):
+            given = one_atom(job.program.problem)
+        if not given.input_tiles:
+            return Trial(job=job, inputs=of[job.key].inputs)
+        inputs = given.told(small_inputs(given, SEED))
+        return Trial(job=job, inputs=inputs, input_tiles=given.input_tiles, output_tiles=given.output_tiles)
+
     def wrong(trial: Trial, seen: Observed) -> str:
-        job = trial.job
-        numerics, right = proven[job.key].numerics, of[job.key].right
-        return wrong_values(job.program, numerics, trial.inputs, seen.outputs, right)
+        job, numerics, given = trial.job, proven[trial.job.key].numerics, small(trial.job.key)
+        if isinstance(given, TooLarge):
+            raise given
+        if not given.input_tiles:
+            return wrong_values(job.program, numerics, trial.inputs, seen.outputs, of[job.key].right)
+        allowed, inputs = tolerance(numerics, job.program), small_inputs(given, SEED)
+        copies = (seen.outputs, seen.farthest)
+        return next(filter(None, (wrong_of(given, allowed, inputs, x, seen.bits) for x in copies)), "")
 
     return ValueCheck(
-        trial=lambda job: Trial(job=job, inputs=of[job.key].inputs),
+        trial=trial,
         wrong=wrong,
         needed=frozenset(key for key, one in proven.items() if one.reference or one.needed),
     )

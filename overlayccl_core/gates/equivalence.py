@@ -152,7 +152,7 @@ def _prove_by_values(proof: _Proof) -> None:
 
 def _prove_component(proof: _Proof, pair: AtomPair) -> None:
     problem = proof.program.problem
-    if _cut(pair, problem.ranks):
+    if cut_to_atoms(pair, problem.ranks):
         proof.method = "intervals"
     proof.atoms = max(proof.atoms, pair.largest)
     form = form_of(pair, problem)
@@ -161,8 +161,8 @@ def _prove_component(proof: _Proof, pair: AtomPair) -> None:
         proof.proven.add(form)
 
 
-def _cut(pair: AtomPair, ranks: int) -> bool:
-    """Reduce to atoms; True if intervals were needed."""
+def cut_to_atoms(pair: AtomPair, ranks: int) -> bool:
+    """Reduce a pair to atoms; True if intervals were needed."""
     pair.cut(block_cuts)
     if pair.largest * ranks <= QUICK_WORDS or not pair.is_too_fine:
         return False
@@ -189,7 +189,7 @@ def own_error(program: Program, reference: Program) -> float:
             return error
         return try_values(program, reference, frozenset({Check.HOSTILE, Check.NUMERICS}), math.inf).error
     for pair in components(program, reference):
-        _cut(pair, program.problem.ranks)
+        cut_to_atoms(pair, program.problem.ranks)
         error = max(error, measure(pair, program, ALL_CHECKS).error)
     return error
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.gates.draws import compared, with_invalid
-from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
+from overlayccl_core.gates.draws import Counts, compared, with_invalid
+from overlayccl_core.gates.small_values import Small, itself
+from overlayccl_core.program.arithmetics import NUMPY_DTYPES
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Port
@@ -20,6 +21,7 @@ from overlayccl_core.program.problem import PortSpec, Problem, port_text
 from overlayccl_core.program.program import Program
 
 Values = Mapping[Port, NDArray[Any]]
+Bits = Mapping[Port, Sequence[int] | NDArray[Any]]
 Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 
 
@@ -30,15 +32,31 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
 
     Each of the Case's groups has values of its own. NaN where an input is not valid.
     """
+    sizes = {port: spec.size for port, spec in problem.inputs.items()}
+    valid = {port: spec.valid for port, spec in problem.inputs.items() if spec.valid is not None}
+    return _inputs(problem, sizes, valid, seed)
+
+
+def small_inputs(small: Small, seed: int) -> dict[Port, NDArray[Any]]:
+    """The same, for what stands for a Program."""
+    inputs = _inputs(small.problem, small.inputs, small.valid_inputs, seed)
+    for port, tiles in small.input_tiles.items():
+        inputs[port][:, tiles.without_room()] = 0
+    return inputs
+
+
+def _inputs(
+    problem: Problem, sizes: Mapping[Port, int], valid: Mapping[Port, Counts], seed: int
+) -> dict[Port, NDArray[Any]]:
     random = np.random.default_rng(seed)
     members = problem.case.members()
     inputs = {}
     for port, spec in problem.inputs.items():
         rows = 1 if spec.placement is Placement.REPLICATE else problem.ranks
-        whole = np.empty((sum(map(len, members)), spec.size), NUMPY_DTYPES[spec.dtype])
+        whole = np.empty((sum(map(len, members)), sizes[port]), NUMPY_DTYPES[spec.dtype])
         for group in members:
-            drawn = _drawn(spec, (rows, spec.size), random, problem.ranks)
-            drawn = with_invalid(drawn, spec.valid, np.nan)
+            drawn = _drawn(spec, (rows, sizes[port]), random, problem.ranks)
+            drawn = with_invalid(drawn, valid.get(port), np.nan)
             whole[list(group)] = drawn.astype(whole.dtype)
         inputs[port] = whole
     return inputs
@@ -54,16 +72,16 @@ def _drawn(spec: PortSpec, shape: tuple[int, int], random: np.random.Generator, 
     return drawn if spec.within is None else drawn.clip(*spec.within)
 
 
-def meaning(program: Program, inputs: Values) -> Meaning:
-    """What a Program means at inputs (port -> [ranks of the deployment, elements]), in its own dtypes.
+def meaning(small: Small, inputs: Values) -> Meaning:
+    """What a Program means at inputs (port -> [ranks of the deployment, elements]).
 
     TooLarge where that does not fit.
     """
-    problem = program.problem
+    problem = small.problem
     means = []
     for group in problem.case.members():
-        here = _typed(problem, {port: x[list(group)] for port, x in inputs.items()})
-        held, _ = evaluate(program.outputs, here, Real(), problem.ranks)
+        here = {port: _one_if_alike(small, port, x[list(group)]) for port, x in inputs.items()}
+        held, _ = evaluate(small.outputs, here, small.arithmetic, problem.ranks)
         means.append(held)
     return means
 
@@ -77,48 +95,58 @@ def wrong_values(
     at these inputs. Values that are within the tolerance of it are right; only others are held against what the
     Program itself means. TooLarge where that does not fit.
     """
-    allowed = tolerance(numerics, program)
-    if equal is not None and not _off(program.problem, equal, outputs, allowed):
+    return wrong_of(itself(program), tolerance(numerics, program), inputs, outputs, {}, equal)
+
+
+def wrong_of(
+    small: Small, allowed: float, inputs: Values, outputs: Values, bits: Bits, equal: Meaning | None = None
+) -> str:
+    """The same of what stands for a Program. outputs: a copy of it, as the ranks told it.
+
+    bits: port -> a digest of all copies, of each rank of the deployment.
+    """
+    if equal is not None and not _off(small, equal, outputs, bits, allowed):
         return ""
-    return _off(program.problem, meaning(program, inputs), outputs, allowed)
+    return _off(small, meaning(small, inputs), outputs, bits, allowed)
 
 
-def _off(problem: Problem, means: Meaning, outputs: Values, allowed: float) -> str:
+def _off(small: Small, means: Meaning, outputs: Values, bits: Bits, allowed: float) -> str:
     """Where outputs are off by more than is allowed, in a clause."""
+    problem = small.problem
     for port in problem.outputs:
-        got = _written(outputs, port, problem)
+        got = _written(small, outputs, port)
         if got is None:
             return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
         for number, (group, held) in enumerate(zip(problem.case.members(), means, strict=True)):
             mine = got[list(group)]
-            if wrong := _wrong_port(problem, port, held[port], mine, allowed) or _unlike(problem, port, mine):
+            wrong = _wrong_port(small, port, held[port], mine, allowed) or _unlike(small, port, mine)
+            if not wrong and port in bits and port not in small.valid_outputs:
+                wrong = _unlike_bits(problem, port, [bits[port][rank] for rank in group])
+            if wrong:
                 of = f" of group {number}" if problem.case.groups > 1 else ""
                 return f"{wrong}{of}"
     return ""
 
 
-def _written(outputs: Values, port: Port, problem: Problem) -> NDArray[Any] | None:
+def _written(small: Small, outputs: Values, port: Port) -> NDArray[Any] | None:
     """[ranks, elements] of an output; None where a module does not write it, or not in its size."""
     try:
-        got = outputs[port]
+        return small.heard(port, outputs[port])
     except (KeyError, ValueError):
         return None
-    return got if got.shape[1:] == (problem.outputs[port].size,) else None
 
 
-def _typed(problem: Problem, inputs: Values) -> dict[Port, NDArray[Any]]:
-    """One row where all ranks hold the same, as `evaluate` wants it."""
-    typed = {}
-    for port, x in inputs.items():
-        spec = problem.inputs[port]
-        alike = spec.placement is Placement.REPLICATE and spec.valid is None
-        rows = x[:1] if alike else x
-        typed[port] = rows.astype(NUMPY_DTYPES[spec.dtype])
-    return typed
+def _one_if_alike(small: Small, port: Port, x: NDArray[Any]) -> NDArray[Any]:
+    """[ranks, elements] of an input as `evaluate` wants it: one row where all ranks hold the same."""
+    spec = small.problem.inputs[port]
+    alike = spec.placement is Placement.REPLICATE and spec.valid is None
+    typed = (x[:1] if alike else x).astype(NUMPY_DTYPES[spec.dtype])
+    return typed.astype(small.arithmetic.dtype(spec.dtype))
 
 
-def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:
-    for rank, part in compared(problem.outputs[port].valid, np.arange(problem.ranks), ranks=problem.ranks):
+def _wrong_port(small: Small, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:
+    ranks = small.problem.ranks
+    for rank, part in compared(small.valid_outputs.get(port), np.arange(ranks), ranks=ranks):
         if _near(want.on(rank)[part], got[rank][part], allowed):
             continue
         right, mine = want.on(rank)[part].astype(np.float64), got[rank][part].astype(np.float64)
@@ -128,17 +156,17 @@ def _wrong_port(problem: Problem, port: Port, want: Held, got: NDArray[Any], all
             index = int(np.argmax(~(np.abs(mine - right) <= allowed * np.abs(right))))
             return (
                 f"wrong values: output {port_text(port)} on rank {rank} is off by {error:.2g} of its size "
-                f"(allowed: {allowed:.2g}), as element {index}: expected {right[index]:.6g}, got {mine[index]:.6g}"
+                f"(allowed: {allowed:.2g}), as element {small.element(port, index)}: expected {right[index]:.6g}, "
+                f"got {mine[index]:.6g}"
             )
     return ""
 
 
-def _unlike(problem: Problem, port: Port, got: NDArray[Any]) -> str:
+def _unlike(small: Small, port: Port, got: NDArray[Any]) -> str:
     """Where ranks hold other bits of a replicated output than the one with most of it, in a clause."""
-    spec = problem.outputs[port]
-    if spec.placement is not Placement.REPLICATE:
+    if small.problem.outputs[port].placement is not Placement.REPLICATE:
         return ""
-    counts = [spec.size] * problem.ranks if spec.valid is None else spec.valid
+    counts = small.valid_outputs.get(port, [got.shape[1]] * small.problem.ranks)
     first = int(np.argmax(counts))
     for rank, count in enumerate(counts):
         if len(unlike := np.flatnonzero(got[rank, :count] != got[first, :count])):
@@ -146,14 +174,23 @@ def _unlike(problem: Problem, port: Port, got: NDArray[Any]) -> str:
             theirs, mine = float(got[first, index]), float(got[rank, index])
             return (
                 f"wrong values: output {port_text(port)} is replicated, but its bits differ between ranks {first} "
-                f"and {rank}, as element {index}: {theirs!r} and {mine!r}"
+                f"and {rank}, as element {small.element(port, index)}: {theirs!r} and {mine!r}"
             )
     return ""
 
 
+def _unlike_bits(problem: Problem, port: Port, bits: Sequence[int]) -> str:
+    if problem.outputs[port].placement is not Placement.REPLICATE:
+        return ""
+    rank = next((rank for rank, mine in enumerate(bits) if mine != bits[0]), None)
+    if rank is None:
+        return ""
+    return f"wrong values: output {port_text(port)} is replicated, but its bits differ between ranks 0 and {rank}"
+
+
 def _near(right: NDArray[Any], mine: NDArray[Any], allowed: float) -> bool:
     """True for what is right beyond doubt, seen in float32: equal, or off by at most half of what is allowed."""
-    if allowed == 0 or right.dtype == np.float64:
+    if allowed == 0:
         return np.array_equal(right, mine)
     right, mine = right.astype(np.float32, copy=False), mine.astype(np.float32, copy=False)
     with np.errstate(all="ignore"):

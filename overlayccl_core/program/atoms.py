@@ -42,9 +42,7 @@ MAX_CARRIED = 2**24  # along one relation: 128 MiB of positions
 
 Ties = Sequence[tuple[Node, Node]]
 Ends = Mapping[Node, Ints]  # where else a value is cut: behind what is valid of it
-Valid = Mapping[
-    Port, Ints
-]  # how many leading atoms mean anything on each rank; all of a port that is not here
+Valid = Mapping[Port, Ints]  # how many leading atoms mean anything on each rank; all of a port not here
 Relation = tuple[Node, Ints, Ints, Ints]
 
 
@@ -56,8 +54,8 @@ class Cuts(Protocol):
     def index(self, positions: Ints) -> Ints:
         """The atoms that begin at these positions."""
 
-    def start(self, atom: int) -> int:
-        """The first element of an atom."""
+    def start(self, atoms: Ints) -> Ints:
+        """The first elements of atoms; of that behind the last, the size."""
 
 
 class Blocks:
@@ -71,9 +69,9 @@ class Blocks:
         """The atoms that begin at these positions."""
         return positions // self.width
 
-    def start(self, atom: int) -> int:
-        """The first element of an atom."""
-        return atom * self.width
+    def start(self, atoms: Ints) -> Ints:
+        """The first elements of atoms; of that behind the last, the size."""
+        return atoms * self.width
 
 
 class Intervals:
@@ -88,13 +86,12 @@ class Intervals:
         atoms: NDArray[np.int64] = np.searchsorted(self.positions, positions)
         return atoms
 
-    def start(self, atom: int) -> int:
-        """The first element of an atom."""
-        return int(self.positions[atom])
+    def start(self, atoms: Ints) -> Ints:
+        """The first elements of atoms; of that behind the last, the size."""
+        return self.positions[atoms]
 
 
 _NOWHERE = np.zeros(0, np.int64)
-
 Cutter = Callable[[list[Node], Ties, Ends], dict[Node, Cuts]]
 
 
@@ -313,7 +310,7 @@ class AtomPair:
         self.wanted = wanted
         self.valid_inputs = valid_inputs or {}
         self.valid_outputs = valid_outputs or {}
-        self._levels: list[dict[Port, Cuts]] = []
+        self._levels: list[list[dict[Port, Cuts]]] = []  # each: of inputs, of outputs
         self._order: list[Node] = []  # made when it is asked for
 
     @classmethod
@@ -355,7 +352,7 @@ class AtomPair:
         self.valid_inputs = {p: cuts[inputs[p]].index(n) for p, n in self.valid_inputs.items()}
         self.valid_outputs = {p: cuts[self.outputs[p]].index(n) for p, n in self.valid_outputs.items()}
         new = lower_to_atoms(order, cuts)
-        self._levels.append({p: cuts[x] for p, x in self.outputs.items()})
+        self._levels.append([{p: cuts[x] for p, x in ports.items()} for ports in (inputs, self.outputs)])
         self.outputs = {p: new[x] for p, x in self.outputs.items()}
         self.wanted = {p: new[x] for p, x in self.wanted.items()}
         self._order = []
@@ -378,9 +375,24 @@ class AtomPair:
 
     def element(self, port: Port, atom: int) -> int:
         """The first element of an atom of an output."""
-        for level in reversed(self._levels):
-            atom = level[port].start(atom)
-        return int(atom)
+        return int(_starts([outputs[port] for _, outputs in self._levels], np.array([atom]))[0])
+
+    def input_widths(self, port: Port) -> Ints:
+        """Elements of each atom of an input."""
+        return self._widths([inputs[port] for inputs, _ in self._levels], self.inputs[port].size)
+
+    def output_widths(self, port: Port) -> Ints:
+        """Elements of each atom of an output."""
+        return self._widths([outputs[port] for _, outputs in self._levels], self.outputs[port].size)
+
+    def _widths(self, levels: Sequence[Cuts], atoms: int) -> Ints:
+        return np.diff(_starts(levels, np.arange(atoms + 1)))
+
+
+def _starts(levels: Sequence[Cuts], atoms: Ints) -> Ints:
+    for cuts in reversed(levels):
+        atoms = cuts.start(atoms)
+    return atoms
 
 
 def _valid(nodes: Mapping[Port, Node], specs: Mapping[Port, PortSpec]) -> Valid:

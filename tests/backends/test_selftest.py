@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.primitives import primitives
 from overlayccl_core.backends.selftest import Selftest
-from overlayccl_core.backends.torch_ranks import trials as trials_of_ranks
 from overlayccl_core.backends.torchdist import backend
-from overlayccl_core.backends.trials import Copies, Observed, Trial
+from overlayccl_core.backends.trials import Observed, Trial, observed
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.groups import NO_ORDER
@@ -38,7 +36,7 @@ def right(trials: Sequence[Trial]) -> list[Observed]:
     """What a library that computes as NumPy does would give: no ranks are started."""
     from tests.on_ranks import meaning
 
-    return [Observed(outputs=folded(trial, meaning(trial.job.program, unfolded(trial)))) for trial in trials]
+    return [observed(meaning(trial.job.program, unfolded(trial)), trial.output_tiles) for trial in trials]
 
 
 Values = Mapping[Any, NDArray[np.float64]]
@@ -46,19 +44,8 @@ Values = Mapping[Any, NDArray[np.float64]]
 
 def unfolded(trial: Trial) -> Values:
     """The values of a trial as the ranks make them."""
-    number, block = trial.copies.number, trial.copies.block or 1
-    return {
-        port: x.reshape(len(x), -1, 1, block).repeat(number, axis=2).reshape(len(x), -1)
-        for port, x in trial.inputs.items()
-    }
-
-
-def folded(trial: Trial, values: Values) -> Values:
-    """One copy of what comes out."""
-    number, block = trial.copies.number, trial.copies.block or 1
-    return {
-        port: x.reshape(len(x), -1, number, block)[:, :, 0].reshape(len(x), -1) for port, x in values.items()
-    }
+    tiles = trial.input_tiles
+    return {p: np.stack(list(map(tiles[p].spread, x))) if p in tiles else x for p, x in trial.inputs.items()}
 
 
 @ranks
@@ -220,11 +207,13 @@ def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supp
 def test_where_a_large_payload_fails_smaller_ones_are_tried_down_to_one_that_works(
     run_with: Callable[..., Any],
 ) -> None:
+    def refused(trial: Trial) -> bool:
+        large = [tiles.large > 2 * tiles.small for tiles in trial.input_tiles.values()]
+        return trial.job.program.collectives[0].kind is Kind.ALL_TO_ALL and any(large)
+
     def narrow(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         return [
-            Observed(outputs={}, error="rank 0: RuntimeError: too large")
-            if trial.job.program.collectives[0].kind is Kind.ALL_TO_ALL and trial.copies.number > 2
-            else one
+            Observed(outputs={}, error="rank 0: RuntimeError: too large") if refused(trial) else one
             for trial, one in zip(trials, right(trials), strict=True)
         ]
 
@@ -241,25 +230,12 @@ def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(
     def forgetful(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         """As ranks tell it of which the last of the copies is unlike the others."""
         return [
-            one if trial.copies.number == 1 else Observed(outputs={p: x + 1 for p, x in one.outputs.items()})
+            one if not trial.input_tiles else Observed(outputs={p: x + 1 for p, x in one.outputs.items()})
             for trial, one in zip(trials, right(trials), strict=True)
         ]
 
     with pytest.raises(ValueError, match="wrong values: rank 0, element 0"):
         run_with(forgetful)
-
-
-@pytest.mark.parametrize(
-    ("at", "told"), [(None, [1, 2, 3, 4]), (3, [1, 9, 3, 4]), (5, [1, 9, 3, 4]), (10, [1, 2, 9, 4])]
-)
-def test_of_copies_that_are_unlike_one_is_told(at: int | None, told: list[float]) -> None:
-    """Two blocks of two elements, three copies of each."""
-    copies = Copies(number=3, block=2)
-    large = trials_of_ranks._unfolded(torch.tensor([1.0, 2.0, 3.0, 4.0]), copies)
-    assert large.tolist() == [1, 2, 1, 2, 1, 2, 3, 4, 3, 4, 3, 4]
-    if at is not None:
-        large[at] = 9.0
-    assert trials_of_ranks._folded(large, copies).tolist() == told
 
 
 def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:

@@ -1,21 +1,20 @@
 """What a rank of `run_once` runs: every module once on this rank's rows of the inputs."""
 
 import sys
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from overlayccl_core.backends.plan import PlannedPort
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torch_ranks.driver import Emitted, collect
 from overlayccl_core.backends.trials import (
-    Copies,
     PlannedTrial,
     port_key,
     read_trials,
+    told,
     write_error,
     write_overwritten,
     write_seen,
@@ -24,50 +23,43 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import port_text
 
 
-@lru_cache(maxsize=1)  # trials that share their inputs follow each other
-def _given(file: Path, ports: tuple[PlannedPort, ...], rank: int, copies: Copies) -> dict[Port, torch.Tensor]:
-    """port -> this rank's row of it, in the memory of the host."""
-    with np.load(file) as arrays:
-        return {
-            p.port: _unfolded(torch.from_numpy(arrays[port_key(p.port)][rank].copy()), copies).to(
-                getattr(torch, p.dtype)
-            )
-            for p in ports
-        }
+class _Given:
+    """The inputs of a trial on this rank, made as they are asked for: all of them together may be large."""
 
+    def __init__(self, file: Path, trial: PlannedTrial, rank: int) -> None:
+        with np.load(file) as arrays:
+            self._rows = {p.port: arrays[port_key(p.port)][rank].copy() for p in trial.job.inputs}
+        self._dtypes = {p.port: getattr(torch, p.dtype) for p in trial.job.inputs}
+        self._tiles = trial.input_tiles
 
-def _unfolded(row: torch.Tensor, copies: Copies) -> torch.Tensor:
-    if copies.number == 1:
-        return row
-    return row.view(-1, 1, copies.block).expand(-1, copies.number, -1).reshape(-1)
+    def __iter__(self) -> Iterator[Port]:
+        return iter(self._rows)
 
-
-def _folded(whole: torch.Tensor, copies: Copies) -> torch.Tensor:
-    """The first copy that is unlike the first of all, anywhere; the first where all are alike."""
-    if copies.number == 1:
-        return whole
-    blocks = whole.view(-1, copies.number, copies.block)
-    unlike = (blocks != blocks[:, :1]).any(dim=2).any(dim=0).nonzero()
-    return blocks[:, int(unlike[0]) if len(unlike) else 0].reshape(-1)
+    def of(self, port: Port) -> torch.Tensor:
+        """A new tensor, in the memory of the host."""
+        row = self._rows[port]
+        whole = self._tiles[port].spread(row) if port in self._tiles else row.copy()
+        return torch.from_numpy(whole).to(self._dtypes[port])
 
 
 def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
     job = trial.job
-    given = _given(rank.folder / trial.inputs, job.inputs, rank.index, trial.copies)
-    inputs = {port: x.to(rank.device, copy=True) for port, x in given.items()}
+    given = _Given(rank.folder / trial.inputs, trial, rank.index)
+    inputs = {port: given.of(port).to(rank.device) for port in given}
     module = Emitted.load(rank.folder / job.module, f"emitted_{index}", job, rank)
     collected = collect(module, inputs)
     rank.end_call()
     rank.force()
-    outputs = {
-        port: x.cpu() for port, x in collected.items()
-    }  # a device would compile what is asked of it there
-    changed = [port for port, x in inputs.items() if not _alike(x.cpu(), given[port])]
+    changed = [port for port, x in inputs.items() if not _alike(x.cpu(), given.of(port))]
     if changed:
         write_overwritten(rank.folder, index, rank.index, f"input {port_text(changed[0])} was overwritten")
-    else:
-        seen = {port: _folded(x, trial.copies) for port, x in outputs.items()}
-        write_seen(rank.folder, index, rank.index, {port: _values(x) for port, x in seen.items()})
+        return
+    seen = {}
+    for port in list(
+        collected
+    ):  # one at a time, on the host: a device would compile what is asked of it there
+        seen[port] = told(_values(collected.pop(port).cpu()), trial.output_tiles.get(port))
+    write_seen(rank.folder, index, rank.index, seen)
 
 
 def _alike(x: torch.Tensor, y: torch.Tensor) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from overlayccl_core.emit.runtime.agreement import Agreement
-from overlayccl_core.emit.runtime.calls import everybody_says, found, my_group, this_rank, world_size
+from overlayccl_core.emit.runtime.calls import everybody_says, found, my_group, this_rank
 from overlayccl_core.emit.runtime.entry import Entry, Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, calls_of, in_order
 from overlayccl_core.emit.runtime.given import DIGEST, PROVEN
@@ -109,28 +109,18 @@ class Connected:
         Returns what was checked: direction, outputs, largest error (rms over rms) and tolerance.
         RuntimeError on all ranks, naming rank, port and error, where they differ by more.
         """
-        chosen, plain = self._build("chosen"), self._build("plain")
-        self._tested += [section for way in (chosen, plain) for of in way.values() for section in of]
+        ways = (self._build("chosen"), self._build("plain"))
+        self._tested += [section for way in ways for of in way.values() for section in of]
         checked = []
-        for direction in chosen:
-            given = self._random_inputs(direction, seed)
-            kept = {port: x.clone() for port, x in given.items()}
-            got: dict[Port, torch.Tensor] = {}
-            wanted: dict[Port, torch.Tensor] = {}
-            with torch.no_grad():
-                answer(in_order(chosen[direction]), dict(given), got)
-                answer(in_order(plain[direction]), dict(given), wanted)
-            everybody_says(direction)  # where graphs are compiled, both run here, as one
+        for direction in self._sections:
             me = this_rank()
             mine = [(0.0, me, "")]
-            for port, x in given.items():
-                if not torch.equal(x.cpu().nan_to_num(), kept[port].cpu().nan_to_num()):
-                    mine.append((float("inf"), me, f"{port_text(port)} is an input, was overwritten, and"))
+            got, wanted = (self._run(way[direction], direction, seed, mine) for way in ways)
             for port, spec in self.entry.outputs[direction].items():
                 count = (
                     0 if spec.saved else self._valid(spec)
                 )  # what is saved may differ: its gradients do not
-                error = _error(got[port].cpu().reshape(-1)[:count], wanted[port].cpu().reshape(-1)[:count])
+                error = _error(got.pop(port)[:count], wanted.pop(port)[:count])
                 mine.append((error, me, port_text(port)))
             error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
             tolerance = self.entry.tolerance[direction]
@@ -139,25 +129,43 @@ class Connected:
                     f"{self.case} {direction}: {where} differs from the plain calls by {error:.3g} on rank {rank}"
                     f" (at most {tolerance:.3g} is allowed): set OVERLAYCCL_PLAIN=1 and deploy again"
                 )
-            line = {"case": self.case, "direction": direction, "outputs": len(wanted)}
+            line = {"case": self.case, "direction": direction, "outputs": len(self.entry.outputs[direction])}
             checked.append({**line, "error": error, "tolerance": tolerance})
         return checked
 
-    def _random_inputs(self, direction: str, seed: int) -> dict[Port, torch.Tensor]:
-        made = {}
-        for index, (port, spec) in enumerate(self.entry.inputs[direction].items()):
-            random = torch.Generator().manual_seed(seed * 7919 + index)
-            rows = 1 if spec.equal else world_size()
-            shape = (rows, *spec.shape)
-            if spec.dtype is torch.int64 and spec.within is not None:
-                drawn = torch.randint(spec.within[0], spec.within[1] + 1, shape, generator=random)
-            else:
-                drawn = torch.randn(shape, generator=random)
-            row = drawn[0 if spec.equal else this_rank()].reshape(-1).to(spec.dtype, copy=True)
-            if spec.valid is not None:  # on the host: graphs must not depend on the rank
-                row[self._valid(spec) :] = float("nan")
-            made[port] = row.to(self.device)
-        return made
+    def _run(
+        self, sections: tuple[Section, ...], direction: str, seed: int, wrong: list[tuple[float, int, str]]
+    ) -> dict[Port, torch.Tensor]:
+        """port -> flat output, on the host: a device has room for those of one way. Adds overwritten inputs."""
+        specs = self.entry.inputs[direction]
+        given = {
+            port: self._random(index, spec, seed).to(self.device)
+            for index, (port, spec) in enumerate(specs.items())
+        }
+        written: dict[Port, torch.Tensor] = {}
+        with torch.no_grad():
+            answer(in_order(sections), dict(given), written)
+        everybody_says(direction)  # where graphs are compiled they run here
+        for index, (port, spec) in enumerate(specs.items()):
+            kept = self._random(index, spec, seed)
+            if not torch.equal(given.pop(port).cpu().nan_to_num(), kept.nan_to_num()):
+                wrong.append(
+                    (float("inf"), this_rank(), f"{port_text(port)} is an input, was overwritten, and")
+                )
+        return {port: written.pop(port).cpu().reshape(-1) for port in list(written)}
+
+    def _random(self, index: int, spec: Spec, seed: int) -> torch.Tensor:
+        """This rank's flat values of an input, on the host: graphs must not depend on the rank."""
+        place = 0 if spec.equal else 1 + this_rank()
+        random = torch.Generator().manual_seed((seed * 7919 + index) * 65537 + place)
+        if spec.dtype is torch.int64 and spec.within is not None:
+            drawn = torch.randint(spec.within[0], spec.within[1] + 1, spec.shape, generator=random)
+        else:
+            drawn = torch.randn(spec.shape, generator=random)
+        row = drawn.reshape(-1).to(spec.dtype)
+        if spec.valid is not None:
+            row[self._valid(spec) :] = float("nan")
+        return row
 
     def _valid(self, spec: Spec) -> int:
         return math.prod(spec.shape) if spec.valid is None else spec.valid[self._rank]

@@ -12,7 +12,7 @@ from overlayccl_core.backends.launch import Launch, Watch
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, planned_job
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.status import Phase, Status
-from overlayccl_core.backends.trials import Observed, Trial, Values
+from overlayccl_core.backends.trials import Observed, Trial, Values, observed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads
@@ -88,10 +88,16 @@ def run_once(
     step_timeout_s: float = 60.0,
 ) -> Sequence[Observed]:
     """What the Programs mean."""
-    return [
-        Observed(outputs=_meaning(_program(trial.job.source, planned_job(0, trial.job)), trial.inputs))
-        for trial in trials
-    ]
+    return [_observed(trial) for trial in trials]
+
+
+def _observed(trial: Trial) -> Observed:
+    tiles = trial.input_tiles
+    inputs = {
+        p: np.stack(list(map(tiles[p].spread, x))) if p in tiles else x for p, x in trial.inputs.items()
+    }
+    means = _meaning(_program(trial.job.source, planned_job(0, trial.job)), inputs)
+    return observed(means, trial.output_tiles)
 
 
 def _program(source: str, job: PlannedJob) -> Program:

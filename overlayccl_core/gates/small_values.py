@@ -1,0 +1,139 @@
+"""Small values in the place of large ones: on what real ranks are tried, and what must come out.
+
+A linear Program is tried over its atoms: in each some lanes with values of their own, which the ranks repeat
+(`program/tiles.py`). What is worked out here, and what travels, then follows from how the Program cuts its values
+and not from their sizes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from overlayccl_core.gates.draws import Counts
+from overlayccl_core.gates.equivalence import cut_to_atoms
+from overlayccl_core.program.arithmetics import Arithmetic, Array, Double, Real
+from overlayccl_core.program.atoms import AtomPair
+from overlayccl_core.program.meaning import TooLarge
+from overlayccl_core.program.nodes import Outputs, Port
+from overlayccl_core.program.problem import PortSpec, Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tiles import Tiles
+
+MOST_WORDS = 2**25  # of all inputs of all ranks, or all outputs: of more, atoms stand for them
+MOST_LANES = 255  # of an atom
+
+TilesOf = Mapping[Port, Tiles]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Small:
+    """What is drawn, worked out and compared in a Program's place.
+
+    outputs: port -> node. inputs: port -> elements. valid_inputs, valid_outputs: how many leading ones mean
+    something, on each rank; all of a port that is not here. input_tiles, output_tiles: how ports of the Program are
+    made of these; none where these are the Program's own. arithmetic: what its values are worked out in.
+    """
+
+    problem: Problem
+    outputs: Outputs
+    inputs: Mapping[Port, int]
+    valid_inputs: Mapping[Port, Counts]
+    valid_outputs: Mapping[Port, Counts]
+    arithmetic: Arithmetic
+    input_tiles: TilesOf = field(default_factory=dict)
+    output_tiles: TilesOf = field(default_factory=dict)
+
+    def told(self, inputs: Mapping[Port, Array]) -> dict[Port, Array]:
+        """What travels to the ranks of inputs [ranks, elements]: lanes that an atom has no room for stay here."""
+        tiles = self.input_tiles
+        return {p: x[:, tiles[p].of_lanes()] if p in tiles else x for p, x in inputs.items()}
+
+    def heard(self, port: Port, seen: Array) -> Array | None:
+        """[ranks, elements] of an output as the ranks told it; None where it has another size."""
+        size, tiles = self.outputs[port].size, self.output_tiles.get(port)
+        if tiles is None:
+            return seen if seen.shape[1:] == (size,) else None
+        if seen.shape[1:] != (tiles.small,):
+            return None
+        wide = np.zeros((len(seen), size), seen.dtype)
+        wide[:, tiles.of_lanes()] = seen
+        return wide
+
+    def element(self, port: Port, index: int) -> int:
+        """Which element of the Program's output one of these stands for."""
+        return self.output_tiles[port].element(index) if port in self.output_tiles else index
+
+
+def one_atom(problem: Problem) -> Small:
+    """What ranks are given of a Program of which nothing can be worked out: each port is one atom."""
+
+    def tiles(ports: Mapping[Port, PortSpec]) -> dict[Port, Tiles]:
+        return {
+            port: Tiles(lanes=min(MOST_LANES, spec.size), runs=((1, spec.size),))
+            for port, spec in ports.items()
+        }
+
+    return Small(
+        problem=problem,
+        outputs={},
+        inputs={port: min(MOST_LANES, spec.size) for port, spec in problem.inputs.items()},
+        valid_inputs={},
+        valid_outputs={},
+        arithmetic=Double(),
+        input_tiles=tiles(problem.inputs),
+        output_tiles=tiles(problem.outputs),
+    )
+
+
+def small_of(program: Program) -> Small:
+    """The Program itself where the inputs of all ranks are few, or it is not linear; else over its atoms.
+
+    TooLarge where even those are too many.
+    """
+    problem = program.problem
+    rows = problem.ranks * problem.case.groups
+    words = sum(spec.size for spec in problem.inputs.values()) * rows
+    return over_atoms(program) if words > MOST_WORDS and problem.linear else itself(program)
+
+
+def itself(program: Program) -> Small:
+    """The Program's own values, in its own dtypes."""
+    problem = program.problem
+    return Small(
+        problem=problem,
+        outputs=program.outputs,
+        inputs={port: spec.size for port, spec in problem.inputs.items()},
+        valid_inputs={p: spec.valid for p, spec in problem.inputs.items() if spec.valid is not None},
+        valid_outputs={p: spec.valid for p, spec in problem.outputs.items() if spec.valid is not None},
+        arithmetic=Real(),
+    )
+
+
+def over_atoms(program: Program, most_lanes: int = MOST_LANES) -> Small:
+    """A linear Program over its atoms, in float64. Lanes are odd in number: what is off by a power of two is in
+    another one. TooLarge where there are too many atoms."""
+    problem = program.problem
+    pair = AtomPair.of(problem, program.outputs, program.outputs)
+    cut_to_atoms(pair, problem.ranks)
+    unread = {port: spec.size for port, spec in problem.inputs.items() if port not in pair.inputs}
+    read = sum(x.size for x in pair.inputs.values()) + len(unread)
+    written = sum(x.size for x in pair.outputs.values())
+    words = max(read, written, pair.largest) * problem.ranks * problem.case.groups
+    lanes = min(most_lanes, MOST_WORDS // words)
+    if not lanes:
+        raise TooLarge(f"values of {words} atoms on all ranks (limit {MOST_WORDS})")
+    lanes -= 1 - lanes % 2
+    widths = {port: pair.input_widths(port) for port in pair.inputs}
+    widths |= {port: np.array([size]) for port, size in unread.items()}
+    wide = pair.widened(lanes)
+    return Small(
+        problem=problem,
+        outputs=wide.outputs,
+        inputs={port: len(widths[port]) * lanes for port in problem.inputs},
+        valid_inputs=wide.valid_inputs,
+        valid_outputs=wide.valid_outputs,
+        arithmetic=Double(),
+        input_tiles={port: Tiles.of(lanes, widths[port]) for port in problem.inputs},
+        output_tiles={port: Tiles.of(lanes, pair.output_widths(port)) for port in program.outputs},
+    )

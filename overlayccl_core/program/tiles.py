@@ -1,0 +1,126 @@
+"""Large values that are made of small ones where they are used: nothing has to hold those of all ranks.
+
+A large value is cut into atoms, stretches that no operation of its Program cuts (`atoms.py`). In each atom a few
+elements, its lanes, follow each other over and over. Position by position all copies mean the same, so what a
+Program makes of the small value says what it makes of the large one.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.maps import Ints
+
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """runs: (how many atoms, elements of each), from the front. An atom of fewer elements than lanes has fewer."""
+
+    lanes: int
+    runs: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, lanes: int, widths: Ints) -> "Tiles":
+        """Of atoms of these widths."""
+        runs = ((len(list(alike)), int(width)) for width, alike in groupby(widths.tolist()))
+        return cls(lanes=lanes, runs=tuple(runs))
+
+    @property
+    def small(self) -> int:
+        """Elements of the small value."""
+        return sum(count * min(self.lanes, width) for count, width in self.runs)
+
+    @property
+    def large(self) -> int:
+        """Elements of the large value."""
+        return sum(count * width for count, width in self.runs)
+
+    @property
+    def atoms(self) -> int:
+        """How many there are."""
+        return sum(count for count, _ in self.runs)
+
+    def of_lanes(self) -> Ints:
+        """Where the small value's elements are among `lanes` of every atom: indices, in its order."""
+        widths = np.repeat([width for _, width in self.runs], [count for count, _ in self.runs])
+        return np.flatnonzero(np.arange(self.lanes) < widths[:, None])
+
+    def without_room(self) -> Ints:
+        """Which of `lanes` elements of every atom it has no room for: indices."""
+        return np.setdiff1d(np.arange(self.atoms * self.lanes), self.of_lanes())
+
+    def element(self, index: int) -> int:
+        """The first element of the large value that is made of an element among `lanes` of every atom."""
+        atom, lane = divmod(index, self.lanes)
+        before = 0
+        for count, width in self.runs:
+            if atom < count:
+                break
+            atom, before = atom - count, before + count * width
+        return before + atom * width + lane
+
+    def spread(self, small: Values) -> Values:
+        """The large value: [small] -> [large]."""
+        parts = [
+            np.tile(atoms, (1, -(-width // atoms.shape[1])))[:, :width].ravel()
+            for atoms, width in self._runs_of(small)
+        ]
+        return np.concatenate(parts)
+
+    def fold(self, large: Values) -> tuple[Values, Values]:
+        """Of all copies of the lanes the first one, and that which is farthest from it: [large] -> [small] each.
+
+        Where these two are right all are. Where the last copy is not whole the first one fills it up.
+        """
+        off = np.zeros(max(-(-width // self.lanes) for _, width in self.runs))
+        for atoms in self._atoms_of(large):
+            for number, part in enumerate(self._copies(atoms)):
+                off[number] += _distance(part, atoms[:, : part.shape[1]])
+        farthest = int(np.argmax(off))
+        first, other = [], []
+        for atoms in self._atoms_of(large):
+            first.append(atoms[:, : self.lanes].ravel())
+            one = atoms[:, : self.lanes].copy()
+            for number, part in enumerate(self._copies(atoms)):
+                if number == farthest:
+                    one[:, : part.shape[1]] = part
+            other.append(one.ravel())
+        return np.concatenate(first), np.concatenate(other)
+
+    def _runs_of(self, small: Values) -> Iterator[tuple[Values, int]]:
+        at = 0
+        for count, width in self.runs:
+            lanes = min(self.lanes, width)
+            yield small[at : at + count * lanes].reshape(count, lanes), width
+            at += count * lanes
+
+    def _atoms_of(self, large: Values) -> Iterator[Values]:
+        at = 0
+        for count, width in self.runs:
+            yield large[at : at + count * width].reshape(count, width)
+            at += count * width
+
+    def _copies(self, atoms: Values) -> Iterator[Values]:
+        return (atoms[:, at : at + self.lanes] for at in range(0, atoms.shape[1], self.lanes))
+
+
+def bits(x: Values) -> int:
+    """A digest of all elements: equal where all are; of two zeros the sign does not count."""
+    return int.from_bytes(hashlib.blake2b((x + 0).tobytes(), digest_size=8).digest(), "big")
+
+
+def _distance(x: Values, y: Values) -> float:
+    """Sum of squares of the difference; infinite where one is no number and the other is."""
+    if np.array_equal(x, y):
+        return 0.0
+    with np.errstate(all="ignore"):
+        off = x.astype(np.float64) - y
+        off[np.isnan(x) & np.isnan(y)] = 0
+        return float(np.nan_to_num(np.square(off), nan=np.inf).sum())

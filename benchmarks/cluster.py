@@ -1,15 +1,15 @@
 """Search at the size of a cluster: what each Problem takes from its Case to its shortlist, and what it finds.
 
 `python -m benchmarks cluster [--problems NAME ...] [--ranks N ...]`: the functions of the stages seed, price,
-search and shortlist, each Problem at its training shapes in a process of its own. Seconds are of its one thread, so
-that others on the machine do not count. Capabilities and theta are MADE UP from published figures
-(benchmarks/made_up.py): prices say what a search has to tell apart, no cluster's times.
+search and shortlist, each Problem at its training shapes in a process of its own, with all ranks alike as on
+trn1. Seconds are of its one thread, so that others on the machine do not count. Capabilities and theta are MADE UP
+from published figures (benchmarks/made_up.py): prices say what a search has to tell apart, no cluster's times.
 """
 
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import polars as pl
 from benchmarks import made_up
 from benchmarks.alone import alone
 from benchmarks.examples import NODES, PROBLEMS, RANKS, example
-from overlayccl_core.backends.torchdist.backend import emit
+from overlayccl_core.backends.torchxla.backend import emit
 from overlayccl_core.configuration import searches, settings, topology
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
@@ -82,7 +82,8 @@ def report(asked: argparse.Namespace) -> Iterator[str]:
         yield HEAD
         seconds, gib, begun = 0.0, 0.0, time.monotonic()
         for problem in asked.problems:
-            (rows, took), mib = alone(searched, example(problem, asked.example, ranks=ranks))
+            case = replace(example(problem, asked.example, ranks=ranks), uniform=True)
+            (rows, took), mib = alone(searched, case)
             seconds, gib = seconds + sum(took.values()), max(gib, mib / 1024)
             yield from lines(problem, rows, took, mib / 1024)
         yield (
@@ -111,7 +112,8 @@ def _us(value: float | None) -> str:
 def searched(case: Case, by: Search | None = None) -> tuple[list[Searched], dict[str, float]]:
     """(what came of each direction, seconds of each stage). by: the search, `offline` unless given."""
     of = topology.load(TOPOLOGY)
-    here = made_up.deployment(of, case.ranks // case.ranks_per_node)
+    nodes = case.ranks // case.ranks_per_node
+    here = made_up.deployment(of, nodes, case.ranks_per_node, uniform=case.uniform)
     cases = frame_of([cases_.row(case)], CASES.schema, "cases")
     capabilities = frame_of(made_up.capabilities(of, here), CAPABILITIES.schema, "capabilities")
     theta = frame_of(made_up.theta(of, here).to_rows(), THETA.schema, "theta")

@@ -4,19 +4,17 @@ Capabilities are a library that can do everything but what its topology document
 structured probes tell apart, each with a value from the topology's calibration. Its fingerprint says so.
 """
 
-from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from overlayccl_core.backends.primitives import Primitive, primitives
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.topology import Limit, Topology
+from overlayccl_core.configuration.topology import Topology
 from overlayccl_core.costmodel.features import Column, Increment, Term, features
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
-from overlayccl_core.deployments.capabilities import operation_name
 from overlayccl_core.probes.structured import structured_probes
-from overlayccl_core.program.groups import Groups, groups_of
-from overlayccl_core.program.kinds import FLOATS, Kind, Reduction
-from overlayccl_core.program.nodes import make_collective, make_input
+from overlayccl_core.program.kinds import Kind
 
 RESIDUALS = (0.5, 2.0)  # how far off prices may be: nobody knows
 EVERYTHING = "every call that no published limit names"
@@ -25,7 +23,9 @@ PER_GB_PER_S = 1e-3  # us a byte at 1 GB/s
 Row = dict[str, Any]
 
 
-def deployment(topology: Topology, nodes: int, ranks_per_node: int = 0) -> Deployment:
+def deployment(
+    topology: Topology, nodes: int, ranks_per_node: int = 0, *, uniform: bool = False
+) -> Deployment:
     """So many nodes with a rank on each core, or with fewer.
 
     Half of a core's memory is for Programs, the rest is the model's.
@@ -38,6 +38,7 @@ def deployment(topology: Topology, nodes: int, ranks_per_node: int = 0) -> Deplo
             "library": "gloo",
             "ranks": nodes * on_a_node,
             "ranks_per_node": on_a_node,
+            "uniform": uniform,
             "memory_budget": topology.memory.per_core_bytes // 2,
         },
         name=f"{topology.name}-made-up",
@@ -51,55 +52,24 @@ def fingerprint(topology: Topology) -> str:
 
 # ---------------------------------------------------------------------------------------------- capabilities
 def capabilities(topology: Topology, here: Deployment) -> list[Row]:
-    """Rows of the table: groups of every size that divides the ranks, as a selftest tries them."""
-    sizes = [g for g in range(2, here.ranks + 1) if here.ranks % g == 0]
+    """Rows of the table: every call that a selftest tries, and the payload from which on a limit refuses it."""
     return [
         {
-            "operation": name,
-            "group_size": size,
-            "dtype": dtype.value,
-            "payload_bytes": payload,
-            "supported": not why,
-            "evidence": f"{fingerprint(topology)}; {why or EVERYTHING}",
+            **replace(primitive.call, payload_bytes=payload).columns(),
+            "supported": limit is None,
+            "evidence": f"{fingerprint(topology)}; {limit.source if limit else EVERYTHING}",
             "fingerprint": fingerprint(topology),
         }
-        for size in sizes
-        for name, kind in _operations()
-        for dtype in FLOATS
-        for payload, why in _calls(topology, here, kind, size)
+        for primitive in primitives(here, here.ranks)
+        for payload in _payloads(topology, primitive)
+        for limit in [primitive.over(topology.limits, payload)]
     ]
 
 
-def _operations() -> Iterator[tuple[str, Kind]]:
-    x, pair = make_input(("x",), equal=False, size=2), groups_of([(0, 1)], 2)
-    for kind in (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL):
-        yield kind.value, kind
-    yield operation_name(make_collective(Kind.ALL_REDUCE, x, pair, reduction=Reduction.MAX)), Kind.ALL_REDUCE
-    yield Kind.COLLECTIVE_PERMUTE.value, Kind.COLLECTIVE_PERMUTE
-
-
-def _calls(topology: Topology, here: Deployment, kind: Kind, size: int) -> Iterator[tuple[int, str]]:
-    """(payload, why it is refused; empty: it is not)."""
-    limits = [limit for limit in topology.limits if limit.operation is kind]
-    if over := [limit for limit in limits if _is_over(limit, here, kind, size)]:
-        yield 1, over[0].source
-        return
-    yield 1, ""
-    for limit in limits:
-        if limit.most_payload_bytes is not None:
-            yield limit.most_payload_bytes + 1, limit.source
-
-
-def _is_over(limit: Limit, here: Deployment, kind: Kind, size: int) -> bool:
-    if limit.most_ranks is not None and size > limit.most_ranks:
-        return True
-    groups = groups_of([range(k, k + size) for k in range(0, here.ranks, size)], here.ranks)
-    return limit.most_nodes is not None and _nodes(groups, here.ranks_per_node) > limit.most_nodes
-
-
-def _nodes(groups: Groups, ranks_per_node: int) -> int:
-    """On how many nodes the ranks of a group are at most."""
-    return max(len({rank // ranks_per_node for rank in group}) for group in groups.members)
+def _payloads(topology: Topology, primitive: Primitive) -> list[int]:
+    """A byte, and one more than every limit of the operation allows."""
+    limits = [one for one in topology.limits if one.operation is primitive.collective.kind]
+    return [1, *(one.most_payload_bytes + 1 for one in limits if one.most_payload_bytes is not None)]
 
 
 # ------------------------------------------------------------------------------------------------------ theta

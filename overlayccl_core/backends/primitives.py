@@ -1,5 +1,6 @@
 """Programs of one collective each: what a selftest tries on a library."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from overlayccl_core.backends.trials import Values
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.deployments.capabilities import TRIED_DTYPE, Call, call_of, shape_text
 from overlayccl_core.program import nodes
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
@@ -42,6 +44,16 @@ class Primitive:
     def call(self) -> Call:
         """As the capabilities table has it."""
         return call_of(self.collective, self.program.problem.case)
+
+    def over(self, limits: Iterable[Limit], payload_bytes: int | None = None) -> Limit | None:
+        """The first published limit that it is over, with so many bytes on a rank (its own unless given)."""
+        call, case = self.call, self.program.problem.case
+        spread = case.ranks // case.ranks_per_node
+        if self.collective.kind is not Kind.COLLECTIVE_PERMUTE:
+            of_node = self.collective.groups.array // case.ranks_per_node
+            spread = max(len(np.unique(row)) for row in of_node)
+        asked = {"ranks": call.shape[0], "nodes": spread, "payload_bytes": payload_bytes or call.payload_bytes}
+        return next((one for one in limits if one.refuses(self.collective.kind, **asked)), None)
 
     @property
     def name(self) -> str:

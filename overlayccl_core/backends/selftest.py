@@ -27,7 +27,7 @@ from overlayccl_core.backends.timed_launches import LaunchStore
 from overlayccl_core.backends.trials import Observed, Trial, Values
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.deployments.capabilities import Call, shape_text
+from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.program.groups import across_nodes, contiguous, world
 from overlayccl_core.program.kinds import DType, Kind
@@ -40,8 +40,6 @@ TIER_ELEMENTS = 2**18
 TIER_SECONDS = 20.0
 STEP_TIMEOUT_S = 20.0
 LESS = 16  # what a payload that fails is divided by, to see what does not
-
-CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 RULE = "selftest"
 ONES_CHECK = "all_reduce of ones gives {ranks}"
@@ -259,7 +257,7 @@ class Selftest:
     ) -> dict[str, Any]:
         return {
             "check": check,
-            **(_columns(primitive.call) if primitive else dict.fromkeys(CALL_COLUMNS)),
+            **(primitive.call.columns() if primitive else dict.fromkeys(CALL_COLUMNS)),
             "outcome": outcome,
             "detail": detail,
             "fingerprint": self.fingerprint,
@@ -267,7 +265,7 @@ class Selftest:
 
     def _capability(self, primitive: Primitive, became: _Tried) -> dict[str, Any]:
         return {
-            **_columns(primitive.call),
+            **primitive.call.columns(),
             "supported": became.outcome == "pass",
             "evidence": became.detail,
             "fingerprint": self.fingerprint,
@@ -276,13 +274,6 @@ class Selftest:
     def _job(self, primitive: Primitive, key: str = "") -> Job:
         program = primitive.program
         return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
-
-
-def _columns(call: Call) -> dict[str, Any]:
-    size, stride = call.shape
-    return dict(
-        zip(CALL_COLUMNS, (call.operation, size, stride, call.dtype.value, call.payload_bytes), strict=True)
-    )
 
 
 def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> _Tried:

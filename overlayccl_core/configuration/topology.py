@@ -74,6 +74,11 @@ class Limit(Sourced):
             raise ValueError("a limit must say of what: give most_ranks, most_nodes or most_payload")
         return self
 
+    def refuses(self, operation: Kind, *, ranks: int, nodes: int, payload_bytes: int) -> bool:
+        """Whether a call is over it: of groups of so many ranks on so many nodes, with so many bytes on a rank."""
+        pairs = ((ranks, self.most_ranks), (nodes, self.most_nodes), (payload_bytes, self.most_payload_bytes))
+        return operation is self.operation and any(most is not None and asked > most for asked, most in pairs)
+
 
 class Mechanism(Sourced):
     """Something that the stack does, or does not do."""

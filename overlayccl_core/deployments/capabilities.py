@@ -12,6 +12,7 @@ from overlayccl_core.program.payload import payload_bytes
 
 Shape = tuple[int, int]  # of replica groups: their size, and the stride from a member to the next
 TRIED_DTYPE = DType.FLOAT32  # in which every shape is tried
+CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,11 @@ class Call:
     shape: Shape
     dtype: DType
     payload_bytes: int
+
+    def columns(self) -> dict[str, str | int]:
+        """Those of CALL_COLUMNS in a row of a table."""
+        told = (self.operation, *self.shape, self.dtype.value, self.payload_bytes)
+        return dict(zip(CALL_COLUMNS, told, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

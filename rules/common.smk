@@ -17,6 +17,7 @@ if str(workflow.basedir) not in sys.path:
 
 from run_display.handler import show
 from workflow_scripts.pipeline import (
+    lay_profile,
     name_profile,
     prefer_this_python,
     prepare,
@@ -27,6 +28,7 @@ from workflow_scripts.pipeline import (
 prefer_this_python()
 name_profile()
 try:
+    lay_profile(config, workflow.config_settings)
     PIPELINE = prepare(
         config,
         overrides=workflow.config_settings.config,

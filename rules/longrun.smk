@@ -4,6 +4,22 @@
 LONGRUN = "results/{deployment}/longrun"
 
 
+def of_long_models(table):
+    """A table of every model; ends Snakemake, before any job, where there is none."""
+
+    def tables(wildcards):
+        try:
+            models = PIPELINE.long_models
+        except ValueError as error:
+            sys.exit(f"error: {error}")
+        return [
+            f"results/{wildcards.deployment}/longrun/{model}/{table}.parquet"
+            for model in models
+        ]
+
+    return tables
+
+
 rule longrun:
     """The losses of all configured models."""
     input:
@@ -59,8 +75,8 @@ rule longtrain:
 rule losses:
     """The losses of all models' arms in one table, and whether they train as the developer's do."""
     input:
-        [f"{RESULTS}/longrun/{m}/long_steps.parquet" for m in PIPELINE.settings.models],
-        [f"{RESULTS}/longrun/{m}/long_stamps.parquet" for m in PIPELINE.settings.models],
+        of_long_models("long_steps"),
+        of_long_models("long_stamps"),
         of_problems("finalists"),
         of_problems("choice"),
     output:

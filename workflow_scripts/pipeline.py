@@ -1,5 +1,6 @@
 """What the Snakefile knows when it is read: configuration, deployment, Cases, and the code of each rule."""
 
+import argparse
 import json
 import os
 import platform
@@ -19,6 +20,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.configuration.profile import read as read_profile
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
@@ -29,6 +31,26 @@ from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.tables.remake import PROFILE
 
 DEPLOYMENTS = Path("config/deployments")
+WITHOUT_JOBS = {
+    *(
+        "--lint",
+        "--report",
+        "--dag",
+        "--rulegraph",
+        "--filegraph",
+        "--d3dag",
+        "--summary",
+        "--detailed-summary",
+    ),
+    *(
+        "--unlock",
+        "--archive",
+        "--cleanup-metadata",
+        "--delete-all-output",
+        "--delete-temp-output",
+        "--touch",
+    ),
+}  # what Snakemake is asked for in place of a run
 RECORDS = Path(".snakemake/metadata")  # Snakemake's, of how each file was made; its version is pinned
 
 
@@ -117,6 +139,16 @@ class Pipeline:
             if not set(problems).isdisjoint(self.problems_of_model(name))
         )
 
+    @property
+    def long_models(self) -> tuple[str, ...]:
+        """The models whose losses are compared. ValueError where there is none."""
+        if not self.settings.models:
+            raise ValueError(
+                f"longrun: no model is trained on {self.deployment.name}, so there are no losses to compare: name "
+                "some that its ranks divide, --config models=NAME,..."
+            )
+        return self.settings.models
+
     def trained_json(self, *problems: str) -> str:
         """Case -> direction -> models (`nano m8`) that train it, of some Problems."""
         labels_of: dict[str, dict[str, list[str]]] = {}
@@ -204,8 +236,8 @@ class Pipeline:
 
 
 def starts_jobs(dryrun: bool) -> bool:
-    """Whether this Snakemake is to start jobs: not where it plans, lints, or makes a report of what there is."""
-    return not dryrun and not {"--lint", "--report", "--dag", "--rulegraph"} & set(sys.argv)
+    """Whether this Snakemake is to start jobs: not where it plans, or does something with what there is."""
+    return not dryrun and WITHOUT_JOBS.isdisjoint(word.partition("=")[0] for word in sys.argv)
 
 
 def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
@@ -290,9 +322,34 @@ def prefer_this_python() -> None:
 def name_profile() -> None:
     """Let messages name the profile in use: that of the command line, or (in a cluster's job) of who submitted
     it."""
-    given = [words for words in zip(sys.argv, sys.argv[1:], strict=False) if words[0] == "--profile"]
-    if given:
-        os.environ[PROFILE] = given[-1][1]
+    if names := _profiles():
+        os.environ[PROFILE] = names[-1]
+
+
+def lay_profile(config: dict[str, Any], given: Any) -> None:
+    """Put what the profiles in use configure below the keys of --config, here and for jobs on a cluster.
+
+    Snakemake takes the one or the other: --config models=nano would make it forget the profile's deployment.
+    config: as Snakemake merged it; given: its ConfigSettings. ValueError: file, field and mend.
+    """
+    from snakemake.cli import get_profile_dir, parse_config
+
+    laid: dict[str, str] = {}
+    for name in _profiles():
+        if (found := get_profile_dir(name)) is not None:
+            laid |= read_profile(found[1], name).overrides
+    below = [f"{key}={value}" for key, value in laid.items() if key not in given.config]
+    config |= parse_config(below)
+    given.config = {**parse_config(below), **given.config}
+    given.config_args = [*below, *given.config_args]  # private: the Snakemake version is pinned
+
+
+def _profiles() -> list[str]:
+    """Of this command, as Snakemake reads it; none in a job, which gets all by --config."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--profile", action="append", default=[])
+    named: list[str] = parser.parse_known_args(sys.argv[1:])[0].profile
+    return [name for name in named or [os.environ.get("SNAKEMAKE_PROFILE", "none")] if name != "none"]
 
 
 def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:

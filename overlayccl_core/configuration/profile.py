@@ -27,6 +27,11 @@ def load(name: str, root: Path) -> Profile:
     if not file.is_file():
         known = sorted(path.parent.name for path in (root / FOLDER).glob(f"*/{FILE}"))
         raise ValueError(f"no profile {name!r}: {file} does not exist: {hint(name, known or ['none'])}")
+    return read(file, name)
+
+
+def read(file: Path, name: str) -> Profile:
+    """The profile that a file is. ValueError: file, field and mend."""
     try:
         return _profile(name, parsed(file))
     except ValueError as error:

@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from snakemake.settings.types import ConfigSettings
 
+from overlayccl_core.tables.remake import PROFILE, run_command
 from tests.workflow.repository import ROOT, copy_to
+from workflow_scripts.pipeline import lay_profile, name_profile, starts_jobs
 
 PROFILES = sorted(path.name for path in (ROOT / "profiles").iterdir() if path.name != "default")
 SLURM = ("sbatch", "srun", "squeue")
@@ -48,6 +52,67 @@ def test_a_plan_needs_neither_cluster_nor_library(profile: str, root: Path, with
     done = snakemake(root, without_slurm, "--profile", profile, "-n", "all")
     assert done.returncode == 0, done.stderr
     assert "confirm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "deployment"),
+    [
+        (["--profile", "trn1", "all", "--config", "models=nano-dp", "problems=grad_ar"], "trn1"),
+        (["--profile=slurm-cpu", "all", "--config", "preset=smoke"], "slurm-cpu-smoke"),
+        (["--profile", "profiles/trn1", "all", "--config", "problems=grad_ar"], "trn1"),
+        (["--profile", "trn1", "all", "--config", "deployment=trn1-3n", "problems=grad_ar"], "trn1-3n"),
+    ],
+)
+def test_keys_on_the_command_line_come_on_top_of_the_profile(
+    arguments: list[str], deployment: str, root: Path, without_slurm: str
+) -> None:
+    done = snakemake(root, without_slurm, "-n", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"Checking the ranks of {deployment} and" in done.stdout
+
+
+def test_jobs_are_given_what_the_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config: dict[str, Any] = {"deployment": "local", "heldout_seed": 3}
+    given = ConfigSettings(config={"heldout_seed": 3}, config_args=["heldout_seed=3"])  # type: ignore[arg-type]
+    for argv in (
+        ["snakemake", "all", "--profile=trn1"],
+        ["snakemake", "all"],
+    ):  # the command, then a job of it
+        monkeypatch.setattr(sys, "argv", argv)
+        lay_profile(config, given)
+        assert config == given.config | {"deployment": "trn1"} == {"deployment": "trn1", "heldout_seed": 3}
+        assert given.config_args == ["deployment=trn1", "heldout_seed=3"]
+
+
+def test_the_profile_in_use_is_named_however_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PROFILE, "local")
+    for words in (["--profile", "trn1"], ["--profile=trn1"]):
+        monkeypatch.setattr(sys, "argv", ["snakemake", *words, "all"])
+        monkeypatch.delenv(PROFILE)
+        name_profile()
+        assert run_command("results/trn1").startswith("snakemake --profile trn1 all")
+
+
+@pytest.mark.parametrize(
+    "asked", [["--unlock"], ["--report", "page.html"], ["--report=page.html"], ["--summary"]]
+)
+def test_what_starts_no_job_needs_no_cluster(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "trn1", *asked])
+    assert not starts_jobs(dryrun=False)
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "trn1", "all"])
+    assert starts_jobs(dryrun=False) and not starts_jobs(dryrun=True)
+
+
+@pytest.mark.parametrize("target", ["longrun", "results/trn1/longrun/losses.parquet"])
+def test_a_long_run_of_no_model_is_refused_before_any_job(
+    target: str, root: Path, without_slurm: str
+) -> None:
+    done = snakemake(root, without_slurm, "--profile", "trn1", "-n", target)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(
+        "error: longrun: no model is trained on trn1, so there are"
+    )
 
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "local"])

@@ -27,7 +27,7 @@ checkpoint selftest:
         "Checking the ranks of {wildcards.deployment} and what their library can do"
     shell:
         "python -m workflow_scripts.selftest --deployment {params.file} --partial {params.partial}"
-        " --outputs {output} --log {log}"
+        " --code {params.code} --outputs {output} --log {log}"
 
 
 rule probe:

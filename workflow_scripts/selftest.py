@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.topology import of_node
 from overlayccl_core.stages import selftest
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST
@@ -11,11 +13,18 @@ from workflow_scripts.command import Command, run
 
 def main(command: Command) -> None:
     """Tables selftest and capabilities."""
+    deployment, partial = load(command.option("deployment")), Path(command.option("partial"))
+    published = of_node(deployment.node)
     tables = selftest.run(
-        load(command.option("deployment")), Path(command.option("partial")), progress=command.say
+        deployment,
+        partial,
+        progress=command.say,
+        limits=published.limits if published else (),
+        code=command.option("code"),
     )
     command.write({SELFTEST: tables["selftest"], CAPABILITIES: tables["capabilities"]})
+    forget(partial, selftest.PARTIAL_RULE)
 
 
 if __name__ == "__main__":
-    run("selftest", main, "deployment", "partial")
+    run("selftest", main, "deployment", "partial", "code")

@@ -52,7 +52,11 @@ class Primitive:
         if self.collective.kind is not Kind.COLLECTIVE_PERMUTE:
             of_node = self.collective.groups.array // case.ranks_per_node
             spread = max(len(np.unique(row)) for row in of_node)
-        asked = {"ranks": call.shape[0], "nodes": spread, "payload_bytes": payload_bytes or call.payload_bytes}
+        asked = {
+            "ranks": call.shape[0],
+            "nodes": spread,
+            "payload_bytes": payload_bytes or call.payload_bytes,
+        }
         return next((one for one in limits if one.refuses(self.collective.kind, **asked)), None)
 
     @property

@@ -12,7 +12,7 @@ from overlayccl_core.backends.backend import Backend
 from overlayccl_core.backends.failed import FailedJobs, without_failed
 from overlayccl_core.backends.launch import no_watch
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.partial import Evidence, at_work
+from overlayccl_core.backends.partial import Evidence, at_work, key
 from overlayccl_core.backends.plan import LaunchPlan, planned_job
 from overlayccl_core.backends.primitives import (
     INPUT,
@@ -25,8 +25,10 @@ from overlayccl_core.backends.primitives import (
 )
 from overlayccl_core.backends.timed_launches import LaunchStore
 from overlayccl_core.backends.trials import Observed, Trial, Values
+from overlayccl_core.backends.tried import FAIL, PASS, UNSUPPORTED, Tried, TriedBefore
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.program.groups import across_nodes, contiguous, world
@@ -55,32 +57,43 @@ class SelftestError(ValueError):
     """Ranks that do not compute what they should: nothing may be measured on them."""
 
 
-def tried_first(deployment: Deployment) -> list[Primitive]:
-    """What a selftest tries where nothing fails."""
-    large = at_a_payload(deployment, deployment.largest_payload_bytes, TRIED_ELEMENTS)
-    return [*primitives(deployment, TRIED_ELEMENTS), *large]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tried:
-    """What became of a primitive: pass, fail (wrong values) or unsupported, and what was seen."""
-
-    outcome: str
-    detail: str
+def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[list[Primitive], int]:
+    """(What a selftest tries where nothing fails but what is published, how often it starts ranks for it)."""
+    small = primitives(deployment, TRIED_ELEMENTS)
+    dreaded = {one.name for one in small if one.over(limits)}
+    large = [
+        one
+        for one in at_a_payload(deployment, deployment.largest_payload_bytes, TRIED_ELEMENTS)
+        if one.like and one.like.name not in dreaded
+    ]
+    alone = len(dreaded) + sum(one.over(limits) is not None for one in large)
+    tiers = int(len(deployment.tiers) > 1)
+    return [*small, *large], len(("ones", "small", "large", "bits")) + alone + tiers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selftest:
-    """The checks of one deployment. Launches work in folders below `folder` and leave nothing there."""
+    """The checks of one deployment. Launches work in folders below `folder`; what they found is kept there until
+    `partial.forget` is told that the rule's tables are written.
+
+    limits: published ones of the node. What is over one comes last and alone: it may hang its ranks for minutes.
+    code: digest of the rule's code.
+    """
 
     deployment: Deployment
     backend: Backend
     folder: Path
     progress: Callable[[str], None]
+    limits: Sequence[Limit] = ()
+    code: str = ""
     fingerprint: str = field(init=False)
+    before: TriedBefore = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", self.backend.fingerprint(self.deployment))
+        fingerprint = self.backend.fingerprint(self.deployment)
+        of = key(self.deployment.to_json(), fingerprint, self.code)
+        object.__setattr__(self, "fingerprint", fingerprint)
+        object.__setattr__(self, "before", TriedBefore(self.folder / f"{RULE}-{of}", self.progress))
 
     @property
     def evidence(self) -> Evidence:
@@ -89,11 +102,12 @@ class Selftest:
 
     def run(self) -> tuple[Rows, Rows]:
         """(rows of selftest, rows of capabilities). SelftestError if a primitive gives wrong values."""
-        self.evidence.clear()
+        if not self.before:
+            self.evidence.clear()
         tried = primitives(self.deployment, TRIED_ELEMENTS)
         self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
         checks = [self._ones()]
-        became = [*zip(tried, self._try_all(tried), strict=True), *self._payloads()]
+        became = [*self._try_all(tried), *self._payloads()]
         checks += [
             self._check(MEANING_CHECK, one.outcome, one.detail, primitive) for primitive, one in became
         ]
@@ -102,12 +116,13 @@ class Selftest:
             [
                 p
                 for p, one in became
-                if one.outcome == "pass" and p.call.operation == Kind.ALL_REDUCE and not p.like
+                if one.outcome == PASS and p.call.operation == Kind.ALL_REDUCE and not p.like
             ]
         )
-        checks += self._tiers()
-        bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]
+        checks.append(self._tiers())
+        bad = [row for row in checks if row["outcome"] == FAIL and row["check"] != TIERS_CHECK]
         if bad:
+            self.before.forget()
             first = bad[0]
             shape = shape_text((first["group_size"], first["stride"]))
             raise SelftestError(
@@ -122,55 +137,76 @@ class Selftest:
         one = grouped(self.deployment, Kind.ALL_REDUCE, world(ranks), DType.FLOAT32, TRIED_ELEMENTS)
         inputs = {INPUT: np.ones((ranks, TRIED_ELEMENTS))}
 
-        def look(seen: Sequence[Observed]) -> _Tried:
+        def look(seen: Sequence[Observed]) -> Tried:
             if told := seen[0].error or seen[0].overwritten:
-                return _Tried(outcome="fail", detail=told)
+                return Tried(outcome=FAIL, detail=told)
             values = np.unique(seen[0].outputs[OUTPUT])
-            outcome = "pass" if values.tolist() == [float(ranks)] else "fail"
-            return _Tried(
+            outcome = PASS if values.tolist() == [float(ranks)] else FAIL
+            return Tried(
                 outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
             )
 
         became = self._run([Trial(job=self._job(one), inputs=inputs)], look)
         return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
 
-    def _try_all(self, tried: Sequence[Primitive]) -> list[_Tried]:
+    def _try_all(self, tried: Sequence[Primitive]) -> list[tuple[Primitive, Tried]]:
         """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
+        primitive_of = {p.name: p for p in tried}
         trials = {p.name: self._trial(p, seed) for seed, p in enumerate(tried)}
         failed = FailedJobs(None, self.progress)
 
-        def together() -> dict[str, _Tried]:
-            left = [p for p in tried if p.name not in failed]
+        def launch(names: Sequence[str]) -> None:
+            def look(seen: Sequence[Observed]) -> dict[str, Tried]:
+                pairs = zip(names, seen, strict=True)
+                return {name: _compared(primitive_of[name], trials[name].inputs, one) for name, one in pairs}
 
-            def look(seen: Sequence[Observed]) -> dict[str, _Tried]:
-                return {
-                    p.name: _compared(p, trials[p.name].inputs, one)
-                    for p, one in zip(left, seen, strict=True)
-                }
+            self.before.keep(self._run([trials[name] for name in names], look) if names else {})
 
-            return self._run([trials[p.name] for p in left], look) if left else {}
+        def keep_failed() -> None:
+            self.before.keep({n: Tried(outcome=UNSUPPORTED, detail=one.message) for n, one in failed.items()})
+
+        def left() -> list[str]:
+            return [name for name in primitive_of if name not in self.before]
 
         def alone(name: str) -> None:
-            self._run([trials[name]], len)
+            launch([name])
 
-        became = without_failed(together, alone, failed)
-        became |= {name: _Tried(outcome="unsupported", detail=one.message) for name, one in failed.items()}
-        return [became[primitive.name] for primitive in tried]
+        dreaded = {name for name in left() if primitive_of[name].over(self.limits)}
+        without_failed(
+            lambda: launch([name for name in left() if name not in dreaded]),
+            alone,
+            failed,
+            before_again=keep_failed,
+        )
+        if dreaded:
+            self.progress(f"selftest: {len(dreaded)} that are over published limits, each alone")
+            failed.suspects = left()
+            without_failed(lambda: None, alone, failed, before_again=keep_failed)
+        return [(p, self.before[name]) for name, p in primitive_of.items()]
 
-    def _payloads(self) -> list[tuple[Primitive, _Tried]]:
-        """What became of calls of the largest payload that is tried, and of smaller ones where they fail."""
+    def _payloads(self) -> list[tuple[Primitive, Tried]]:
+        """What became of calls of the largest payload that is tried, and of smaller ones where they fail.
+
+        Not of those that fail with a small one.
+        """
         size, tried = self.deployment.largest_payload_bytes, []
-        left = at_a_payload(self.deployment, size, TRIED_ELEMENTS)
+        large = at_a_payload(self.deployment, size, TRIED_ELEMENTS)
+        left = [p for p in large if p.like and not self._refused(p.like)]
         while left:
             self.progress(f"selftest: {len(left)} primitives of up to {bytes_text(size)} a call")
-            became = list(zip(left, self._try_all(left), strict=True))
+            became = self._try_all(left)
             tried += became
             size //= LESS
             fewer = [
-                larger(self.deployment, p.like, size) for p, one in became if p.like and one.outcome != "pass"
+                larger(self.deployment, p.like, size) for p, one in became if p.like and one.outcome != PASS
             ]
             left = [p for p in fewer if p.like and p.call.payload_bytes > p.like.call.payload_bytes]
         return tried
+
+    def _refused(self, primitive: Primitive) -> bool:
+        """Whether it was tried, in vain."""
+        known = self.before.get(primitive.name)
+        return known is not None and known.outcome != PASS
 
     def _trial(self, primitive: Primitive, seed: int) -> Trial:
         """A large one has the values of the small one that it is like, those of each block over and over."""
@@ -211,18 +247,28 @@ class Selftest:
                 )
             )
 
-    def _tiers(self) -> Rows:
-        """Declared tiers against timed groups: nearer ranks must not be slower than farther ones."""
+    def _tiers(self) -> dict[str, Any]:
+        """Declared tiers against timed groups: nearer ranks must not be slower than farther ones.
+
+        The near groups are the largest parts of a unit that are no larger than the far ones.
+        """
         near, far = self.deployment.tiers[0], self.deployment.tiers[-1]
         ranks = self.deployment.ranks
         if near.ranks == far.ranks:
-            return [self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")]
-        inside = contiguous(ranks, near.ranks)
-        sample = {near.name: inside, far.name: across_nodes(ranks, near.ranks)}
-        gathers = {
-            name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, TIER_ELEMENTS)
-            for name, groups in sample.items()
-        }
+            return self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")
+        across = across_nodes(ranks, near.ranks)
+        parts = (g for g in range(2, across.size + 1) if near.ranks % g == 0)
+        part = max(parts, default=near.ranks)
+        sample = {near.name: contiguous(ranks, part), far.name: across}
+        small, gathers = (
+            {
+                name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, elements)
+                for name, groups in sample.items()
+            }
+            for elements in (TRIED_ELEMENTS, TIER_ELEMENTS)
+        )
+        if refused := [gather.name for gather in small.values() if self._refused(gather)]:
+            return self._check(TIERS_CHECK, "not_applicable", f"the library refuses {' and '.join(refused)}")
         per_call = self._time(gathers)
         good = per_call[near.name] <= per_call[far.name] * 1.1
         calls = {name: gather.call for name, gather in gathers.items()}
@@ -230,7 +276,7 @@ class Selftest:
             f"{name}: {us:.0f} us for {calls[name].payload_bytes} bytes over {calls[name].shape[0]} ranks"
             for name, us in per_call.items()
         )
-        return [self._check(TIERS_CHECK, "pass" if good else "fail", detail)]
+        return self._check(TIERS_CHECK, PASS if good else FAIL, detail)
 
     def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
         """name -> us of one call."""
@@ -263,10 +309,10 @@ class Selftest:
             "fingerprint": self.fingerprint,
         }
 
-    def _capability(self, primitive: Primitive, became: _Tried) -> dict[str, Any]:
+    def _capability(self, primitive: Primitive, became: Tried) -> dict[str, Any]:
         return {
             **primitive.call.columns(),
-            "supported": became.outcome == "pass",
+            "supported": became.outcome == PASS,
             "evidence": became.detail,
             "fingerprint": self.fingerprint,
         }
@@ -276,30 +322,30 @@ class Selftest:
         return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
 
 
-def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> _Tried:
+def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> Tried:
     if seen.error:
-        return _Tried(outcome="unsupported", detail=seen.error)
+        return Tried(outcome=UNSUPPORTED, detail=seen.error)
     if seen.overwritten:
-        return _Tried(outcome="fail", detail=seen.overwritten)
+        return Tried(outcome=FAIL, detail=seen.overwritten)
     want = (primitive.like or primitive).meaning(inputs)
     for got in (seen.outputs[OUTPUT], *seen.farthest.values()):
         if not np.array_equal(got, want):
             rank, index = np.argwhere(got != want)[0]
             said = f"expected {want[rank, index]}, got {got[rank, index]}"
-            return _Tried(outcome="fail", detail=f"wrong values: rank {rank}, element {index}: {said}")
-    return _Tried(
-        outcome="pass", detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
+            return Tried(outcome=FAIL, detail=f"wrong values: rank {rank}, element {index}: {said}")
+    return Tried(
+        outcome=PASS, detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
     )
 
 
-def _same_bits(seen: Observed) -> _Tried:
+def _same_bits(seen: Observed) -> Tried:
     if told := seen.error or seen.overwritten:
-        return _Tried(outcome="fail", detail=told)
+        return Tried(outcome=FAIL, detail=told)
     got = seen.outputs[OUTPUT]
     unlike = np.argwhere(got != got[:1])
     if not len(unlike):
-        return _Tried(outcome="pass", detail="equal on all ranks, and in groups that have the same")
+        return Tried(outcome=PASS, detail="equal on all ranks, and in groups that have the same")
     rank, index = unlike[0]
     mine, first = float(got[rank, index]), float(got[0, index])
     detail = f"sums of the same floats: element {index} is {first!r} on rank 0 and {mine!r} on rank {rank}"
-    return _Tried(outcome="fail", detail=detail)
+    return Tried(outcome=FAIL, detail=detail)

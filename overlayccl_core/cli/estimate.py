@@ -20,7 +20,7 @@ from overlayccl_core.cli.estimate_tables import (
     sizes_table,
 )
 from overlayccl_core.cli.render import NARROW, console, print_line, print_text
-from overlayccl_core.configuration import models
+from overlayccl_core.configuration import models, topology
 from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.estimates import actual, compiling
@@ -74,12 +74,14 @@ def _ahead(asked: Context, today: date) -> int:
     where = replace(asked, settings=settings.changed(models=found.trained))
     cases, without = _cases(where)
     figures = compiling.published(deployment.node, root)
+    published = topology.of_node(deployment.node, root / topology.FOLDER)
     planned = Run(
         deployment=deployment,
         settings=where.settings.changed(problems=tuple(cases)) if cases else where.settings,
         models=found.trained,
         cases=cases,
         figures=figures,
+        limits=published.limits if published else (),
     )
     price = price_of(deployment.node, root)
     known = _known(where.results)

@@ -152,3 +152,8 @@ class Topology(Fields):
 def load(name: str, folder: Path = FOLDER) -> Topology:
     """The topology of that name. ValueError: file, field and mend."""
     return read("topology", folder / f"{name}.yaml", Topology, name=name)
+
+
+def of_node(node: str, folder: Path = FOLDER) -> Topology | None:
+    """The topology of a kind of node; None where nothing is published of it. ValueError: file, field and mend."""
+    return load(node, folder) if node and (folder / f"{node}.yaml").is_file() else None

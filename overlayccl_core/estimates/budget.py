@@ -30,6 +30,11 @@ class Budget:
         return self.measuring_s + self.start_s
 
 
+def of_launches(launches: int) -> Budget:
+    """A job that starts ranks so often and times nothing to speak of."""
+    return Budget(launches=launches, measuring_s=0.0, start_s=launches * LAUNCH_S)
+
+
 def budget_of(rule: str, settings: Any, models: int) -> Budget:
     """The budget of one job of a rule. settings: those that the rule declares. models: how many are configured."""
     if rule == "confirm":

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from overlayccl_core.backends.selftest import tried_first
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
+from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.estimates import compiling
-from overlayccl_core.estimates.budget import Budget, budget_of
+from overlayccl_core.estimates.budget import Budget, budget_of, of_launches
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.sizes import developers_of
 from overlayccl_core.estimates.span import NOTHING, Span, total
@@ -51,13 +52,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that has not begun. models: those that it trains. figures: published ones of compiling."""
+    """A run that has not begun. models: those that it trains. figures, limits: published ones, of compiling and of
+    what calls take."""
 
     deployment: Deployment
     settings: Settings
     models: Sequence[str]
     cases: Mapping[str, Sequence[Case]]
     figures: Published | None
+    limits: Sequence[Limit] = ()
 
     def on_ranks(self) -> Iterator[Asked]:
         """What has the nodes to itself, in the order of the run."""
@@ -65,6 +68,8 @@ class Run:
         jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
         for rule in ON_RANKS:
             one: Budget = budget_of(rule, self.settings, len(self.models))
+            if rule == "selftest":
+                one = of_launches(tried_first(self.deployment, self.limits)[1])
             programs, compile_s = self._programs(rule)
             yield Asked(
                 rule=rule,
@@ -96,7 +101,7 @@ class Run:
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
         """How many Programs a rule times, and seconds of compiling them; what it trains is not counted."""
         if rule == "selftest":
-            return self._known([one.program for one in tried_first(self.deployment)])
+            return self._known([one.program for one in tried_first(self.deployment, self.limits)[0]])
         if rule == "probe":
             return self._known([probe.program for probe in probes_of(self.deployment, self.settings)])
         if rule != "bench":

@@ -1,21 +1,38 @@
 """Rule selftest: do the ranks compute what they should, and what can their library do?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.machine_lock import machine_lock
-from overlayccl_core.backends.selftest import Selftest
+from overlayccl_core.backends.selftest import RULE, Selftest
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.topology import Limit
 
+PARTIAL_RULE = RULE
 Rows = list[dict[str, Any]]
 
 
-def run(deployment: Deployment, partial_dir: Path, *, progress: Callable[[str], None]) -> dict[str, Rows]:
-    """Rows of the tables selftest and capabilities. ValueError if the library computes wrong values."""
+def run(
+    deployment: Deployment,
+    partial_dir: Path,
+    *,
+    progress: Callable[[str], None],
+    limits: Sequence[Limit] = (),
+    code: str = "",
+) -> dict[str, Rows]:
+    """Rows of the tables selftest and capabilities. ValueError if the library computes wrong values.
+
+    limits: published ones of the deployment's nodes, in whose light the order of trials is chosen.
+    """
     selftest = Selftest(
-        deployment=deployment, backend=backend_of(deployment), folder=Path(partial_dir), progress=progress
+        deployment=deployment,
+        backend=backend_of(deployment),
+        folder=Path(partial_dir),
+        progress=progress,
+        limits=limits,
+        code=code,
     )
     with machine_lock(progress):
         checks, capabilities = selftest.run()

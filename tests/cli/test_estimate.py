@@ -24,7 +24,6 @@ ranks_per_node: 32
 preset: cluster
 memory_budget: 8GiB
 """
-TOPOLOGY = "calibration: {compile_s: [[0.5MiB, 5], [48MiB, 7]], source: a page}\n"
 
 
 @pytest.fixture
@@ -33,8 +32,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("config", "profiles"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)
     (tmp_path / "config/deployments/trn1.yaml").write_text(CLUSTER)
-    (tmp_path / "config/topologies").mkdir(exist_ok=True)
-    (tmp_path / "config/topologies/trn1.32xlarge.yaml").write_text(TOPOLOGY)
     plugins = tmp_path / "plugins"
     (plugins / "backends/absent").mkdir(parents=True)
     (plugins / "backends/absent/backend.py").write_text("raise ImportError('no such library')\n")
@@ -95,7 +92,7 @@ def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_impo
     assert done.code == 0, done.err
     assert done.words.startswith("trn1: 7 nodes of trn1.32xlarge, 224 ranks")
     assert "USD: 21.50 an hour for each trn1.32xlarge, on demand in us-west-2 on 2026-06-25" in done.words
-    assert "published figures (a page)" in done.words
+    assert "published figures (OverlayCCL, published calibration of a trn1 cluster)" in done.words
     least, most = (float(end.replace(",", "")) for end in row(done, "together")[-1].split(".."))
     node_minutes = [float(end.replace(",", "")) for end in row(done, "together")[-2].split("..")]
     assert [least, most] == pytest.approx([21.5 * m / 60 for m in node_minutes], abs=0.6)

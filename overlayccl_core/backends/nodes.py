@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends import clock
-from overlayccl_core.backends.agents import ANSWER_S, END_S, Agents
+from overlayccl_core.backends.agents import ANSWER_S, Agents
 from overlayccl_core.backends.launch import (
     POLL_S,
     REPORT_PATIENCE_S,
@@ -28,11 +28,12 @@ from overlayccl_core.backends.launch import (
 )
 from overlayccl_core.backends.lines import LostError, Message
 from overlayccl_core.backends.parts import log_of
+from overlayccl_core.backends.processes import KILLED_S
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
 from overlayccl_core.backends.told import Told, nodes_text
 from overlayccl_core.configuration.deployment import Deployment
 
-SILENT_S = 30.0  # without a word from a node whose ranks run: it is lost
+SILENT_S = END_S = KILLED_S + 30.0  # without a word: a node is lost; it says none while it ends its ranks
 FIRST = (
     Failure.LAUNCHER,
     Failure.CRASHED,

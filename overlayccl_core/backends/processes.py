@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+KILLED_S = 60.0  # in which a killed process has ended: one with an accelerator gives its memory back first
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -70,7 +71,7 @@ def tree(root: int) -> dict[int, ProcessState]:
     return below_root
 
 
-def kill_all(pids: Iterable[int], *, patience_s: float = 5.0) -> None:
+def kill_all(pids: Iterable[int], *, patience_s: float = KILLED_S) -> None:
     """SIGKILL to each, then wait until none of them runs; TimeoutError if the kernel keeps one."""
     wanted = list(pids)
     for pid in wanted:

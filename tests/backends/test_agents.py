@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.backends import agents, nodes
+from overlayccl_core.backends import agents, nodes, processes
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.partial import Evidence, at_work
 from overlayccl_core.backends.parts import NODES_LOG
 from overlayccl_core.backends.told import Told
 from tests.backends.agents_in_words import Agent, asked, speaking, two_nodes
 
+FASTER = 20  # than real ends
 ELSEWHERE = "127.0.0.2"  # this host, too, at another address
 
 
@@ -45,6 +46,14 @@ def breaks_off(agent: Agent) -> None:
     agent.begin()
     while "break off" not in agent.hear():
         pass
+    agent.say(ended=0.0)
+
+
+def beats(agent: Agent) -> None:
+    """It says that it is there, and ends its ranks when it is told to."""
+    agent.begin()
+    while "break off" not in (agent.lines.receive(0.2) or {}):
+        agent.say(rows=[])
     agent.say(ended=0.0)
 
 
@@ -89,6 +98,34 @@ def test_an_agent_that_says_nothing_is_lost(
     with speaking(monkeypatch, says, silent), pytest.raises(LaunchError, match="node n0 was lost"):  # type: ignore[arg-type]
         nodes.run(two_nodes(), asked(tmp_path))
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_node_whose_ranks_end_slowly_is_not_lost(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing while it ends them: ranks give the memory of their accelerators back before they are gone."""
+    slowly = processes.KILLED_S / FASTER
+
+    def slow(agent: Agent) -> None:
+        agent.begin()
+        if not fails:
+            agent.finish()
+            while "all done" not in agent.hear():
+                pass
+        time.sleep(slowly)
+        failed = LaunchError("rank 2 of 4 died", kind=Failure.CRASHED, ranks=(2,), job="first")
+        agent.say(**({"failed": failed.to_json()} if fails else {"ended": 0.5}))
+
+    for bound in ("SILENT_S", "END_S"):
+        monkeypatch.setattr(nodes, bound, getattr(nodes, bound) / FASTER)
+    with speaking(monkeypatch, beats if fails else well, slow):
+        if not fails:
+            assert nodes.run(two_nodes(), asked(tmp_path)) == 0.5
+        else:
+            with pytest.raises(LaunchError, match="node n1: rank 2 of 4 died") as error:
+                nodes.run(two_nodes(), asked(tmp_path))
+            assert error.value.job == "first"
 
 
 def test_the_end_of_a_launch_before_does_not_end_this_one(

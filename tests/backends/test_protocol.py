@@ -46,7 +46,14 @@ def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
 
 
 @pytest.mark.parametrize(
-    ("name", "library"), [("torchdist", "gloo"), ("torchdist", "nccl"), ("paper", "numpy")]
+    ("name", "library"),
+    [
+        ("torchdist", "gloo"),
+        ("torchdist", "nccl"),
+        ("paper", "numpy"),
+        ("torchxla", "standin"),
+        ("torchxla", "neuron"),
+    ],
 )
 def test_a_fingerprint_tells_the_versions_that_deployed_modules_compare(
     name: str, library: str, monkeypatch: pytest.MonkeyPatch
@@ -59,7 +66,11 @@ def test_a_fingerprint_tells_the_versions_that_deployed_modules_compare(
     told = backend.fingerprint(deployment(4).changed(backend=name, library=library))
     versions = {software: part(told, software) for software in printer.VERSIONS}
     assert [software for software, version in versions.items() if version is None] == (
-        {"gloo": ["nccl", "torch-neuronx"], "nccl": ["torch-neuronx"]}.get(library, [])
+        {
+            "gloo": ["nccl", "torch-neuronx"],
+            "nccl": ["torch-neuronx"],
+            "standin": ["torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla"],
+        }.get(library, [])
     )
     assert versions.get("nccl") == ("2.28.3" if library == "nccl" else None)
 

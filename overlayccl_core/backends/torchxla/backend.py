@@ -15,7 +15,7 @@ from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.torch_ranks import launching
-from overlayccl_core.backends.torchxla.environment import environment, environment_parts
+from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN, environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.program import Program
@@ -33,7 +33,7 @@ WHAT = {
     TPU: "TPUs",
     STANDIN: "CPU ranks of gloo in place of torch_xla",
 }
-VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla")
+VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 DEVICES = Path("/dev")
 RDMA = Path("/sys/class/infiniband")  # EFA interfaces are there

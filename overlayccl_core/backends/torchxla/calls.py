@@ -3,17 +3,17 @@
 It is read and never imported: what it knows stands here for modules that have nothing of ours.
 
 A collective is a value of the graph that is being traced: nothing is under way before `torch_xla.sync()`, so there
-is nothing to wait for. In one graph torch_xla runs collectives one behind the other, in the order in which they are
-called. All ranks trace the same graph, so replica groups and pairs are those of all ranks.
+is nothing to wait for. All ranks trace the same graph, so replica groups and pairs are those of all ranks.
 
 Layouts of reductions are pinned, as by default: XLA refuses a graph in which some all_reduce is and some is not,
 and a script has its own. Those of the others are not: pinned, an all_gather is an all_reduce of as many times the
 bytes as a group has ranks, and an all_to_all has an operand for each of them.
 
-What keeps the order is a number: the first element of a result, times 0, is added to what the next all_gather,
-reduce_scatter, all_to_all or permute of the graph is given. Where that element is no number, as it may be in what a
-rank has that means nothing, all that comes behind is none. DISABLE_NUMERIC_CC_TOKEN=1 ends that; nothing here needs
-the number, since all ranks compile the same graph.
+By default torch_xla keeps the collectives of a graph in the order of their calls by a number: the first element of
+a result, times 0, is added to what the next all_gather, reduce_scatter, all_to_all or permute is given. Where that
+element is no number, as it may be in what a rank has that means nothing, all that comes behind is none.
+DISABLE_NUMERIC_CC_TOKEN=1 ends that for all but all_reduce, which takes the number as an operand. Nothing here needs
+it, since all ranks compile the same graph. Other graphs have another speed: a module tells which it was timed with.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.runtime as xr
 
 MAX = xm.REDUCE_MAX
+UNCHAINED = "DISABLE_NUMERIC_CC_TOKEN"
 PINNED_OF_NEURON = ("torch-neuronx", "neuronx-cc", "libneuronxla")
 
 
@@ -154,8 +155,9 @@ def _alone() -> str:
 
 
 def found(device: torch.device) -> dict[str, str]:
-    """The library and the versions that are here now."""
+    """The library, the versions that are here now, and whether collectives are free of one another."""
     library = str(xr.device_type()).lower()
-    versions = {"library": library, "torch": torch.__version__, "torch_xla": torch_xla.__version__}
+    versions = {"library": library, "torch": torch.__version__, "torch-xla": torch_xla.__version__}
+    versions[UNCHAINED] = os.environ.get(UNCHAINED, "0")
     neuron = PINNED_OF_NEURON if library == "neuron" else ()
     return versions | {name: metadata.version(name) for name in neuron}

@@ -11,13 +11,14 @@ from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_envir
 from overlayccl_core.configuration.deployment import Deployment
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
-SPEED = (*fingerprints.SPEED, "DISABLE_NUMERIC_CC_TOKEN", "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
+SPEED = (*fingerprints.SPEED, "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
 OF_NO_EFFECT = ("NEURON_COMPILE_CACHE_URL", "NEURON_RT_LOG", "NEURON_FRAMEWORK_DEBUG", "XLA_IR_DEBUG")
 ALL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 # torch_xla orders the collectives of a graph by a number that it reads off each result and adds to what the next
 # is given: what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With this,
 # all but all_reduce are free of it. A deployment that measures the other way says so in its `environment`.
-UNCHAINED = {"DISABLE_NUMERIC_CC_TOKEN": "1"}
+NUMERIC_TOKEN = "DISABLE_NUMERIC_CC_TOKEN"
+UNCHAINED = {NUMERIC_TOKEN: "1"}
 OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
     "neuron": {
         "PJRT_DEVICE": "NEURON",
@@ -41,11 +42,13 @@ def environment(deployment: Deployment, towards: str) -> dict[str, str]:
 
 
 def environment_parts(deployment: Deployment) -> dict[str, str]:
-    """The part of a fingerprint that tells what is set here and reaches the ranks."""
+    """The parts of a fingerprint that tell what reaches the ranks: whether collectives are free of one another,
+    which deployed modules compare, and what else is set here."""
     usual, prefixes = _usual(deployment.library), (*SPEED, *deployment.environment)
     environment = rank_environment(usual, deployment)
+    token = {NUMERIC_TOKEN: environment.pop(NUMERIC_TOKEN, "0")}
     environment = {name: x for name, x in environment.items() if not name.startswith(OF_NO_EFFECT)}
-    return fingerprints.environment_parts(environment, prefixes, {**usual, **ONE_THREAD})
+    return token | fingerprints.environment_parts(environment, prefixes, {**usual, **ONE_THREAD})
 
 
 def _usual(library: str) -> dict[str, str]:

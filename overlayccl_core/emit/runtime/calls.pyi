@@ -75,4 +75,5 @@ def check_started() -> None:
     """RuntimeError where this process has not met the others yet."""
 
 def found(device: torch.device) -> dict[str, str]:
-    """The library, as `library`, and the versions that are here now, under the names that a fingerprint tells."""
+    """The library, as `library`, and what is here now of a backend's VERSIONS, under the names that its fingerprint
+    tells."""

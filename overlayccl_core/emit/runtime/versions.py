@@ -18,7 +18,7 @@ def check_versions(versions: dict[str, str], strict: bool) -> None:
     text = (
         f"{PROBLEM} was proven and measured with {', '.join(f'{k} {PROVEN[k]}' for k in differ)}, here is"
         f" {', '.join(f'{k} {versions.get(k)}' for k in differ)}: values are checked by selftest(), speed is"
-        " not; deploy again for this library, or set OVERLAYCCL_PLAIN=1"
+        " not; have the same here, deploy again for what is here, or set OVERLAYCCL_PLAIN=1"
     )
     if strict:
         raise RuntimeError(text + ", or connect with strict=False")

@@ -10,6 +10,7 @@ import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.launch import Launch
+from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.case import Case
@@ -21,7 +22,9 @@ from tests.on_ranks import launch
 
 pytestmark = pytest.mark.ranks
 RANKS, M, L = 4, 3, 2
-HERE = Stamp(library="standin", versions={"torch": torch.__version__, "torch_xla": "stand-in"})
+HERE = Stamp(
+    library="standin", versions={"torch": torch.__version__, "torch-xla": "stand-in", NUMERIC_TOKEN: "0"}
+)
 Seen = dict[str, list[Any]]
 
 
@@ -74,7 +77,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         '    io.write("total", 1, layer, zeros(p.shape))'
     )
     write(folder, "wrong", entry(two, forward=tried(two, body), backward="developer"))
-    other = Stamp(library="neuron", versions={"torch": torch.__version__, "torch_xla": "2.9.0"})
+    other = Stamp(library="neuron", versions={**HERE.versions, "torch-xla": "2.9.0", NUMERIC_TOKEN: "1"})
     write(folder, "other", entry(two, "merged_over_microbatches"), stamp=other)
     return play(folder, {
         "gradients": ("gradients", "merged.py", sites),
@@ -104,8 +107,8 @@ def test_the_stamp_tells_library_and_versions(seen: Seen) -> None:
         assert rank["out"]["found"] == rank["out"]["proven"] == {"library": "standin", **HERE.versions}
         assert rank["out"]["differs"] == []
     for rank in seen["versions"]:
-        assert rank["differs"] == ["library", "torch_xla"] and len(rank["warnings"]) == 1
-        assert "measured with library neuron, torch_xla 2.9.0" in rank["strict"]
+        assert rank["differs"] == ["library", "torch-xla", NUMERIC_TOKEN] and len(rank["warnings"]) == 1
+        assert f"measured with library neuron, torch-xla 2.9.0, {NUMERIC_TOKEN} 1, here" in rank["strict"]
 
 
 def test_values_and_gradients_of_other_groups_are_as_defined(seen: Seen) -> None:

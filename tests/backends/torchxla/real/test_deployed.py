@@ -27,7 +27,7 @@ def here() -> Stamp:
     import torch
     import torch_xla
 
-    return Stamp(library="cpu", versions={"torch": torch.__version__, "torch_xla": torch_xla.__version__})
+    return Stamp(library="cpu", versions={"torch": torch.__version__, "torch-xla": torch_xla.__version__})
 
 
 def module(rank: int, stamp: Stamp, *entries: DeployedCase) -> dict[str, Any]:

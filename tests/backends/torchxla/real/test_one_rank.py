@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from overlayccl_core.backends.torchxla.backend import VERSIONS
+from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.program.kinds import Kind
@@ -167,8 +169,12 @@ def test_a_deployed_module_asks_torch_xla_who_is_here(monkeypatch: pytest.Monkey
     names = printed(deployed_module("tp_mlp", [entry(case, "developer")], stamp, calls=CALLS))
     assert names["everybody_says"]({"a": (1, None)}) == [{"a": (1, None)}]
     assert names["everybody_says"]("b", [[0]]) == ["b"]
-    versions = {"torch": torch.__version__, "torch_xla": torch_xla.__version__}
-    assert names["found"](torch_xla.device()) == {"library": "cpu", **versions}
+    versions = {"torch": torch.__version__, "torch-xla": torch_xla.__version__}
+    for token in ("0", "1"):
+        monkeypatch.setenv(NUMERIC_TOKEN, token)
+        found = names["found"](torch_xla.device())
+        assert found == {"library": "cpu", **versions, NUMERIC_TOKEN: token}
+        assert {"library", *VERSIONS} >= set(found)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     names["check_started"]()
     monkeypatch.setenv("WORLD_SIZE", "4")

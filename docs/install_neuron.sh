@@ -16,6 +16,12 @@ apt-get install -y python3.12-venv g++ git
 if [ "$cfn_node_type" = HeadNode ]; then
   exit 0 # no device, no driver
 fi
+
+mkdir -p /etc/systemd/system/slurmd.service.d # what starts ranks has its limits from there
+printf '[Service]\nLimitNOFILE=65536\n' >/etc/systemd/system/slurmd.service.d/90-overlayccl.conf
+echo 'net.ipv4.ip_local_reserved_ports = 48620,62182' >/etc/sysctl.d/90-overlayccl.conf # of Neuron's collectives
+sysctl -q -p /etc/sysctl.d/90-overlayccl.conf
+systemctl daemon-reload
 apt-get install -y "linux-headers-$(uname -r)"
 apt-get install -y --allow-downgrades 'aws-neuronx-dkms=2.26.5*' 'aws-neuronx-collectives=2.30.59*' \
   'aws-neuronx-runtime-lib=2.30.51*' 'aws-neuronx-tools=2.*'

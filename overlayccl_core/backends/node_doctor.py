@@ -1,16 +1,33 @@
-"""What a node has and lacks, in lines of JSON: run by a job on it (`launchers/`), with a deployment's file."""
+"""What a node has and lacks, in lines of JSON: run by a job on it (`launchers/`), with a deployment's file and one
+that was just made beside the results to come."""
 
 import json
 import platform
+import shutil
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.sizes import GIB
 
 
-def main(file: str) -> None:
+def shared(made: Path) -> dict[str, Any]:
+    """Whether a file that another node has just made is seen here, and may be written to."""
+    folder = made.parent
+    try:
+        with made.open("r+") as file:
+            file.write(socket.gethostname())
+    except OSError as error:
+        mend = f"run from a folder that all nodes share and may write to (on ParallelCluster /fsx): {error}"
+        return {"check": "shared folder", "ok": False, "detail": f"{folder}: {mend}"}
+    free = shutil.disk_usage(folder).free / GIB
+    return {"check": "shared folder", "ok": True, "detail": f"{folder}, {free:.0f} GiB free"}
+
+
+def main(file: str, made: str) -> None:
     """Rows of check, ok, detail."""
     deployment = load(Path(file))
     where = {
@@ -18,9 +35,9 @@ def main(file: str) -> None:
         "ok": True,
         "detail": f"{socket.gethostname()}, Python {platform.python_version()}",
     }
-    for row in (where, *backend_of(deployment).host(deployment)):
+    for row in (where, shared(Path(made)), *backend_of(deployment).host(deployment)):
         print(json.dumps(row))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -9,7 +9,7 @@ from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 
 TWO = 2  # rounds: even and odd
 LONG = 3  # times the lead-in
-VISIT_OVERHEAD_S = 0.004  # agreeing on an instant (2 ms ahead) and the sleep until then
+VISIT_OVERHEAD_S = 0.004  # at least: agreeing on an instant (2 ms ahead) and the sleep until then
 
 
 def repeats_for(call_s: float, *, min_sample_ms: float, max_repeats: int) -> int:

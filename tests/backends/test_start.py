@@ -1,6 +1,7 @@
 """How ranks are started, and that how they ended is told as fields: nothing is read out of the launch's log."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.parts import LOG_FILE, STATUS_FILE, Part
 from overlayccl_core.backends.status import Status
-from overlayccl_core.backends.torch_ranks import starting
+from overlayccl_core.backends.torch_ranks import start, starting
 from overlayccl_core.backends.torchdist.environment import environment
 from tests.backends.batches import processes_of
 from tests.on_ranks import here
@@ -50,6 +51,16 @@ def test_the_first_rank_that_fails_ends_the_others_and_its_exit_code_is_kept(
     begun = time.monotonic()
     assert started(tmp_path, "wait", todo) == (1, {1: code}, [])
     assert time.monotonic() - begun < 40
+
+
+def test_ranks_may_have_many_files_open_whatever_a_shell_allows() -> None:
+    few, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, allowed))
+        start.many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(start.FILES, allowed), allowed)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, allowed))
 
 
 def test_ranks_that_fail_together_are_all_told(tmp_path: Path) -> None:

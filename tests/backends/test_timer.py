@@ -46,3 +46,13 @@ def test_a_graph_that_is_compiled_inside_a_sample_ends_the_launch() -> None:
     assert one._sample(0) == (0, 10**9)
     with pytest.raises(RuntimeError, match="1 graphs were compiled while samples were taken"):
         one._sample(0)
+
+
+def test_a_visit_of_many_ranks_takes_as_long_as_they_need_to_agree() -> None:
+    assert alone([])._beside_calls_s() == 1.0  # its clock goes on by a second whenever it is asked
+
+
+def test_a_visit_takes_no_less_than_agreeing_ahead_of_time() -> None:
+    one = alone([])
+    one.rank.now_ns = lambda: 0
+    assert one._beside_calls_s() == timer.VISIT_OVERHEAD_S

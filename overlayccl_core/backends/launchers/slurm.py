@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,7 +23,7 @@ JOB = "SLURM_JOB_ID"
 OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")
 NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
 ANSWER_S = (
-    600.0  # in which a job that looks at a node has started and ended: nodes of a cloud may have to boot
+    2100.0  # in which a job that looks at a node has ended: ParallelCluster gives nodes 30 minutes to come up
 )
 QUICK_S = 20.0
 GONE = ("down", "drain", "fail", "maint", "unk")  # what the states of nodes begin with on which no job starts
@@ -98,16 +99,18 @@ def _node(deployment: Deployment, profile: Profile | None) -> Rows:
     where += [f"--account={profile.account}"] if profile and profile.account else []
     file = Path("config/deployments", f"{deployment.name}.yaml")
     folder = Path.cwd()
+    print(f"asking a node, which may have to boot (at most {ANSWER_S / 60:.0f} minutes) ...", file=sys.stderr)
     try:
-        done = subprocess.run(
-            [
-                *("srun", "--nodes=1", "--ntasks=1", "--time=5", "--mem=0", f"--chdir={folder}", *where),
-                *(sys.executable, "-m", NODE_DOCTOR, str(folder / file)),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-        )
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".overlayccl-") as made:
+            done = subprocess.run(
+                [
+                    *("srun", "--nodes=1", "--ntasks=1", "--time=5", "--mem=0", f"--chdir={folder}", *where),
+                    *(sys.executable, "-m", NODE_DOCTOR, str(folder / file), made.name),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=ANSWER_S,
+            )
     except subprocess.TimeoutExpired:
         late = f"no job started within {ANSWER_S:.0f} s: look at `squeue`, and at the limits of your nodes"
         return [{"check": "a job on a node", "ok": False, "detail": late}]

@@ -10,6 +10,7 @@ takes longer than many a launch.
 import gc
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -27,11 +28,13 @@ from overlayccl_core.backends import processes
 from overlayccl_core.backends.parts import Part
 
 OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
+FILES = 65536  # Neuron, setup-trn1-multi-node-execution: connections of a rank to all others are files
 PATIENCE_S = 2.0  # with one that is told to end
 
 
 def serve() -> None:
     """Begin each launch that standard input asks for, one after another, until it ends."""
+    many_files()
     for line in sys.stdin:
         asked = json.loads(line)
         part = Part.from_json(asked["part"])
@@ -44,6 +47,14 @@ def serve() -> None:
             server.close()
         _, status = os.waitpid(pid, 0)
         _answer(ended=os.waitstatus_to_exitcode(status))
+
+
+def many_files() -> None:
+    """Let ranks have as many files open as the host allows, up to FILES: Slurm brings the few of a login shell."""
+    few, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if allowed == resource.RLIM_INFINITY else min(FILES, allowed)
+    if few != resource.RLIM_INFINITY and few < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
 
 
 def _listening(part: Part) -> socket.socket | None:

@@ -93,9 +93,9 @@ class _Timer:
             lead_in_calls(s, lead_in_ms=settings.lead_in_ms, max_repeats=settings.max_repeats)
             for s in seconds
         )
+        beside_s = self._beside_calls_s()
         self.visit_s = [
-            s * (lead + n) + VISIT_OVERHEAD_S
-            for s, lead, n in zip(seconds, self.lead_in, self.repeats, strict=True)
+            s * (lead + n) + beside_s for s, lead, n in zip(seconds, self.lead_in, self.repeats, strict=True)
         ]
         caps = [job.rounds for job in self.plan.jobs]
         self.fewest = fewest_rounds([job.races for job in self.plan.jobs], settings.minimum_rounds)
@@ -133,6 +133,15 @@ class _Timer:
     def _repeats(self, call_s: float) -> int:
         settings = self.plan.settings
         return repeats_for(call_s, min_sample_ms=settings.min_sample_ms, max_repeats=settings.max_repeats)
+
+    def _beside_calls_s(self) -> float:
+        """Seconds that a visit takes beside its calls: it grows with the ranks that have to agree."""
+        took = []
+        for _ in range(STREAM):
+            start = self.rank.now_ns()
+            self.rank.meet()
+            took.append((self.rank.now_ns() - start) / 1e9)
+        return max(VISIT_OVERHEAD_S, *self.rank.largest(min(took)))
 
     def _call_s(self, job: int) -> float:
         """Seconds of one call on the slowest rank: the least of what streams of some lengths gave."""

@@ -15,6 +15,7 @@ from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.torch_ranks import launching
+from overlayccl_core.backends.torchxla import node
 from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN, environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
@@ -22,7 +23,7 @@ from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
 FRAMEWORK_ARMS = False  # DDP and FSDP are torch.distributed's
-NEURON, TPU, STANDIN = "neuron", "tpu", "standin"
+NEURON, TPU, STANDIN = node.NEURON, "tpu", "standin"
 NEEDS = {  # library -> what must be installed where its ranks run
     NEURON: ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla"),
     TPU: ("torch", "torch-xla", "libtpu"),
@@ -35,9 +36,6 @@ WHAT = {
 }
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
-DEVICES = Path("/dev")
-RDMA = Path("/sys/class/infiniband")  # EFA interfaces are there
-CORES_A_DEVICE = 2  # of Trainium 1
 PATIENCE = (
     60.0  # a guess of ours: a step that compiles a graph and loads it takes less than so many that do not
 )
@@ -117,7 +115,7 @@ def _refused_library(deployment: Deployment) -> str:
 def _refused_devices(deployment: Deployment) -> str:
     if deployment.library != NEURON:
         return ""
-    cores, ranks = _cores(), deployment.ranks_per_node
+    cores, ranks = node.cores(), deployment.ranks_per_node
     if cores >= ranks:
         return ""
     return (
@@ -142,34 +140,8 @@ def doctor(deployment: Deployment) -> Rows:
 
 
 def host(deployment: Deployment) -> Rows:
-    """Its NeuronCores and its EFA interfaces: rows of check, ok, detail."""
-    if deployment.library != NEURON:
-        return []
-    cores, ranks = _cores(), deployment.ranks_per_node
-    efa = len(list(RDMA.glob("*"))) if RDMA.is_dir() else 0
-    several = deployment.nodes > 1
-    return [
-        {
-            "check": "NeuronCores",
-            "ok": cores >= ranks,
-            "detail": f"{cores} for {ranks} ranks"
-            + ("" if cores >= ranks else ": install aws-neuronx-dkms, or take instances that have as many"),
-        },
-        {
-            "check": "EFA",
-            "ok": bool(efa) or not several,
-            "detail": f"{efa} interfaces"
-            + (
-                ""
-                if efa or not several
-                else ": set Efa: Enabled in the cluster's configuration, and a placement group"
-            ),
-        },
-    ]
-
-
-def _cores() -> int:
-    return CORES_A_DEVICE * len(list(DEVICES.glob("neuron[0-9]*")))
+    """Its NeuronCores, Neuron's packages and EFA interfaces: rows of check, ok, detail."""
+    return node.rows(deployment)
 
 
 def _patience(deployment: Deployment) -> float:

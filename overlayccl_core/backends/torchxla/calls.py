@@ -12,7 +12,7 @@ bytes as a group has ranks, and an all_to_all has an operand for each of them.
 By default torch_xla keeps the collectives of a graph in the order of their calls by a number: the first element of
 a result, times 0, is added to what the next all_gather, reduce_scatter, all_to_all or permute is given. Where that
 element is no number, as it may be in what a rank has that means nothing, all that comes behind is none.
-DISABLE_NUMERIC_CC_TOKEN=1 ends that for all but all_reduce, which takes the number as an operand. Nothing here needs
+DISABLE_NUMERIC_CC_TOKEN=1 ends that for all but all_reduce, which has the number as an operand. Nothing here needs
 it, since all ranks compile the same graph. Other graphs have another speed: a module tells which it was timed with.
 """
 

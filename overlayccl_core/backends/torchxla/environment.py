@@ -11,9 +11,13 @@ from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_envir
 from overlayccl_core.configuration.deployment import Deployment
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
+NEURON_INTERFACE = "CCOM_SOCKET_IFNAME"  # and on which Neuron's collectives begin
 SPEED = (*fingerprints.SPEED, "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
 OF_NO_EFFECT = ("NEURON_COMPILE_CACHE_URL", "NEURON_RT_LOG", "NEURON_FRAMEWORK_DEBUG", "XLA_IR_DEBUG")
-ALL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+ALL = {
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # a plug-in would read its variables before a rank has its own
+}
 # torch_xla orders the collectives of a graph by a number that it reads off each result and adds to what the next
 # is given: what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With this,
 # all but all_reduce are free of it. A deployment that measures the other way says so in its `environment`.
@@ -27,6 +31,8 @@ OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
         "MALLOC_ARENA_MAX": "64",
         "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",  # values are compared to the bit
         "NEURON_RT_EXEC_TIMEOUT": "600",
+        "NEURON_NUM_RECENT_MODELS_TO_KEEP": "4",  # graphs on a core, as in AWS's scripts: each takes memory
+        "NEURON_CC_FLAGS": "--retry_failed_compilation",  # failures are kept in the cache, too
         **UNCHAINED,
     },
     "tpu": {"PJRT_DEVICE": "TPU", **UNCHAINED},
@@ -38,6 +44,8 @@ ZERO_OUTPUTS = "NEURON_EXTRACT_GRAPHS_ONLY"  # graphs are collected and never ru
 def environment(deployment: Deployment, towards: str) -> dict[str, str]:
     """Of the ranks on this host. towards: the address of the first node; empty: there is one."""
     meeting = {INTERFACE: interface_towards(towards) if towards else "lo"}
+    if towards and deployment.library == "neuron":
+        meeting |= {NEURON_INTERFACE: meeting[INTERFACE]}
     return rank_environment(meeting | _usual(deployment.library), deployment)
 
 

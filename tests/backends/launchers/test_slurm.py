@@ -137,6 +137,7 @@ def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
     assert rows[2] == {"check": "a node's NeuronCores", "ok": True, "detail": "32 for 32 ranks"}
     called = (tmp_path / "called").read_text()
     assert "--partition=compute1 --account=lab" in called and "-p compute1" in called
+    assert f"{Path.cwd()}/.overlayccl-" in called and not list(Path.cwd().glob(".overlayccl-*"))
 
 
 @pytest.mark.parametrize(

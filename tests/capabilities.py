@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from overlayccl_core.deployments.capabilities import Call, Capabilities, Capability, Shape
-from overlayccl_core.program.kinds import DType
+from overlayccl_core.deployments.capabilities import Call, Capabilities, Capability, Shape, permute_shapes
+from overlayccl_core.program.kinds import DType, Kind
 
 
 def tried(
@@ -21,9 +21,19 @@ def tried(
     return Capability(call=call, supported=supported, evidence=evidence)
 
 
+def tried_permute(shape: Shape, *, supported: bool = True) -> Capability:
+    """A permute that was tried."""
+    return tried("collective_permute", shape[0], stride=shape[1], supported=supported)
+
+
 def library_of(operations: Iterable[str]) -> Capabilities:
     """A library that can make these calls of four ranks, and no others."""
-    return Capabilities(tried(one) for one in operations)
+    permutes = permute_shapes(4).values()
+    return Capabilities(
+        tried(one, size, stride=stride)
+        for one in operations
+        for size, stride in (permutes if one == Kind.COLLECTIVE_PERMUTE else [(4, 1)])
+    )
 
 
 def call(operation: str, shape: Shape, dtype: DType = DType.FLOAT32, payload_bytes: int = 64) -> Call:

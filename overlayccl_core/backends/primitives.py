@@ -1,6 +1,6 @@
 """Programs of one collective each: what a selftest tries on a library."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,14 @@ from overlayccl_core.backends.trials import Values
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.configuration.topology import Limit
-from overlayccl_core.deployments.capabilities import TRIED_DTYPE, Call, call_of, shape_text
+from overlayccl_core.deployments.capabilities import (
+    TRIED_DTYPE,
+    Call,
+    Shape,
+    call_of,
+    permute_shape,
+    shape_text,
+)
 from overlayccl_core.program import nodes
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.case import Case
@@ -90,7 +97,7 @@ class Primitive:
 
 
 def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
-    """Every collective over groups of every shape (`shapes`) in every dtype.
+    """Every collective over groups of every shape (`shapes`), and every permute (`permutes`), in every dtype.
 
     Where ranks compile, shapes and dtypes apart: every shape in float32, every dtype with all ranks.
     """
@@ -99,7 +106,10 @@ def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
         for groups in shapes(deployment):
             if groups.is_world or dtype is TRIED_DTYPE or not deployment.uniform:
                 tried += _over(deployment, groups, dtype, elements)
-        tried.append(permute(deployment, dtype, elements))
+        of = permutes(deployment.ranks)
+        if deployment.uniform and dtype is not TRIED_DTYPE:
+            of = of[:1]
+        tried += [permute(deployment, dtype, elements, sources) for sources in of]
     return tried
 
 
@@ -116,11 +126,12 @@ def shapes(deployment: Deployment) -> list[Groups]:
 
 
 def _in_no_order(ranks: int, size: int) -> Groups:
-    """Ranks from both ends by turns: 0, N - 1, 1, N - 2, ..."""
-    order = np.empty(ranks, np.int64)
-    order[0::2] = np.arange(-(-ranks // 2))
-    order[1::2] = np.arange(ranks - 1, -(-ranks // 2) - 1, -1)
-    return groups_of(order.reshape(-1, size), ranks)
+    return groups_of(np.array(_from_both_ends(ranks)).reshape(-1, size), ranks)
+
+
+def _from_both_ends(ranks: int) -> list[int]:
+    """0, N - 1, 1, N - 2, ..."""
+    return [number // 2 if number % 2 == 0 else ranks - 1 - number // 2 for number in range(ranks)]
 
 
 def at_a_payload(deployment: Deployment, size: int, elements: int) -> list[Primitive]:
@@ -133,7 +144,7 @@ def at_a_payload(deployment: Deployment, size: int, elements: int) -> list[Primi
     if on_a_node not in (1, ranks):
         tiers += [contiguous(ranks, on_a_node), strided(ranks, on_a_node)]
     small = [one for groups in tiers for one in _over(deployment, groups, TRIED_DTYPE, elements)]
-    small.append(permute(deployment, TRIED_DTYPE, elements))
+    small.append(permute(deployment, TRIED_DTYPE, elements, permutes(ranks)[0]))
     return [larger(deployment, one, size) for one in small]
 
 
@@ -141,7 +152,7 @@ def larger(deployment: Deployment, small: Primitive, size: int) -> Primitive:
     """The same with about so many bytes a call: a whole number of times as many."""
     block, y = small.block * max(size // small.call.payload_bytes, 1), small.collective
     if y.kind is Kind.COLLECTIVE_PERMUTE:
-        made = permute(deployment, y.dtype, block)
+        made = permute(deployment, y.dtype, block, y.sources)
     else:
         reduction = getattr(y.attr, "reduction", Reduction.SUM)
         made = grouped(deployment, y.kind, y.groups, y.dtype, block * y.groups.size, reduction)
@@ -173,10 +184,30 @@ def grouped(
     return _primitive(deployment, x, y, whole // groups.size)
 
 
-def permute(deployment: Deployment, dtype: DType, elements: int) -> Primitive:
-    """Every rank sends to the next; the last one to nobody, so the first holds zeros."""
+def permute(deployment: Deployment, dtype: DType, elements: int, sources: Sequence[int]) -> Primitive:
+    """A permute of all ranks: rank r hears sources[r], or nobody (-1) and then holds zeros."""
     x = _input(elements, dtype)
-    return _primitive(deployment, x, nodes.make_permute(x, range(-1, deployment.ranks - 1)), elements)
+    return _primitive(deployment, x, nodes.make_permute(x, sources), elements)
+
+
+def permutes(ranks: int) -> list[tuple[int, ...]]:
+    """Whom every rank hears in the permutes that are tried, the ring first: one of every shape.
+
+    Two and three ranks have no other than rings and lines.
+    """
+    half, order = ranks // 2, _from_both_ends(ranks)
+    before = dict(zip(order, np.roll(order, 1).tolist(), strict=True))
+    some = [
+        tuple(np.roll(range(ranks), 1).tolist()),  # ring
+        (-1, *range(ranks - 1)),  # line
+        tuple(before[r] for r in range(ranks)),  # a ring in no order
+        tuple(np.roll(range(ranks), half).tolist()),  # swap
+        (*[-1] * half, *range(ranks - half)),  # half
+    ]
+    tried: dict[Shape, tuple[int, ...]] = {}
+    for sources in some:
+        tried.setdefault(permute_shape(sources), sources)
+    return list(tried.values())
 
 
 def _input(size: int, dtype: DType) -> Node:

@@ -1,4 +1,4 @@
-"""What a Program does, counted from its steps: the columns of the cost model, as data.
+"""What a Program does, counted from its steps as they run: the columns of the cost model, as data.
 
 Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
 outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
@@ -21,10 +21,11 @@ from functools import lru_cache
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind
-from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.lowering import Action, Step
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import crosses_nodes, groups_cross_nodes, node_bytes, payload_bytes
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.run_order import as_run
 from overlayccl_core.program.view_plan import Layout
 
 
@@ -69,14 +70,14 @@ Features = Mapping[Column, float]
 
 
 def features(program: Program) -> Features:
-    """The features of a Program that are not 0; a function of its steps and of the ranks on a node."""
+    """The features of a Program that are not 0; a function of its steps as they run, and of the ranks on a node."""
     per_node = program.problem.case.ranks_per_node
     counts = _Counts()
     started = False  # a collective, since the Program last waited
     after_boundary = False
     work_before = [0]  # bytes of local work before each collective, and after the last
     counts.add("graph.first", Term.LAUNCH)
-    for step in lower(program):
+    for step in as_run(program):
         if step.action is Action.BOUNDARY:
             after_boundary = True
             continue

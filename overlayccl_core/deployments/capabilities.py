@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from overlayccl_core.program.case import Case
@@ -10,15 +12,17 @@ from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 
-Shape = tuple[int, int]  # of replica groups: their size, and the stride from a member to the next
+# Of replica groups: their size, and the stride from a member to the next.
+# Of a permute: how many ranks send, and how many ranks from there they are heard.
+Shape = tuple[int, int]
 TRIED_DTYPE = DType.FLOAT32  # in which every shape is tried
 CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of the library. operation: as `operation_name` spells it; shape: of its replica groups, all ranks for
-    a permute; payload_bytes: on one rank, at the larger side."""
+    """A call of the library. operation: as `operation_name` spells it; payload_bytes: on one rank, at the larger
+    side."""
 
     operation: str
     shape: Shape
@@ -81,14 +85,14 @@ class Capabilities:
             for row in rows
         )
 
-    def of_shapes(self, shapes: Mapping[Shape, Shape]) -> "Capabilities":
-        """The same library with groups of shape `shapes[s]` called groups of s, and no others."""
+    def of_shapes(self, groups: Mapping[Shape, Shape], permutes: Mapping[Shape, Shape]) -> "Capabilities":
+        """The same library with groups of shape `groups[s]` called groups of s, permutes likewise; no others."""
         return Capabilities(
             replace(row, call=replace(row.call, shape=shape))
-            for shape, of in shapes.items()
-            for (_, known, _), rows in self._rows.items()
-            for row in rows
+            for (operation, known, _), rows in self._rows.items()
+            for shape, of in (permutes if operation == Kind.COLLECTIVE_PERMUTE else groups).items()
             if known == of
+            for row in rows
         )
 
     def supports(self, call: Call) -> Support:
@@ -132,10 +136,39 @@ def call_of(node: Node, case: Case) -> Call:
 
 
 def shape_of(node: Node, case: Case) -> Shape:
-    """Size and stride of a collective's replica groups among all ranks of the deployment; permutes have none."""
+    """The shape of a collective among all ranks of the deployment."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
-        return case.ranks * case.groups, 1
+        return permute_shape(node.sources, case.groups, strided=case.strided)
     return node.groups.size, node.groups.stride * case.stride
+
+
+class Pattern(StrEnum):
+    """What a permute is, as far as a library may take one and refuse another. It may also go the other way."""
+
+    RING = "ring"  # every rank to the next, the last to the first
+    LINE = "line"  # every rank to the next, the last to nobody
+    SWAP = "swap"  # every rank to the one half of all ranks away, and back
+    HALF = "half"  # of each such two only one to the other
+    ANY = "any"  # anything else
+
+
+def permute_shapes(ranks: int) -> dict[Pattern, Shape]:
+    """The shapes that permutes of so many ranks have. Two ranks swap in a ring."""
+    shapes = {Pattern.RING: (ranks, 1), Pattern.LINE: (ranks - 1, 1), Pattern.ANY: (ranks, NO_ORDER)}
+    if ranks % 2 == 0:
+        shapes |= {Pattern.SWAP: (ranks, ranks // 2), Pattern.HALF: (ranks // 2, ranks // 2)}
+    return shapes
+
+
+@lru_cache(maxsize=4096)
+def permute_shape(sources: tuple[int, ...], groups: int = 1, *, strided: bool = False) -> Shape:
+    """The shape of a permute that so many groups of ranks run at once. sources: as of the node, in one group."""
+    ranks, step = len(sources) * groups, groups if strided else 1
+    far = {(r - source) * step % ranks for r, source in enumerate(sources) if source >= 0}
+    shapes = permute_shapes(ranks)
+    senders = groups * sum(source >= 0 for source in sources)
+    alike = {(senders, min(d, ranks - d)) for d in far} if len(far) == 1 else set()
+    return next((shape for shape in shapes.values() if shape in alike), shapes[Pattern.ANY])
 
 
 def shape_text(shape: Shape) -> str:

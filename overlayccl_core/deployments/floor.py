@@ -7,11 +7,14 @@ A module that skips work is fast. Whatever else a rank does, two bounds hold:
     bytes   All that the busiest rank sends goes at the best bandwidth.
 
 The chain is that of the steps that a module is printed from. In it, local work is free, and calls in flight
-together cost as much as the dearest. The floor is lowered until no probe is below it.
+together cost as much as the dearest. Where ranks compile, only the end of a graph is waited for: in a graph the
+latency of one call may hide that of others, even of those that it reads, so a graph costs as much as its dearest
+call. The floor is lowered until no probe is below it.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -42,7 +45,8 @@ class Calls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """What a deployment's probes reached. bytes_per_us: the most that the busiest rank of any of them sent."""
+    """What a deployment's probes reached. bytes_per_us: the most that the busiest rank of any of them sent, beyond
+    latencies."""
 
     latency_us: Mapping[Calls, float]
     bytes_per_us: float
@@ -67,24 +71,39 @@ class Floor:
 def floor_from_probes(probes: Collection[Probed]) -> Floor:
     """The floor of a deployment. ValueError where no probe has a collective.
 
-    Probes of calls that are all alike tell their latency: the least of their time over the calls of their chain.
-    Calls of more ranks have no less.
+    Probes of calls that are all alike, each waited for before the next, tell their latency: the least of their time
+    over the calls. Calls of more ranks have no less.
     """
     least: dict[Calls, float] = {}
-    best = 0.0
     for probe in probes:
-        best = max(best, _busiest_bytes(probe.program) / probe.least_us)
         per_node = probe.program.problem.case.ranks_per_node
         alike = {_calls(call, per_node) for call in probe.program.collectives}
         only = alike.pop() if len(alike) == 1 else None
-        if only is not None:
-            each = probe.least_us / _chain(probe.program, lambda _: 1.0)
-            least[only] = min(least.get(only, each), each)
+        calls = len(probe.program.collectives)
+        if only is not None and _chain(probe.program, lambda _: 1.0) == calls:
+            least[only] = min(least.get(only, inf), probe.least_us / calls)
     latency = {calls: min(us for other, us in least.items() if _is_larger(other, calls)) for calls in least}
-    floor = Floor(latency_us=latency, bytes_per_us=best)
+    latencies = Floor(latency_us=latency, bytes_per_us=inf)
+    floor = replace(latencies, bytes_per_us=_best_rate(probes, latencies))
     lowered = min([1.0, *(p.us / us for p in probes if (us := floor.us(p.program)))])
     return Floor(
-        latency_us={calls: us * lowered for calls, us in latency.items()}, bytes_per_us=best / lowered
+        latency_us={calls: us * lowered for calls, us in latency.items()},
+        bytes_per_us=floor.bytes_per_us / lowered,
+    )
+
+
+def _best_rate(probes: Iterable[Probed], latencies: Floor) -> float:
+    """The most bytes that a probe sent in a us beyond its latencies: what a larger message may come to.
+
+    Latencies count for half of a probe's time at most: of short probes they are nearly all, and the rest is noise.
+    """
+    return max(
+        (
+            _busiest_bytes(probe.program)
+            / max(probe.least_us - latencies.us(probe.program), probe.least_us / 2)
+            for probe in probes
+        ),
+        default=0.0,
     )
 
 
@@ -95,13 +114,16 @@ def _is_larger(calls: Calls, than: Calls) -> bool:
 
 def _chain(program: Program, call_us: Callable[[Node], float]) -> float:
     """When the last call has ended, if nothing else takes time and no call disturbs another."""
-    now, ends = 0.0, dict[Node, float]()
+    now, last, ends = 0.0, 0.0, dict[Node, float]()
     for step in lower(program):
-        if step.node is not None and step.action is Action.START:
+        if step.action is Action.BOUNDARY:
+            now = last
+        elif step.node is not None and step.action is Action.START:
             ends[step.node] = now + call_us(step.node)
+            last = max(last, ends[step.node])
         elif step.node is not None and step.action is Action.WAIT:
             now = max(now, ends[step.node])
-    return now
+    return last
 
 
 def _busiest_bytes(program: Program) -> float:

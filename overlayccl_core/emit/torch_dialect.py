@@ -263,7 +263,7 @@ class StepPrinter:
         self.store.helpers.add(x.kind.value)
         operand = self.names[x.operands[0]]
         name = f"{_NAMES[x.kind]}_{len(self.names)}"
-        work = f"work_{len(self.names)}"
+        work = "_" if self.store.uniform else f"work_{len(self.names)}"  # where ranks compile, no step waits
         self.lines.append(f"{name}, {work} = {x.kind.value}({self.collective_arguments(x, operand, step)})")
         self.names[x], self.works[x] = name, work
 

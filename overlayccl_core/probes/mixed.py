@@ -6,7 +6,7 @@ They are what a fitted model is judged by: some of one seed are fitted, those of
 import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.maps import Map
@@ -58,12 +58,6 @@ def _operand(probe: ProbeBuilder, rng: np.random.Generator, size: int, earlier: 
     else:
         operand = probe.read(size)
     return _local_work(rng, operand) if rng.random() < LOCAL_CHANCE else operand
-
-
-def resized(x: Node, size: int) -> Node:
-    """The first `size` elements of x repeated."""
-    starts = np.arange(0, size, x.size)
-    return nodes.make_view([x], Map(1, size, starts, np.zeros(len(starts), np.int64)))
 
 
 def _local_work(rng: np.random.Generator, x: Node) -> Node:

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from overlayccl_core.program import nodes
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups, world
 from overlayccl_core.program.kinds import NO_LABEL, DType, Kind, Label
+from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
@@ -34,12 +37,13 @@ class ProbeBuilder:
     """Collects the events of a probe; its Problem (ports in order of use) is known when it is complete.
 
     One segment gives all inputs; every port is Varying. `issue` and `write` are the probe's schedule: writing
-    a collective's result at once makes the Program wait for it.
+    a collective's result at once makes the Program wait for it. Where ranks compile (`uniform`) there is no
+    schedule within a graph: a collective comes after another if it reads it.
     """
 
     def __init__(self, ranks: int, ranks_per_node: int, *, uniform: bool = False) -> None:
         self.ranks = ranks
-        self._uniform = uniform
+        self.uniform = uniform
         self._ranks_per_node = ranks_per_node
         self._events: list[Event] = []
         self._inputs: dict[Port, PortSpec] = {}
@@ -85,7 +89,7 @@ class ProbeBuilder:
             problem="probe",
             ranks=self.ranks,
             ranks_per_node=self._ranks_per_node,
-            uniform=self._uniform,
+            uniform=self.uniform,
             name=name,
             parameters=tuple(sorted(parameters.items())),
         )
@@ -103,3 +107,9 @@ def operand_size(kind: Kind, payload: int, group_size: int) -> int:
     """Elements to hand to a collective so that its larger side has `payload`, rounded up to whole blocks."""
     blocks = -(-payload // group_size)
     return blocks if kind is Kind.ALL_GATHER else blocks * group_size
+
+
+def resized(x: Node, size: int) -> Node:
+    """The first `size` elements of x repeated."""
+    starts = np.arange(0, size, x.size)
+    return nodes.make_view([x], Map(1, size, starts, np.zeros(len(starts), np.int64)))

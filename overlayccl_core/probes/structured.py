@@ -3,17 +3,20 @@
 Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
 pipeline of two; reductions in 16 bits; collectives with local work between them; copies in sequence, strided and
 gathered; sums, scales, casts; graph boundaries; nothing.
+
+A library that is called waits where a result is written. In a graph that is compiled a collective comes after
+another only if it reads it, so there the next one is of the result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
 from overlayccl_core.program.kinds import COLLECTIVES, REDUCING, DType, Kind
@@ -38,6 +41,8 @@ WORLD_GRID = Grid(
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
 AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
+# What a call takes cannot be read off three of one graph: the first brings the graph's own time along.
+COMPILED_SUBGROUP_GRID = replace(SUBGROUP_GRID, alone=((2**8, 1), (2**17, 2)))
 
 Layout = Callable[[int], Map]
 Arithmetic = Callable[[Node], Node]
@@ -47,8 +52,9 @@ def structured_probes(deployment: Deployment) -> list[Probe]:
     """All structured probes of a deployment, in a fixed order."""
     new = partial(ProbeBuilder, deployment.ranks, deployment.ranks_per_node, uniform=deployment.uniform)
     probes = list(_collectives(new, "world", world(deployment.ranks), WORLD_GRID))
+    grid = COMPILED_SUBGROUP_GRID if deployment.uniform else SUBGROUP_GRID
     for name, groups in subgroups(deployment).items():
-        probes += _collectives(new, name, groups, SUBGROUP_GRID)
+        probes += _collectives(new, name, groups, grid)
     return [*probes, *_narrow(new), *_after_work(new), *_copies(new), *_arithmetic(new), *_graphs(new)]
 
 
@@ -68,8 +74,8 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
         for way, in_flight in (("alone", 1), ("together", None), ("pipeline", 2)):
             for payload, times in getattr(grid, way):
                 probe = new()
-                inputs = [probe.read(operand_size(kind, payload, groups.size)) for _ in range(times)]
-                _in_flight(probe, kind, inputs, groups, in_flight or times)
+                size = operand_size(kind, payload, groups.size)
+                _in_flight(probe, kind, [size] * times, groups, in_flight or times)
                 name = f"{kind.value}-{where}-{way}-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
                 yield probe.finish(name, Role.STRUCTURED)
 
@@ -80,34 +86,49 @@ def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
         for payload, times in NARROW_GRID:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)
-            for x in [probe.read(size, DType.BFLOAT16) for _ in range(times)]:
-                probe.write(probe.issue(kind, x))
+            _in_flight(probe, kind, [size] * times, world(probe.ranks), 1, dtype=DType.BFLOAT16)
             name = f"{kind.value}-bfloat16-{times}x{bytes_text(size * DType.BFLOAT16.bytes)}"
             yield probe.finish(name, Role.STRUCTURED)
 
 
 def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
-    """Collectives one after another, each of a copy of what was read."""
+    """Collectives one after another, each of a moved copy."""
     for kind in (Kind.ALL_REDUCE, Kind.ALL_TO_ALL):
         for payload, times in AFTER_WORK_GRID:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)
-            for x in [probe.read(size) for _ in range(times)]:
-                moved = nodes.make_view([x], Map(1, size, [0, size // 4], [size - size // 4, 0]))
-                probe.write(probe.issue(kind, moved))
+            turned = Map(1, size, [0, size // 4], [size - size // 4, 0])
+            _in_flight(probe, kind, [size] * times, world(probe.ranks), 1, moved=turned)
             name = f"{kind.value}-after-work-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
             yield probe.finish(name, Role.STRUCTURED)
 
 
-def _in_flight(probe: ProbeBuilder, kind: Kind, inputs: Sequence[Node], groups: Groups, most: int) -> None:
-    """Issue a collective of every input with at most `most` outstanding: a write waits for its value.
+def _in_flight(
+    probe: ProbeBuilder,
+    kind: Kind,
+    sizes: Sequence[int],
+    groups: Groups,
+    most: int,
+    *,
+    dtype: DType = DType.FLOAT32,
+    moved: Map | None = None,
+) -> None:
+    """Issue a collective of an operand of every size, moved first if need be, with at most `most` outstanding.
 
     Permutes go through all shifts, as those of an exchange do.
     """
+    fresh = [] if probe.uniform else [probe.read(size, dtype) for size in sizes]
     outstanding: list[Node] = []
-    for number, operand in enumerate(inputs):
-        if len(outstanding) == most:
-            probe.write(outstanding.pop(0))
+    for number, size in enumerate(sizes):
+        before = outstanding.pop(0) if len(outstanding) == most else None
+        if probe.uniform:
+            operand = probe.read(size, dtype) if before is None else resized(before, size)
+        else:
+            operand = fresh[number]
+            if before is not None:
+                probe.write(before)
+        if moved is not None:
+            operand = nodes.make_view([operand], moved)
         outstanding.append(probe.issue(kind, operand, groups, shift=1 + number % (groups.size - 1)))
     for node in outstanding:
         probe.write(node)

@@ -1,9 +1,13 @@
-"""Lowering: a Program as straight-line steps, in the order in which a module runs them.
+"""Lowering: a Program as straight-line steps, in the order in which a module says them.
 
 One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them.
 Scales are applied where their values are born (scaling.py). Local values are made where they are first
 needed; a collective starts asynchronously and is waited for where its value is first used, at a boundary, or
 at the end.
+
+Where ranks compile what they run (a `uniform` Case), a graph is what reads what: the order in which a module says
+it is gone, and nothing is waited for but the end of a graph. So no step waits there, none has collectives in
+flight, and `run_order.as_run` says what runs together.
 """
 
 from dataclasses import dataclass
@@ -68,7 +72,10 @@ def lower(program: Program) -> tuple[Step, ...]:
 
 
 def overlaps(program: Program) -> bool:
-    """Whether a collective is in flight when an input is read: it can run beside what the model computes."""
+    """Whether a collective is in flight when an input is read: it can run beside what the model computes.
+
+    Never where ranks compile: what runs beside what is the compiler's choice, for all orders of calls the same.
+    """
     return any(step.action is Action.READ and step.in_flight for step in lower(program))
 
 
@@ -90,7 +97,7 @@ def _lower(program: Program) -> tuple[Step, ...]:
                 lowering.wait_for_all()
                 lowering.add(Action.BOUNDARY)
     lowering.wait_for_all()
-    return _with_storage(lowering.steps)
+    return _with_storage(lowering.steps, uniform=lowering.uniform)
 
 
 @dataclass(slots=True)
@@ -140,7 +147,8 @@ class _Lowering:
                 self.wait_for(y)
             if x.is_collective:
                 self.add(Action.START, node=x)
-                self.pending[x] = None
+                if not self.uniform:
+                    self.pending[x] = None
             else:
                 self.add(_LOCAL[x.kind], node=x)
             self.made.add(x)
@@ -150,13 +158,13 @@ LOCAL_ACTIONS = tuple(_LOCAL.values())
 _MAKES = (*LOCAL_ACTIONS, Action.START)
 
 
-def _with_storage(steps: list[_Draft]) -> tuple[Step, ...]:
+def _with_storage(steps: list[_Draft], *, uniform: bool) -> tuple[Step, ...]:
     """Fill in `in_place` and `frees`: what each value's storage allows."""
     last = _last_uses(steps)
     frees: dict[int, list[Node]] = {}
     for x, i in last.items():
         frees.setdefault(i, []).append(x)
-    storage = _Storage(last)
+    storage = _Storage(last, uniform=uniform)
     return tuple(
         Step(
             action=step.action,
@@ -186,8 +194,9 @@ def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
 class _Storage:
     """Which values have a storage of their own that nobody else looks at."""
 
-    def __init__(self, last: dict[Node, int]) -> None:
+    def __init__(self, last: dict[Node, int], *, uniform: bool) -> None:
         self.last = last
+        self.uniform = uniform
         self.owned: set[Node] = set()  # no alias of it is made and it is not written
         self.in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads
 
@@ -200,7 +209,7 @@ class _Storage:
         if step.action is Action.SCALE or _overwrites(x, step.action):
             y = x.operands[0]
             in_place = y in self.owned and self.last[y] == index and y not in self.in_use.values()
-        elif step.action is Action.START:
+        elif step.action is Action.START and not self.uniform:
             self.in_use[x] = x.operands[0]
         elif step.action is Action.WAIT:
             self.in_use.pop(x, None)

@@ -14,7 +14,8 @@ def peak_bytes(program: Program) -> int:
     Inputs belong to the model and do not count; an output lives until the last segment that needs it has run;
     aliases and values made in place take nothing. A collective that is started on a copy of its operand has
     that copy as its result, and keeps its operand until it is waited for. What a step needs only while it runs
-    counts, what a library needs for itself does not.
+    counts, what a library needs for itself does not. Where ranks compile it is the peak of the module's own order,
+    each collective done before the next step: nothing tells a compiler's.
     Raises IllegalOrder for a Program that cannot be walked.
     """
     steps = lower(program)

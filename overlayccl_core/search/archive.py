@@ -19,7 +19,6 @@ from overlayccl_core.search.labels import (
     early_issues,
     has_graphs,
     has_labels,
-    may_overlap,
     without_boundaries,
 )
 from overlayccl_core.search.proposal import (
@@ -153,8 +152,8 @@ class Archive:
         if id(candidate) in self._tried_early:
             return
         self._tried_early.add(id(candidate))
-        if not has_labels(candidate.program) and may_overlap(candidate.program):
-            self.try_labels(candidate, early_issues(candidate.program))
+        if not has_labels(candidate.program) and (steps := early_issues(candidate.program)):
+            self.try_labels(candidate, steps)
 
     def try_labels(self, parent: Candidate, steps: Sequence[Step]) -> Candidate | None:
         """Steps that change the order of calls only; None if the cost model sees no difference."""

@@ -1,4 +1,7 @@
-"""Labels of collectives: which graph each is kept in, and what is in flight together. They compute nothing."""
+"""Labels of collectives: which graph each is kept in, and what is in flight together. They compute nothing.
+
+Where ranks compile, only the graph counts: in it nothing comes before anything but what it reads.
+"""
 
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
 from overlayccl_core.program.nodes import Node
@@ -28,7 +31,10 @@ def is_early(x: Node) -> bool:
 
 
 def may_overlap(program: Program) -> bool:
-    """True if two collectives can be in flight together: neither waits for the other through the model."""
+    """True if the order of calls decides whether two collectives are in flight together: neither waits for the
+    other through the model, and no compiler chooses."""
+    if program.problem.case.uniform:
+        return False
     depths = Depths(program.problem, program.outputs)
     levels = [depths.node(x) for x in program.collectives]
     return len(set(levels)) < len(levels)
@@ -41,5 +47,7 @@ def without_boundaries(program: Program) -> tuple[Step, ...]:
 
 
 def early_issues(program: Program) -> tuple[Step, ...]:
-    """Steps that each let a class be in flight together; any of them may be taken."""
+    """Steps that each let a class be in flight together, if any could be; any of them may be taken."""
+    if not may_overlap(program):
+        return ()
     return tuple((EARLY_ISSUE, name, "") for name in site_classes(program, COLLECTIVES))

@@ -12,7 +12,7 @@ from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import Column, Features, features
 from overlayccl_core.costmodel.price import Price, price_features
 from overlayccl_core.costmodel.theta import Theta
-from overlayccl_core.deployments.capabilities import Capabilities, Shape
+from overlayccl_core.deployments.capabilities import Capabilities, Shape, permute_shapes
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
 from overlayccl_core.search.judge import Pricing
@@ -41,14 +41,18 @@ def pricing_as(small: Case, large: Case, theta: Theta) -> Pricing:
 
 def capabilities_as(small: Case, large: Case, capabilities: Capabilities) -> Capabilities:
     """What the library can do of the small Case, where its groups stand for the large one's."""
-    return capabilities.of_shapes(dict(zip(_shapes(small), _shapes(large), strict=True)))
+    large_permutes = permute_shapes(large.ranks * large.groups)
+    permutes = permute_shapes(small.ranks * small.groups)
+    return capabilities.of_shapes(
+        groups=dict(zip(_shapes(small), _shapes(large), strict=True)),
+        permutes={permutes[one]: large_permutes[one] for one in permutes if one in large_permutes},
+    )
 
 
 def _shapes(case: Case) -> tuple[Shape, ...]:
-    """Of the groups across its nodes, within them, of all its ranks, and of permutes."""
+    """Of the groups across its nodes, within them, and of all its ranks."""
     across = (case.ranks // case.ranks_per_node, case.ranks_per_node * case.stride)
-    within, all_ranks = (case.ranks_per_node, case.stride), (case.ranks, case.stride)
-    return across, within, all_ranks, (case.ranks * case.groups, 1)
+    return across, (case.ranks_per_node, case.stride), (case.ranks, case.stride)
 
 
 def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Features:

@@ -10,14 +10,16 @@ CAPABILITIES = Table(
     row="one call that was tried",
     folder="",
     rule="selftest",
-    version=2,
+    version=3,
     columns=(
         Column(name="operation", dtype=pl.String(), doc="collective"),
-        Column(name="group_size", dtype=pl.Int64(), doc="ranks of a replica group"),
+        Column(
+            name="group_size", dtype=pl.Int64(), doc="ranks of a replica group; of a permute: how many send"
+        ),
         Column(
             name="stride",
             dtype=pl.Int64(),
-            doc="ranks from a member of a group to the next, 1 for permutes; 0: members in no order",
+            doc="ranks from a member of a group to the next; of a permute: to who hears; 0: in no order",
         ),
         Column(name="dtype", dtype=pl.String(), doc="of its elements"),
         Column(name="payload_bytes", dtype=pl.Int64(), unit="bytes", doc="on one rank, at the larger side"),

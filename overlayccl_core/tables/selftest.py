@@ -10,16 +10,21 @@ SELFTEST = Table(
     row="one check",
     folder="",
     rule="selftest",
-    version=2,
+    version=3,
     columns=(
         Column(name="check", dtype=pl.String(), doc="what was checked"),
         Column(name="operation", dtype=pl.String(), nullable=True, doc="collective; null: of none"),
-        Column(name="group_size", dtype=pl.Int64(), nullable=True, doc="ranks of a replica group"),
+        Column(
+            name="group_size",
+            dtype=pl.Int64(),
+            nullable=True,
+            doc="ranks of a replica group; of a permute: how many send",
+        ),
         Column(
             name="stride",
             dtype=pl.Int64(),
             nullable=True,
-            doc="ranks from a member of a group to the next; 0: in no order",
+            doc="ranks from a member of a group to the next; of a permute: to who hears; 0: in no order",
         ),
         Column(name="dtype", dtype=pl.String(), nullable=True, doc="of its elements; null: of none"),
         Column(

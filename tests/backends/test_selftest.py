@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.partial import forget
-from overlayccl_core.backends.primitives import primitives
+from overlayccl_core.backends.primitives import permutes, primitives
 from overlayccl_core.backends.selftest import Selftest
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Observed, Trial, observed
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.deployments.capabilities import Capabilities, permute_shape, permute_shapes
 from overlayccl_core.program.groups import NO_ORDER
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.stages import selftest
@@ -62,7 +62,8 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     tried = set(capabilities.select("operation", "group_size", "stride", "dtype").iter_rows())
     shapes = ((2, 1), (2, 2), (2, NO_ORDER), (4, 1), (4, NO_ORDER))
     assert tried >= {(o, *s, d) for o in operations for s in shapes for d in ("float32", "bfloat16")}
-    assert ("collective_permute", 4, 1, "float32") in tried
+    of_permutes = permute_shapes(4).values()
+    assert tried >= {("collective_permute", *s, d) for s in of_permutes for d in ("float32", "bfloat16")}
     large = capabilities.filter(capabilities["payload_bytes"] == 2**20)
     assert set(large["operation"]) == operations | {"collective_permute"} and large["supported"].all()
     in_float32 = capabilities.filter(capabilities["dtype"] == "float32")
@@ -245,11 +246,25 @@ def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:
     tiers = (Tier(name="node", ranks=32), Tier(name="network", ranks=224))
     cluster = deployment(2).changed(ranks=224, ranks_per_node=32, tiers=tiers, uniform=True)
     tried = [one.call for one in primitives(cluster, 2**14)]
-    assert len(tried) == len(set(tried)) == 11 * 5 + 3 * 5 + 4
+    assert len(tried) == len(set(tried)) == 11 * 5 + 5 + 3 * (5 + 1)
     shapes = {one.shape for one in tried if one.operation == "all_gather" and one.dtype is DType.FLOAT32}
     within, across = {(g, 1) for g in (2, 4, 8, 16, 32)}, {(224 // g, g) for g in (2, 4, 8, 16, 32)}
     assert shapes == {(224, 1)} | within | across
     assert {one.shape for one in tried if one.dtype is DType.BFLOAT16} == {(224, 1)}
+
+
+@pytest.mark.parametrize("world", [2, 4, 5, 6, 224])
+def test_one_permute_of_every_shape_is_tried(world: int) -> None:
+    tried = [permute_shape(sources) for sources in permutes(world)]
+    wanted = set(permute_shapes(world).values()) - ({(2, NO_ORDER)} if world == 2 else set())
+    assert tried[0] == (world, 1) and len(tried) == len(set(tried)) and set(tried) == wanted
+
+
+def test_what_has_no_order_is_no_shift() -> None:
+    for world in (4, 5, 8):
+        [sources] = [s for s in permutes(world) if permute_shape(s) == (world, NO_ORDER)]
+        assert sorted(sources) == list(range(world))
+        assert len({(r - source) % world for r, source in enumerate(sources)}) > 1
 
 
 def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, features
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.probes.probe import ProbeBuilder, Role, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import groups_of, within_nodes
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
@@ -102,6 +102,56 @@ def test_collectives_are_told_apart_by_group_size_and_by_whether_they_leave_the_
     # two ranks share a card: (1/1 + 3/2) * 32 bytes each
     [through] = [v for c, v in features(done(probe)).items() if c.increment is Increment.NETWORK_CARD]
     assert through == pytest.approx(2 * (32 + 48))
+
+
+def four(schedule: str, *, uniform: bool) -> Program:
+    """Four gathers of 8 elements: each written at once, all issued first, or each of a part of the one before."""
+    probe = ProbeBuilder(4, 4, uniform=uniform)
+    made = []
+    for number in range(4):
+        x = resized(made[-1], 8) if made and schedule == "chained" else probe.read(8)
+        made.append(probe.issue(Kind.ALL_GATHER, nodes.make_scale(x, 2 + number)))
+        if schedule == "one by one":
+            probe.write(made[-1])
+    for x in made if schedule == "together" else made[3:] if schedule == "chained" else ():
+        probe.write(x)
+    return done(probe)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "uniform", "alone", "waits"),
+    [
+        ("one by one", False, 4, 4),
+        ("together", False, 1, 1),
+        ("chained", False, 4, 4),
+        ("one by one", True, 1, 0),
+        ("together", True, 1, 0),
+        ("chained", True, 4, 0),
+    ],
+)
+def test_where_ranks_compile_what_reads_what_decides_and_not_the_order_of_calls(
+    schedule: str, uniform: bool, alone: int, waits: int
+) -> None:
+    amounts = counted(four(schedule, uniform=uniform))
+    assert amounts["all_gather.node4.alone.count"] == alone
+    assert amounts.get("all_gather.node4.together.count", 0) == 4 - alone
+    assert amounts.get("wait.count", 0) == waits
+
+
+def test_local_work_of_a_graph_counts_where_it_can_run_and_not_where_it_is_said() -> None:
+    """A copy that only the second of two collectives needs, said before the first or behind it."""
+    programs = []
+    for first in (True, False):
+        probe = ProbeBuilder(4, 4, uniform=True)
+        x, y = probe.read(8), probe.read(64)
+        copy = nodes.make_view([x], Map(1, 8, [0, 2], [6, 0]))
+        issued = [copy, y] if first else [y, copy]
+        for operand in issued:
+            probe.write(probe.issue(Kind.ALL_REDUCE, operand))
+        programs.append(done(probe))
+    assert programs[0].digest != programs[1].digest
+    assert features(programs[0]) == features(programs[1])
+    assert counted(programs[0])["after_work.count"] == 1
 
 
 def test_boundaries_count_graphs_that_something_runs_in() -> None:

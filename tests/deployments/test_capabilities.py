@@ -9,7 +9,7 @@ from overlayccl_core.deployments.capabilities import Capabilities, Shape, call_o
 from overlayccl_core.program.groups import NO_ORDER, Groups, contiguous, strided, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import make_collective, make_input, make_permute
-from tests.capabilities import call
+from tests.capabilities import call, tried_permute
 from tests.seed_cases import case
 
 
@@ -87,7 +87,57 @@ def test_the_shape_of_a_call_is_that_of_its_groups_among_all_ranks(
     at = replace(case("uniform_a2a", ranks=8), groups=3, strided=strided)
     x = make_input(("x",), equal=False, size=8)
     assert call_of(make_collective(Kind.ALL_REDUCE, x, groups), at).shape == shape
-    assert call_of(make_permute(x, [*range(1, 8), 0]), at).shape == (24, 1)
+
+
+RING, LINE, SWAP, HALF, ANY = (8, 1), (7, 1), (8, 4), (4, 4), (8, NO_ORDER)
+
+
+@pytest.mark.parametrize(
+    ("sources", "shape"),
+    [
+        ((7, 0, 1, 2, 3, 4, 5, 6), RING),
+        ((1, 2, 3, 4, 5, 6, 7, 0), RING),
+        ((-1, 0, 1, 2, 3, 4, 5, 6), LINE),
+        ((1, 2, 3, 4, 5, 6, 7, -1), LINE),
+        ((4, 5, 6, 7, 0, 1, 2, 3), SWAP),
+        ((-1, -1, -1, -1, 0, 1, 2, 3), HALF),
+        ((4, 5, 6, 7, -1, -1, -1, -1), HALF),
+        ((6, 7, 0, 1, 2, 3, 4, 5), ANY),  # all send, but two ranks on
+        ((1, 0, 3, 2, 5, 4, 7, 6), ANY),  # all to a neighbour, but to and fro
+        ((3, 0, 1, 2, 7, 4, 5, 6), ANY),  # two rings
+        ((-1, 0, -1, 2, -1, 4, -1, 6), ANY),  # half of all send, but to the next
+        ((-1, -1, -1, -1, 0, 1, 2, -1), ANY),
+        ((-1,) * 8, ANY),
+        (tuple(range(8)), ANY),
+    ],
+)
+def test_the_shape_of_a_permute_is_how_many_send_and_how_far(sources: tuple[int, ...], shape: Shape) -> None:
+    x = make_input(("x",), equal=False, size=8)
+    assert call_of(make_permute(x, sources), case("uniform_a2a", ranks=8)).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("strided", "sources", "shape"),
+    [
+        (False, (1, 0), (4, NO_ORDER)),  # 0 and 1, 2 and 3
+        (True, (1, 0), (4, 2)),  # 0 and 2, 1 and 3
+        (True, (-1, 0), (2, 2)),
+        (False, (-1, 0), (4, NO_ORDER)),
+    ],
+)
+def test_permutes_of_concurrent_problems_are_one_of_all_ranks(
+    strided: bool, sources: tuple[int, ...], shape: Shape
+) -> None:
+    at = replace(case("pp_send_recv", ranks=2), groups=2, strided=strided)
+    x = make_input(("x",), equal=False, size=8)
+    assert call_of(make_permute(x, sources), at).shape == shape
+
+
+def test_a_permute_that_was_not_tried_is_not_supported_by_one_that_was() -> None:
+    can = Capabilities([tried_permute(LINE), tried_permute(RING, supported=False)])
+    asked = [can.supports(call("collective_permute", shape)) for shape in (LINE, RING, SWAP, HALF, ANY)]
+    assert [one.supported for one in asked] == [True, False, False, False, False]
+    assert "did not try" in asked[2].evidence
 
 
 def test_shapes_in_words() -> None:

@@ -12,10 +12,12 @@ from overlayccl_core.costmodel.theta import Status
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.probes.structured import structured_probes, subgroups
+from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.run_order import as_run
 from overlayccl_core.program.segments import walk
 
 FOUR = Deployment(
@@ -34,7 +36,7 @@ TWO_NODES = FOUR.changed(
 
 def starts(program: Program) -> list[int]:
     """Collectives outstanding when each starts."""
-    return [step.in_flight for step in lower(program) if step.action is Action.START]
+    return [step.in_flight for step in as_run(program) if step.action is Action.START]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,33 @@ def test_every_kind_is_probed_alone_together_and_in_a_pipeline(kind: Kind) -> No
     assert [starts(p.program) for p in pipeline] == [[0, 1, 1, 1, 1, 1]]
     for some in (alone, together):
         assert len({payload_bytes(p.program.collectives[0]) for p in some}) >= 4
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_in_compiled_graphs_what_reads_what_tells_alone_from_together(kind: Kind) -> None:
+    of_kind = [p for p in structured_probes(FOUR.changed(uniform=True)) if f"{kind.value}-" in p.name]
+    for probe in of_kind:
+        after = {"-together-": range(20), "-pipeline-": [0, 1] * 3}
+        wanted = next((some for way, some in after.items() if way in probe.name), [0] * 20)
+        if "-graphs" not in probe.name and "-graph-each" not in probe.name:
+            assert starts(probe.program) == list(wanted)[: len(starts(probe.program))], probe.name
+    names = {p.name.partition("x")[0] for p in of_kind}
+    assert f"{kind.value}-world-alone-4" in names and f"{kind.value}-world-together-12" in names
+
+
+def test_in_compiled_graphs_a_call_of_every_group_is_probed_in_a_graph_of_its_own() -> None:
+    """Of several in one, none tells what a call takes: the first brings the graph's own time along."""
+    for deployment in (FOUR, TWO_NODES):
+        probes = structured_probes(deployment.changed(uniform=True))
+        single = {(x.kind, x.groups) for p in probes for x in p.program.collectives[:1] if is_single(p)}
+        shapes = [world(deployment.ranks), *subgroups(deployment).values()]
+        grouped = [k for k in COLLECTIVES if k is not Kind.COLLECTIVE_PERMUTE]
+        assert single >= {(kind, groups) for kind in grouped for groups in shapes}
+
+
+def is_single(probe: Probe) -> bool:
+    [*calls] = probe.program.collectives
+    return len(calls) == 1 and calls[0].kind is not Kind.COLLECTIVE_PERMUTE
 
 
 def test_groups_within_and_across_nodes_are_probed_where_there_are_nodes() -> None:
@@ -135,9 +164,13 @@ def test_mixed_programs_have_several_in_flight_and_local_work_between() -> None:
 @pytest.mark.parametrize(
     "without", [(), (Kind.COLLECTIVE_PERMUTE, Kind.ALL_TO_ALL)], ids=["all", "three kinds"]
 )
+@pytest.mark.parametrize("uniform", [False, True], ids=["called", "compiled"])
 @pytest.mark.parametrize("deployment", [FOUR, TWO_NODES], ids=["one node", "two nodes"])
-def test_what_the_probes_cost_can_be_told_apart(deployment: Deployment, without: tuple[Kind, ...]) -> None:
+def test_what_the_probes_cost_can_be_told_apart(
+    deployment: Deployment, without: tuple[Kind, ...], uniform: bool
+) -> None:
     """Also where a library lacks kinds: no column that the fit must take lies in the span of the others."""
+    deployment = deployment.changed(uniform=uniform)
     probes = [
         *structured_probes(deployment),
         *mixed_probes(deployment, seed=1, count=40, role=Role.MIXED),

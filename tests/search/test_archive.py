@@ -183,6 +183,19 @@ def test_the_winner_is_priced_under_other_labels_too() -> None:
     assert best is not None and "early" not in best.family
 
 
+def test_where_ranks_compile_no_order_of_calls_is_tried() -> None:
+    """However cheap collectives in flight together are: all of a graph that can be so are so."""
+
+    def together_free(column: object) -> float:
+        return 0.0 if ".together" in str(column) else plain(column)  # type: ignore[arg-type]
+
+    compiled = catalog.build(case("tp_mlp", TINY, uniform=True))
+    result = found_at(compiled, together_free)
+    tried = {step[0] for attempt in result.attempts for step in attempt.steps}
+    assert "drop_boundary" in tried and "early_issue" not in tried
+    assert result.best is not None and result.best.family == "all_reduce:world4:1"
+
+
 def test_a_family_keeps_its_cheapest_and_it_is_proven() -> None:
     result = found_at(tp_mlp(TINY), plain)
     assert len({c.family for c in result.elites}) == len(result.elites)

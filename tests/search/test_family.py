@@ -1,10 +1,11 @@
 """Families: what counts in them and what does not."""
 
 from overlayccl_core import catalog
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.search.family import family_of, is_lossy
-from overlayccl_core.search.labels import has_labels, may_overlap
+from overlayccl_core.search.labels import early_issues, has_labels, may_overlap
 from tests.search.costs import bases_of
 from tests.seed_cases import case
 
@@ -46,5 +47,10 @@ def test_sixteen_bits_are_another_family() -> None:
 def test_labels_and_what_may_be_in_flight_together() -> None:
     assert has_labels(developer()) and not has_labels(after(DROP))
     assert has_labels(after(DROP, ("early_issue", SUM, "")))
-    assert may_overlap(after(DROP))
+    assert may_overlap(after(DROP)) and early_issues(after(DROP))
     assert not may_overlap(after(DROP, ("merge", SUM, "all")))
+
+
+def test_where_ranks_compile_the_order_of_calls_is_no_choice() -> None:
+    compiled = apply(bases_of(catalog.build(case("tp_mlp", uniform=True)))[0].program, DROP)
+    assert not may_overlap(compiled) and early_issues(compiled) == () and not overlaps(compiled)

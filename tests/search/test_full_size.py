@@ -1,10 +1,11 @@
 """The second half of a search through a proxy: what is replayed, what is expanded, and what is not."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 from overlayccl_core import catalog
-from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.deployments.capabilities import Capabilities, permute_shapes
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import FLOATS
 from overlayccl_core.rewrites.recipe import replay, sources
@@ -38,11 +39,11 @@ CALLS = ("all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to
 
 def without(operation: str) -> Capabilities:
     """A library that cannot do one thing."""
+    groups = list(itertools.product((2, 4, 8, 16, 32), (1, 2, 4, 8)))
     return Capabilities(
         tried(name, size, stride=stride, dtype=dtype, supported=name != operation)
         for name in CALLS
-        for size in (2, 4, 8, 16, 32)
-        for stride in (1, 2, 4, 8)
+        for size, stride in (permute_shapes(32).values() if name == "collective_permute" else groups)
         for dtype in FLOATS
     )
 

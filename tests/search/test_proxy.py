@@ -8,13 +8,13 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.configuration.searches import Proxy
 from overlayccl_core.costmodel.features import features
-from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.deployments.capabilities import Capabilities, Pattern, permute_shapes
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.candidate import Stage
 from overlayccl_core.search.loop import Stop, explore
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as, with_sizes
-from tests.capabilities import call, tried
+from tests.capabilities import call, tried, tried_permute
 from tests.search.costs import (
     OFFLINE,
     Cost,
@@ -123,3 +123,15 @@ def test_a_small_program_is_held_to_what_the_library_can_do_at_the_large_case() 
         ("all_to_all", (8, 1)),
         ("all_gather", (2, 4)),
     }
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+def test_a_permute_of_a_small_program_is_what_it_is_at_the_large_case(pattern: Pattern) -> None:
+    of = large()
+    small = catalog.proxy(of)
+    assert small is not None
+    library = Capabilities([tried_permute(permute_shapes(of.ranks)[pattern])])
+    can = capabilities_as(small, of, library)
+    asked = permute_shapes(small.ranks).items()
+    assert [p for p, shape in asked if can.supports(call("collective_permute", shape)).supported] == [pattern]
+    assert not any(can.supports(call("all_gather", shape)).supported for _, shape in asked)

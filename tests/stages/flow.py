@@ -14,6 +14,7 @@ from overlayccl_core.configuration import settings
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.costmodel.price import price as price_of
 from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.deployments.capabilities import permute_shapes
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.probes.probe import Probe
@@ -82,13 +83,14 @@ def timed(probes: list[Probe]) -> list[dict[str, Any]]:
 
 def capabilities() -> pl.DataFrame:
     """A library that can do everything in groups of 2 and 4."""
-    kinds = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
+    kinds = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+    shapes = [(kind, shape) for kind in kinds for shape in ((2, 1), (2, 2), (4, 1))]
+    shapes += [("collective_permute", shape) for shape in permute_shapes(4).values()]
     fixed = {"payload_bytes": 64, "supported": True, "evidence": ""}
     return pl.DataFrame(
         [
             {"operation": kind, "group_size": size, "stride": stride, "dtype": dtype, **fixed}
-            for kind in kinds
-            for size, stride in ((2, 1), (2, 2), (4, 1))
+            for kind, (size, stride) in shapes
             for dtype in ("float32", "bfloat16")
         ]
     )

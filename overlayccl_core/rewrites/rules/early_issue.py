@@ -1,6 +1,7 @@
 """C(x) -> C(x) labelled `early`: issued before the others of its depth, all in flight before one is waited for.
 
-Side conditions: none; memory may rise, since values are asked for earlier and results wait for each other.
+Side conditions: ranks are not compiled for: in a graph the order of calls says nothing. Memory may rise, since
+values are asked for earlier and results wait for each other.
 Numerics: same.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import replace
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
 from overlayccl_core.program.nodes import Node, relabel
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
+from overlayccl_core.rewrites.rule import DoesNotApply, Replacements, RuleNumerics, each, no_knobs
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
@@ -19,6 +20,8 @@ knobs = no_knobs
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Set the label."""
+    if program.problem.case.uniform:
+        raise DoesNotApply("ranks compile what they run, and in a graph the order of calls says nothing")
     return each((x for x in sites if x.label.issue is not IssueOrder.EARLY), _early)
 
 

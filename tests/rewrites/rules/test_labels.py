@@ -41,6 +41,12 @@ def test_every_kind_has_its_labels_turned() -> None:
         assert (x.label.graph, x.label.issue) == ("", IssueOrder.EARLY)
 
 
+def test_where_ranks_compile_no_collective_is_early() -> None:
+    """A graph has no order of calls."""
+    compiled = catalog.reference_program(catalog.build(case("tp_mlp", uniform=True)))
+    assert "order of calls says nothing" in refusal("early_issue", compiled)
+
+
 def in_flight(program: Program) -> int:
     """The most collectives that are in flight at once."""
     return 1 + max(step.in_flight for step in lower(program) if step.action is Action.START)

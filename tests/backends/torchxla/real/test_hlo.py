@@ -10,6 +10,8 @@ import pytest
 from benchmarks.hlo_text import Collective, collectives
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
+from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.probes.probe import ProbeBuilder, Role
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.program.lowering import Action, lower
@@ -167,6 +169,47 @@ def test_concurrent_problems_are_joined_into_groups_and_pairs_of_all_ranks() -> 
         "forward send_receive": {((0, 2), (1, 3)), ((2, 0), (3, 1))},
         "forward pair_gather": {((0, 2), (1, 3))},
     }
+
+
+SCHEDULES = ("one by one", "together", "in pairs")
+
+
+def scheduled(kind: Kind, schedule: str) -> Program:
+    """Four collectives that read nothing of each other, under one of SCHEDULES."""
+    probe = ProbeBuilder(4, 2, uniform=True)
+    inputs = [probe.read(8) for _ in range(4)]
+    waits = {"one by one": 1, "in pairs": 2, "together": 4}[schedule]
+    for first in range(0, 4, waits):
+        for node in [probe.issue(kind, x) for x in inputs[first : first + waits]]:
+            probe.write(node)
+    return probe.finish("p", Role.STRUCTURED).program
+
+
+FLOOR = Floor(latency_us={}, bytes_per_us=1.0)
+
+
+def counted_alike(programs: list[Program]) -> bool:
+    """Whether Programs are the same to the cost model (and so have one price) and to the floor."""
+    return all(
+        features(p) == features(programs[0]) and FLOOR.us(p) == FLOOR.us(programs[0]) for p in programs
+    )
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_programs_of_one_text_have_one_price(kind: Kind) -> None:
+    programs = [scheduled(kind, schedule) for schedule in SCHEDULES]
+    assert len({p.digest for p in programs}) == 3
+    assert len({text for p in programs for text in graphs(p, (0,))}) == 1
+    assert counted_alike(programs)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_seeds_of_one_text_have_one_price(problem: str) -> None:
+    of_text: dict[tuple[str, ...], list[Program]] = {}
+    for program in all_seeds(small_case(problem, 4)).values():
+        [text] = graphs(program, (0,))
+        of_text.setdefault(text, []).append(program)
+    assert all(map(counted_alike, of_text.values()))
 
 
 def test_a_slice_that_depends_on_the_rank_is_another_graph() -> None:

@@ -1,0 +1,63 @@
+"""The order in which a Program's steps run, as far as the Program tells it: what costs are counted from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from math import inf
+
+from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import payload_bytes
+from overlayccl_core.program.program import Program
+
+_Place = tuple[int, float, bool]  # graph, depth, behind the collectives of that depth
+
+
+def as_run(program: Program) -> tuple[Step, ...]:
+    """The steps of a Program in the order in which they run (made once, kept with it).
+
+    A library that is called runs them as the module says. Of a graph that is compiled only depths are known: how
+    many collectives are on the longest path to a value from the graph's beginning. Those of one depth are in flight
+    together, the largest first; what is made of them comes before the collectives of the next depth. So Programs
+    whose graphs are the same have the same order, however their modules say them.
+    """
+    if not program.problem.case.uniform:
+        return lower(program)
+    if "as_run" not in program.facts:
+        program.facts["as_run"] = tuple(_by_depth(lower(program)))
+    return program.facts["as_run"]  # type: ignore[no-any-return]
+
+
+def _by_depth(steps: tuple[Step, ...]) -> Iterator[Step]:
+    placed = sorted(_placed(steps), key=lambda one: one[0])
+    for (_, _, behind), group in groupby(placed, key=lambda one: one[0]):
+        alike = [step for _, step in group]
+        if behind:
+            yield from alike
+        else:
+            yield from (replace(x, in_flight=i) for i, x in enumerate(sorted(alike, key=_largest_first)))
+
+
+def _placed(steps: tuple[Step, ...]) -> Iterator[tuple[_Place, Step]]:
+    graph = 0
+    depths: dict[Node, int] = {}  # of what this graph has made
+    for step in steps:
+        if step.node is None:
+            yield (graph, inf, True), step
+            graph += 1
+            depths = {}
+            continue
+        depths[step.node] = depth = _depth(step, step.node, depths)
+        yield (graph, depth, step.action is not Action.START), step
+
+
+def _depth(step: Step, node: Node, depths: Mapping[Node, int]) -> int:
+    if step.action is Action.WRITE:
+        return depths.get(node, 0)
+    below = max((depths.get(x, 0) for x in node.operands), default=0)
+    return below + (step.action is Action.START)
+
+
+def _largest_first(step: Step) -> tuple[int, str, bytes]:
+    assert step.node is not None
+    return -payload_bytes(step.node), step.node.kind.value, step.node.digest

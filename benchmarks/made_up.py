@@ -14,8 +14,9 @@ from overlayccl_core.costmodel.features import Column, Increment, Term, features
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.deployments.capabilities import operation_name
 from overlayccl_core.probes.structured import structured_probes
+from overlayccl_core.program.calls import COALESCED_SUFFIX
 from overlayccl_core.program.groups import Groups, groups_of
-from overlayccl_core.program.kinds import FLOATS, Kind, Reduction
+from overlayccl_core.program.kinds import COALESCED, FLOATS, Kind, Reduction
 from overlayccl_core.program.nodes import make_collective, make_input
 
 RESIDUALS = (0.5, 2.0)  # how far off prices may be: nobody knows
@@ -74,7 +75,10 @@ def _operations() -> Iterator[tuple[str, Kind]]:
     x, pair = make_input(("x",), equal=False, size=2), groups_of([(0, 1)], 2)
     for kind in (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL):
         yield kind.value, kind
-    yield operation_name(make_collective(Kind.ALL_REDUCE, x, pair, reduction=Reduction.MAX)), Kind.ALL_REDUCE
+    largest = make_collective(Kind.ALL_REDUCE, x, pair, reduction=Reduction.MAX)
+    yield operation_name((largest,)), Kind.ALL_REDUCE
+    for kind in COALESCED:
+        yield kind.value + COALESCED_SUFFIX, kind
     yield Kind.COLLECTIVE_PERMUTE.value, Kind.COLLECTIVE_PERMUTE
 
 

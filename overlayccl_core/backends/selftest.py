@@ -29,6 +29,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.deployments.capabilities import Call, shape_text
 from overlayccl_core.measuring import statistics
+from overlayccl_core.program.calls import COALESCED_SUFFIX
 from overlayccl_core.program.groups import across_nodes, contiguous, world
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import Port
@@ -41,6 +42,7 @@ TIER_SECONDS = 20.0
 STEP_TIMEOUT_S = 20.0
 LESS = 16  # what a payload that fails is divided by, to see what does not
 
+SUMS = (Kind.ALL_REDUCE.value, Kind.ALL_REDUCE.value + COALESCED_SUFFIX)  # whose results are replicated
 CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 RULE = "selftest"
@@ -101,11 +103,7 @@ class Selftest:
         ]
         capabilities = [self._capability(primitive, one) for primitive, one in became]
         checks += self._bits(
-            [
-                p
-                for p, one in became
-                if one.outcome == "pass" and p.call.operation == Kind.ALL_REDUCE and not p.like
-            ]
+            [p for p, one in became if one.outcome == "pass" and p.call.operation in SUMS and not p.like]
         )
         checks += self._tiers()
         bad = [row for row in checks if row["outcome"] == "fail" and row["check"] != TIERS_CHECK]

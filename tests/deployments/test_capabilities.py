@@ -86,8 +86,8 @@ def test_the_shape_of_a_call_is_that_of_its_groups_among_all_ranks(
     """Three problems of eight ranks at once, one behind the other, or every third rank."""
     at = replace(case("uniform_a2a", ranks=8), groups=3, strided=strided)
     x = make_input(("x",), equal=False, size=8)
-    assert call_of(make_collective(Kind.ALL_REDUCE, x, groups), at).shape == shape
-    assert call_of(make_permute(x, [*range(1, 8), 0]), at).shape == (24, 1)
+    assert call_of([make_collective(Kind.ALL_REDUCE, x, groups)], at).shape == shape
+    assert call_of([make_permute(x, [*range(1, 8), 0])], at).shape == (24, 1)
 
 
 def test_shapes_in_words() -> None:
@@ -100,7 +100,7 @@ def test_shapes_in_words() -> None:
 
 def test_names_of_operations() -> None:
     x = make_input(("x",), equal=False, size=8)
-    assert operation_name(make_permute(x, [1, 0, 3, 2])) == "collective_permute"
-    assert operation_name(make_collective(Kind.ALL_REDUCE, x, world(4))) == "all_reduce"
+    assert operation_name([make_permute(x, [1, 0, 3, 2])]) == "collective_permute"
+    assert operation_name([make_collective(Kind.ALL_REDUCE, x, world(4))]) == "all_reduce"
     largest = make_collective(Kind.ALL_REDUCE, x, world(4), reduction=Reduction.MAX)
-    assert operation_name(largest) == "all_reduce_max"
+    assert operation_name([largest]) == "all_reduce_max"

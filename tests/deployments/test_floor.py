@@ -65,7 +65,7 @@ def moved(*turns: Sequence[int]) -> Program:
         value: Node = probe.read(256)
         for sources in turns:
             value = nodes.make_permute(value, list(sources))
-            probe._events.append(Issue(value))
+            probe._events.append(Issue((value,)))
         probe.write(value)
 
     return finished(build)
@@ -113,6 +113,16 @@ def test_latencies_add_and_bytes_over_the_best_bandwidth_add() -> None:
 
 def test_all_bytes_go_over_the_best_bandwidth() -> None:
     assert FLOOR.us(together(*[LARGE] * 6)) == pytest.approx(3 * (6000 - 300), rel=0.02)
+
+
+def test_values_of_one_call_have_its_latency_once_and_the_bytes_of_all() -> None:
+    def build(probe: ProbeBuilder) -> None:
+        for node in probe.issue_call(Kind.ALL_REDUCE, [probe.read(2**18) for _ in range(3)]):
+            probe.write(node)
+
+    one_call = finished(build)
+    assert FLOOR.us(one_call) == about(FLOOR.us(waiting((Kind.ALL_REDUCE, 3 * 2**18))))
+    assert FLOOR.us(one_call) < FLOOR.us(waiting(LARGE, LARGE, LARGE)) - 500
 
 
 def test_calls_of_more_ranks_are_no_quicker() -> None:

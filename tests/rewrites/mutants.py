@@ -1,6 +1,6 @@
 """Planted mistakes: one for every side condition of every rule."""
 
-from overlayccl_core.rewrites import demand
+from overlayccl_core.rewrites import demand, joining
 from overlayccl_core.rewrites import rule as rules_
 from tests.rewrites.mutant import LOST_LABEL, NO_LABEL, mutants_of
 from tests.rewrites.mutants_of_facts import FACTS
@@ -55,10 +55,36 @@ BUCKETS = (
         ("one dtype", "independent", _ALIKE, "(depths.node(x), x.kind, x.attr)"),
         ("the cap", "in_buckets", "filled + size > cap", "False"),
         ("the cap counts all", "in_buckets", "filled += size", "filled = size"),
+        module=joining,
+    ),
+    *mutants_of(
+        "merge",
         ("blocks are joined one by one", "_joined", "blocks_in(first)", "1"),
         ("blocks are cut one by one", "_joined", "blocks_out(first)", "1"),
         ("values in the bucket's order", "_joined", "for x in bucket]", "for x in bucket[::-1]]"),
         ("values end where the next begin", "_joined", "start += width", "start += max(width - 1, 1)"),
+    ),
+    *mutants_of(
+        "coalesce",
+        ("what one call does stays one", "_levels", "if not x.label.call", ""),
+        ("V is one for all ranks", "_values", " and y.map.rows == 1", ""),
+        ("V is no smaller", "_values", " <= y.size", " <= 2 * y.size"),
+        ("values in the bucket's order", "_made_once", "for y in bucket]", "for y in bucket[::-1]]"),
+        ("every value", "_made_once", "for y in bucket]", "for y in bucket[:1] * len(bucket)]"),
+        (
+            "the groups stay",
+            "_made_once",
+            "like.groups",
+            "type(like.groups)(((*range(like.groups.ranks),),))",
+        ),
+        ("the label stays", "_made_once", "like.label", "type(like.label)()"),
+        ("the reduction stays", "_made_once", ", like.attr.reduction", ""),
+    ),
+    *mutants_of(
+        "coalesce",
+        ("one reduction", "independent", _ALIKE, "(depths.node(x), x.attr.groups, x.label, x.dtype)"),
+        ("one label", "independent", _ALIKE, "(depths.node(x), x.attr.groups, x.attr.reduction, x.dtype)"),
+        module=joining,
     ),
     *mutants_of(
         "split",

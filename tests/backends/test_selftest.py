@@ -112,7 +112,7 @@ def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -
     partial = tmp_path / ".partial"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(partial)])
     status = partial / "selftest" / "status.bin"
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300  # others may measure on this machine
     while not status.exists() and time.monotonic() < end:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)

@@ -20,11 +20,13 @@ MAY_IMPORT = {
     "measuring": set[str](),
     "tables": {"measuring"},
     "program": set[str](),
+    "sandbox": {"program"},
     "problems": {"program"},
     "strategies": {"program"},
     "catalog": {"program", "problems"},
     "configuration": {"catalog", "program"},
     "deployments": {"program"},
+    "asking": {"configuration"},
     "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
     "probes": {"program", "configuration", "deployments"},
@@ -42,7 +44,7 @@ MAY_IMPORT = {
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "configuration", "deployments"),
-        *("rewrites", "gates", "costmodel", "measuring"),
+        *("rewrites", "gates", "costmodel", "measuring", "asking", "sandbox"),
     },
 }
 MAY_IMPORT["stages"] = set(MAY_IMPORT)

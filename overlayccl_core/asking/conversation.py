@@ -1,0 +1,165 @@
+"""What goes to a language model and what comes back: messages and tools in; text or tool calls and usage out.
+
+Whoever answers is behind one protocol, `LanguageModel`: a vendor's client, any program, answers recorded earlier.
+A request has two digests. `prompt_digest` is of what is said; `digest` is of that and of how it is to be answered
+(the model's name, its temperature, the longest answer). Equal digests, equal requests.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """What a model may call. schema: JSON schema of its input, an object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that a model made. id: by which its result names it. input: as it came, not checked."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call came to, for the model. failed: the call was refused, and the text says why."""
+
+    id: str
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """What is said to the model: a text, results of its calls, or both (the results first)."""
+
+    text: str = ""
+    results: tuple[ToolResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assistant:
+    """What the model said before."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+
+Message = User | Assistant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of a model.
+
+    system: the part that many requests begin with, worth caching. messages: from a User's to a User's, in turns.
+    answer_schema: JSON schema that the text of the answer is to have; None: any text. sample: tells apart requests
+    that say the same and are to be answered anew. model: as its vendor names it; empty: whoever answers.
+    temperature None: the model's own.
+    """
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    answer_schema: Mapping[str, Any] | None = None
+    sample: int = 0
+    model: str = ""
+    temperature: float | None = None
+    max_tokens: int
+
+    @property
+    def prompt(self) -> dict[str, Any]:
+        """What is said, as JSON; a message begins with who says it."""
+        return {
+            "system": self.system,
+            "messages": [
+                {"role": "user" if isinstance(m, User) else "assistant", **asdict(m)} for m in self.messages
+            ],
+            "tools": [asdict(tool) for tool in self.tools],
+            "answer_schema": self.answer_schema,
+            "sample": self.sample,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        how = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens}
+        return self.prompt | how
+
+    @property
+    def prompt_digest(self) -> str:
+        """sha256 of what is said."""
+        return _sha256(self.prompt)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of all of it."""
+        return _sha256(self.to_json())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of a call. input: that were neither read from a cache nor written into one."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class Stop(StrEnum):
+    """Why an answer ended."""
+
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    MAX_TOKENS = "max_tokens"  # cut: the text is not whole
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back. usage None: whoever answered does not count tokens. model: who says that it answered."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    stop: Stop = Stop.END
+    usage: Usage | None = None
+    model: str = ""
+
+
+class NoAnswer(Exception):
+    """Nothing came back that can be used; the message says what happened and the mend, in one line.
+
+    outcome: a word for the ledger. usage: what is known to have been used all the same; None: nothing is known.
+    final: asking anything else is in vain too (no key, no money, no program), so the search goes on without.
+    """
+
+    def __init__(
+        self, message: str, *, outcome: str, usage: Usage | None = None, final: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.usage = usage
+        self.final = final
+
+
+class LanguageModel(Protocol):
+    """Who answers."""
+
+    def answer(self, request: Request) -> Answer:
+        """The answer; NoAnswer where there is none, after what retrying is worth."""
+
+
+def _sha256(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

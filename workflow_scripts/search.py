@@ -1,9 +1,14 @@
 """Search cheaper Programs for one Problem from its proven strategies."""
 
+from pathlib import Path
 from time import monotonic
+
+from overlayccl_core.tables.calls import CALLS
 
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.search.asked import ANSWERS, Asking
 from overlayccl_core.stages import search
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -17,21 +22,26 @@ from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
-    """Tables sketches, candidates and search_ends of one Problem."""
+    """Tables sketches, candidates, search_ends and calls of one Problem."""
     problem = command.option("problem")
+    settings = Settings.from_part(command.option("asking"))
+    tree = Path(command.option("tree"))
+    search_ = Search.from_json(command.option("search"))
+    folder = tree / "problems" / problem / "search" / search_.name / ANSWERS
     tables = search.run(
         load(command.option("deployment")),
-        Search.from_json(command.option("search")),
+        search_,
         command.read(CASES, problem),
         command.read(SEEDS, problem),
         command.read(THETA),
         command.read(FIDELITY),
         command.read(CAPABILITIES),
+        asking=Asking(answers=folder, tree=tree, max_usd=settings.asking.max_usd),
         clock=monotonic,
         progress=command.say,
     )
-    command.write({table: tables[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS)})
+    command.write({table: tables[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS, CALLS)})
 
 
 if __name__ == "__main__":
-    run("search", main, "deployment", "problem", "search")
+    run("search", main, "deployment", "problem", "search", "asking", "tree")

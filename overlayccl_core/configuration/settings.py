@@ -10,16 +10,19 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.searches import Search
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
-IN_SECTIONS = {"longrun_steps": ("longrun", "steps")}  # override keys of fields that stand in a section
-OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed", *IN_SECTIONS)
+IN_SECTIONS = {  # override keys of fields that stand in a section
+    "longrun_steps": ("longrun", "steps"),
+    "command": ("asking", "command"),
+    "max_usd": ("asking", "max_usd"),
+}
+PROPOSER = "proposer"  # override key: a search besides those that are configured
+OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", *IN_SECTIONS)
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",
-    "proposer": "it is a field of a file in config/searches",
-    "command": "no proposer here runs commands",
-    "max_usd": "nothing here costs money",
     "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
 }
 
@@ -162,6 +165,24 @@ class LongrunSection(Fields):
             raise ValueError(f"longrun: model {model.name}: {error}") from None
 
 
+class AskingSection(Fields):
+    """Searches that ask a language model."""
+
+    max_usd: float = Field(
+        ge=0,
+        description="that a results tree may cost in all; nothing is asked that could cost more",
+    )
+    command: str | None = Field(
+        default=None, description="who answers the proposer `command` (default: what its search names)"
+    )
+
+    def of(self, search: Search) -> Search:
+        """A search with the command that is named here, if it runs one."""
+        if self.command is None or "command" not in type(search).model_fields:
+            return search
+        return search.changed(command=self.command)
+
+
 SECTIONS: Mapping[str, type[Fields]] = {
     "probe": ProbeSection,
     "shortlist": ShortlistSection,
@@ -170,6 +191,7 @@ SECTIONS: Mapping[str, type[Fields]] = {
     "train": TrainSection,
     "confirm": ConfirmSection,
     "longrun": LongrunSection,
+    "asking": AskingSection,
 }
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
@@ -199,6 +221,7 @@ class Settings(Fields):
     train: TrainSection = Field(description="training steps, by which is chosen")
     confirm: ConfirmSection = Field(description="what is deployed is timed again, for the figures")
     longrun: LongrunSection = Field(description="many steps whose losses are compared: a target of its own")
+    asking: AskingSection = Field(description="searches that ask a language model")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -258,6 +281,7 @@ def load(
     check_overrides(overrides)
     data = {**config, **{name: _list(config[name]) for name in NAMES if name in config}}
     in_sections = {key: data.pop(key) for key in IN_SECTIONS if key in overrides}
+    besides = [data.pop(PROPOSER)] if PROPOSER in overrides else []
     try:
         File.from_data(data)
         preset, presets = data["preset"], data.pop("presets")
@@ -269,6 +293,7 @@ def load(
         for name, values in presets[meant].items():
             data[name] = {**data[name], **values} if name in SECTIONS else values
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
+        data["searches"] = [*data["searches"], *(name for name in besides if name not in data["searches"])]
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]
             data[section] = {**data[section], field: value}

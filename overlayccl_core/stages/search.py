@@ -4,8 +4,9 @@ Needs no ranks. With a proposer that asks nobody else it is the same for the sam
 cuts it, which it then says.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -13,39 +14,35 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
-from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.library import Role
 from overlayccl_core.program.numerics import NumericsClass, tolerance
-from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.search import proposer
 from overlayccl_core.search.archive import Archive, Base
+from overlayccl_core.search.asked import Asked, Asking
 from overlayccl_core.search.candidate import Origin, Stage
+from overlayccl_core.search.desk import Desk, Place
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
+from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.judge import Judge, Prover, pricing
 from overlayccl_core.search.loop import SearchResult, Seeker
-from overlayccl_core.search.proposer import Clock
+from overlayccl_core.search.proposer import Clock, Proposer
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentFacts:
-    """What a search knows of the deployment. capabilities, memory_budget_bytes: None asks for nothing."""
-
-    theta: Theta
-    capabilities: Capabilities | None
-    memory_budget_bytes: int | None
+Propose = Callable[[Any], Proposer]
+"""Makes a proposer of a Case and direction, given the search."""
 
 
 def run(
@@ -57,27 +54,70 @@ def run(
     fidelity: pl.DataFrame,
     capabilities: pl.DataFrame,
     *,
+    asking: Asking,
     clock: Clock,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `sketches`, `candidates` and `search_ends`. clock: seconds from any start on."""
+    """The rows of `sketches`, `candidates`, `search_ends` and `calls`. clock: seconds from any start on.
+
+    asking: where answers of a language model are kept and what they may cost, for a search that asks one.
+    """
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     facts = DeploymentFacts(
         theta=theta_of(theta, fidelity),
         capabilities=Capabilities.from_rows(capabilities.iter_rows(named=True)),
         memory_budget_bytes=deployment.memory_budget_bytes,
     )
+    cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
+    problems = {_place(problem): problem for case in cases_ for problem in catalog.directions(case)}
+    seeds_of = {place: _seeds_of(problem, seeds) for place, problem in problems.items()}
+    desk = _desk(search, asking, facts, _leads(seeds_of, problems.values()))
+    rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
+    for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
+        propose = None if desk is None else partial(Asked, desk=desk, asks=desk.asks(place))
+        rows_of[place] += searched(
+            *(problems[place], seeds_of[place], search, facts, clock, progress), propose=propose
+        )
     tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": []}
-    for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
-        for problem in catalog.directions(case):
-            mine = seeds.filter(
-                (pl.col("case") == case.id) & (pl.col("direction") == problem.direction.value)
-            )
-            for name, rows in searched(
-                problem, list(mine.iter_rows(named=True)), search, facts, clock, progress
-            ):
-                tables[name] += rows
-    return tables
+    for name, rows in chain.from_iterable(rows_of.values()):
+        tables[name] += rows
+    return tables | {"calls": [] if desk is None else list(call_rows(desk.ledger.calls))}
+
+
+def _place(problem: Problem) -> Place:
+    return problem.case.id, problem.direction
+
+
+def _seeds_of(problem: Problem, seeds: pl.DataFrame) -> list[Row]:
+    case, direction = _place(problem)
+    mine = seeds.filter((pl.col("case") == case) & (pl.col("direction") == direction.value))
+    return list(mine.iter_rows(named=True))
+
+
+def _leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
+    """Where a language model is asked: of each direction that has a library of its own, the Case whose developer's
+    Program has the most collectives, since there is the most to compose; the first of several."""
+    most: dict[Direction, tuple[int, Place]] = {}
+    for problem in problems:
+        if problem.direction is Direction.BACKWARD and problem.linear:
+            continue  # has the transposes of what comes of the forward
+        place = _place(problem)
+        calls = max(
+            (r["collectives"] for r in seeds_of[place] if r["role"] == Role.DEVELOPER and rows_.begins(r)),
+            default=0,
+        )
+        if calls > most.get(problem.direction, (0, place))[0]:
+            most[problem.direction] = calls, place
+    return frozenset(place for _, place in most.values())
+
+
+def _desk(search: Search, asking: Asking, facts: DeploymentFacts, leads: frozenset[Place]) -> Desk | None:
+    """Where the search asks; None for one that asks nobody."""
+    plugin = proposer.asks(search.proposer)
+    if plugin is None:
+        return None
+    ledger = asking.ledger(plugin.language_model(search))
+    return Desk(search=search, ledger=ledger, facts=facts, leads=leads)
 
 
 def searched(
@@ -87,10 +127,12 @@ def searched(
     facts: DeploymentFacts,
     clock: Clock,
     progress: Callable[[str], None],
+    propose: Propose | None = None,
 ) -> Iterator[tuple[str, list[Row]]]:
     """(table, rows) of one Case and direction: why the search ended; what it tried and came to, if it began.
 
-    It does not begin where nothing is exchanged, or where nothing stands to begin with.
+    It does not begin where nothing is exchanged, or where nothing stands to begin with. propose: what makes its
+    proposer; None: what the search names.
     """
     head = {"case": problem.case.id, "direction": problem.direction.value}
 
@@ -112,7 +154,8 @@ def searched(
         if verdict := rows_.verdict_of(row):
             prover.know(base.program, verdict)
     small = _small_case(problem.case, bases, search)
-    result = _result(problem, bases, prover, search, facts, small, clock)
+    propose = propose or proposer.plug_in(search.proposer).proposer
+    result = _result(problem, bases, prover, search, facts, small, clock, propose)
     named = rows_.names(result.candidates, seeds)
     yield end(ending_of(result, named, search, small))
     yield "sketches", [head | {"search": search.name} | row for row in rows_.sketch_rows(result.attempts)]
@@ -128,6 +171,7 @@ def _result(
     facts: DeploymentFacts,
     small: Case | None,
     clock: Clock,
+    propose: Propose,
 ) -> SearchResult:
     """What the search comes to: at the Case itself, or at a small one in its place."""
     started = clock()
@@ -139,7 +183,7 @@ def _result(
         ),
         prover=prover,
         search=search,
-        proposer=proposer.plug_in(search.proposer).proposer,
+        proposer=propose,
         clock=lambda: clock() - started,
     )
     if small is None:

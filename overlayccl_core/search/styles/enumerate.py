@@ -1,0 +1,39 @@
+"""enumerate: one call for ideas that are unlike each other, one to write out each, then the best are refined.
+
+1 + K + refined x R calls, and those of repairs. The default.
+"""
+
+from collections.abc import Iterator
+
+from overlayccl_core.asking.conversation import NoAnswer
+from overlayccl_core.search.answers import Idea, ideas_of
+from overlayccl_core.search.desk import Aim, Desk, Draft
+from overlayccl_core.search.proposal import Sketch
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.style import Purpose
+
+
+def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
+    """The sketches of all ideas, then those of refinements."""
+    settings = desk.search.enumerate
+    right: list[Draft] = []
+    for idea in _ideas(desk, standing, settings.sketches):
+        draft = yield from desk.drafted(desk.talk(standing), standing, Purpose.IMPLEMENT, idea=idea)
+        right += [draft] if draft else []
+    for _ in range(settings.refinements):
+        for chosen in desk.best(right)[: settings.refined]:
+            aim = Aim.of(chosen.candidate) if desk.search.show_scores else None
+            draft = yield from desk.drafted(
+                *(desk.talk(standing), standing, Purpose.REFINE, aim),
+                **{"sketch": chosen.sketch, "candidate": chosen.candidate},
+            )
+            right += [draft] if draft else []
+
+
+def _ideas(desk: Desk, standing: Standing, count: int) -> tuple[Idea, ...]:
+    try:
+        return ideas_of(desk.talk(standing).say(Purpose.IDEAS, count=count), count)
+    except NoAnswer as error:
+        if error.final:
+            raise
+        return ()

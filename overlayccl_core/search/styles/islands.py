@@ -1,0 +1,51 @@
+"""islands: populations that do not see each other, each asked once a round; now and then the best one moves on.
+
+islands x rounds calls, and those of repairs. After every `migration` rounds each island gets the best of its
+neighbour, which it has not made itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from overlayccl_core.search.candidate import Candidate
+from overlayccl_core.search.desk import Desk, Draft
+from overlayccl_core.search.proposal import Sketch
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.style import Purpose
+
+SHOWN = 3  # members of a population, the best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a prompt shows of a draft."""
+
+    name: str
+    source: str
+    candidate: Candidate
+
+
+def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
+    """A sketch of each island in each round."""
+    settings = desk.search.islands
+    islands: list[list[Draft]] = [[] for _ in range(settings.islands)]
+    for number in range(1, settings.rounds + 1):
+        for at, island in enumerate(islands):
+            shown = [_member(draft) for draft in reversed(desk.best(island)[:SHOWN])]
+            talk = desk.talk(standing, draw=at)
+            draft = yield from desk.drafted(talk, standing, Purpose.ISLAND, population=shown)
+            island += [draft] if draft else []
+        if number % settings.migration == 0:
+            migrate(desk, islands)
+
+
+def migrate(desk: Desk, islands: list[list[Draft]]) -> None:
+    """Each island gets the best of the one before it, in a ring; all move at once."""
+    best = [desk.best(island)[:1] for island in islands]
+    for island, moving in zip(islands, [best[-1], *best[:-1]], strict=True):
+        known = {member.candidate.program.value_digest for member in island}
+        island += [draft for draft in moving if draft.candidate.program.value_digest not in known]
+
+
+def _member(draft: Draft) -> Member:
+    return Member(name=draft.sketch.function, source=draft.sketch.source, candidate=draft.candidate)

@@ -50,10 +50,11 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assistant:
-    """What the model said before."""
+    """What the model said before. opaque: what its vendor wants back with it as it came, such as its thinking."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    opaque: tuple[Mapping[str, Any], ...] = ()
 
 
 Message = User | Assistant
@@ -126,38 +127,85 @@ class Stop(StrEnum):
     REFUSAL = "refusal"
 
 
+class MadeBy(StrEnum):
+    """Who made an answer. No conclusion about models is drawn from one that is scripted."""
+
+    MODEL = "model"
+    COMMAND = "command"  # a program that does not say what is behind it
+    SCRIPTED = "scripted"  # a script, or a person
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back. usage None: whoever answered does not count tokens. model: who says that it answered."""
+    """What came back. usage None: whoever answered does not count tokens. model: who says that it answered.
+
+    opaque: as an Assistant's.
+    """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     stop: Stop = Stop.END
     usage: Usage | None = None
     model: str = ""
+    made_by: MadeBy = MadeBy.MODEL
+    opaque: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def turn(self) -> Assistant:
+        """The answer as a turn of the conversation that goes on."""
+        return Assistant(text=self.text, calls=self.calls, opaque=self.opaque)
+
+
+class Outcome(StrEnum):
+    """Why nothing came back that can be used."""
+
+    ASKED = "asked"  # sent, and no more is known: the run was killed
+    CEILING = "ceiling"  # not sent: it might cost more than is left
+    UNPRICED = "unpriced"  # not sent: what it might cost is not known
+    NO_KEY = "no_key"  # not sent
+    REJECTED = "rejected"  # the request, or the key, was turned down
+    OVERLOADED = "overloaded"  # and stayed so for as long as it was tried
+    LOST = "lost"  # the connection, or the time, after it was sent
+    MALFORMED = "malformed"  # what came back has not the form of an answer
+    FAILED = "failed"  # the program that was to answer
+    NOT_RECORDED = "not_recorded"  # no answer was recorded earlier
+    DAMAGED = "damaged"  # a record cannot be read
 
 
 class NoAnswer(Exception):
     """Nothing came back that can be used; the message says what happened and the mend, in one line.
 
-    outcome: a word for the ledger. usage: what is known to have been used all the same; None: nothing is known.
+    usage: what is known to have been used all the same; None: nothing is known.
     final: asking anything else is in vain too (no key, no money, no program), so the search goes on without.
+    again: the same may be asked once more; whoever does counts what this one may have cost first.
     """
 
     def __init__(
-        self, message: str, *, outcome: str, usage: Usage | None = None, final: bool = False
+        self,
+        message: str,
+        *,
+        outcome: Outcome,
+        usage: Usage | None = None,
+        final: bool = False,
+        again: bool = False,
     ) -> None:
         super().__init__(message)
         self.outcome = outcome
         self.usage = usage
         self.final = final
+        self.again = again
 
 
 class LanguageModel(Protocol):
-    """Who answers."""
+    """Who answers. recorded: whether what it says was said earlier, so that it costs nothing and is not kept anew."""
 
-    def answer(self, request: Request) -> Answer:
-        """The answer; NoAnswer where there is none, after what retrying is worth."""
+    recorded: bool
+
+    def answer(self, request: Request, *, purpose: str) -> Answer:
+        """The answer; NoAnswer where there is none, after what retrying is worth without counting it.
+
+        purpose: what the request is for, in a word.
+        """
 
 
 def _sha256(data: Mapping[str, Any]) -> str:

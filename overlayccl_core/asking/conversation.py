@@ -58,6 +58,7 @@ class Assistant:
 
 
 Message = User | Assistant
+_HOW = ("model", "temperature", "max_tokens")  # a request is to be answered: no part of what is said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,18 +95,23 @@ class Request:
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-        how = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens}
-        return self.prompt | how
+        return self.prompt | {name: getattr(self, name) for name in _HOW}
 
     @property
     def prompt_digest(self) -> str:
         """sha256 of what is said."""
-        return _sha256(self.prompt)
+        return digests(self.to_json())[0]
 
     @property
     def digest(self) -> str:
         """sha256 of all of it."""
-        return _sha256(self.to_json())
+        return digests(self.to_json())[1]
+
+
+def digests(request: Mapping[str, Any]) -> tuple[str, str]:
+    """(prompt_digest, digest) of what a Request's `to_json` gave."""
+    said = {key: value for key, value in request.items() if key not in _HOW}
+    return _sha256(said), _sha256(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,4 +216,4 @@ class LanguageModel(Protocol):
 
 def _sha256(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

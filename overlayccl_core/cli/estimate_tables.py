@@ -12,7 +12,7 @@ from overlayccl_core.estimates.actual import Compared
 from overlayccl_core.estimates.budget import budget_of
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Asked
-from overlayccl_core.estimates.prices import Price
+from overlayccl_core.configuration.prices import Price
 from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures

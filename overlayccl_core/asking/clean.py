@@ -14,7 +14,7 @@ _SECRET = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD)$")
 
 
 def secrets() -> tuple[str, ...]:
-    """Values of the environment that are to be seen nowhere: of variables like ANTHROPIC_API_KEY. The longest first."""
+    """Values of variables like ANTHROPIC_API_KEY, which are to be seen nowhere; the longest first."""
     named = {value.strip() for name, value in os.environ.items() if _SECRET.search(name.upper())}
     return tuple(sorted((value for value in named if len(value) >= _SHORTEST), key=len, reverse=True))
 

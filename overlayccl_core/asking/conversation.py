@@ -203,7 +203,10 @@ class NoAnswer(Exception):
 
 
 class LanguageModel(Protocol):
-    """Who answers. recorded: whether what it says was said earlier, so that it costs nothing and is not kept anew."""
+    """Who answers.
+
+    recorded: whether what it says was said earlier, so that it costs nothing and is not kept anew.
+    """
 
     recorded: bool
 

@@ -45,8 +45,8 @@ class Ledger:
     """Asks a model and counts. What was answered before is not asked again, whoever answered it.
 
     max_usd: what all calls of the results tree together may cost; None: no ceiling. spent: what they cost so far.
-    clock: seconds from any start on. now: the date in UTC. attempts: how often the same may be asked where an answer
-    got lost on its way, each time at its own cost.
+    clock: seconds from any start on. now: the date in UTC. attempts: how often the same may be asked where an
+    answer got lost on its way, each time at its own cost.
 
     A request that names no model has no price: what a program of one's own pays is not known here, and no ceiling
     holds it.
@@ -124,7 +124,7 @@ class Ledger:
         return answer
 
     def _reserved(self, request: Request, blank: Record) -> Path | None:
-        """The file in which the most that the call may cost is set aside; None where that is nothing or not known."""
+        """The file that sets aside the most that the call may cost; None where that is nothing or not known."""
         most = money.most_usd(request, self._prices)
         if self._max_usd is not None and request.model:
             if most is None:

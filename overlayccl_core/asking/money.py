@@ -15,9 +15,9 @@ _MILLION = 1e6
 def most_tokens(request: Request) -> int:
     """No fewer tokens than a request's prompt has, without asking anybody.
 
-    A token of a byte-pair vocabulary stands for at least one byte, so a text has at most as many tokens as bytes. The
-    JSON of what is said has all its texts and, for the marks between messages, braces and names. English has about a
-    quarter as many tokens as bytes: the bound is that far from what comes.
+    A token of a byte-pair vocabulary stands for at least one byte, so a text has at most as many tokens as bytes.
+    The JSON of what is said has all its texts and, for the marks between messages, braces and names. The bound is
+    far from what comes: English has a token for every three or four bytes.
     """
     said = json.dumps(request.prompt, ensure_ascii=False)
     return len(said.encode(errors="surrogatepass")) + ADDED_TOKENS
@@ -47,7 +47,7 @@ def usd_of(usage: Usage, model: str, prices: Prices) -> float | None:
 
 
 def usd_of_failure(usage: Usage | None, request: Request, prices: Prices) -> float | None:
-    """What a call without an answer may have cost: nothing if it used nothing, all that it could if nothing is known.
+    """What a call without an answer may have cost: all that it could, if nothing is known of what it used.
 
     Of an answer that was cut nobody knows how long it was on the other side: it counts as the longest.
     """

@@ -1,8 +1,8 @@
 """One call as one JSON file: what was asked, who answered what and when, and what it cost.
 
-`<digest>.json` has an answer and is found by the digest of its request. `<digest>.asked-<8 digits>.json` is of a call
-without one: written with the most that it may cost before it is sent, so that a run that is killed cannot spend
-unseen; it gives way to the answer, or says in the end why there is none and what that cost.
+`<digest>.json` has an answer and is found by the digest of its request. `<digest>.asked-<8 digits>.json` is of a
+call without one: written with the most that it may cost before it is sent, so that a run that is killed cannot
+spend unseen; it gives way to the answer, or says in the end why there is none and what that cost.
 """
 
 import json
@@ -114,7 +114,10 @@ class Records:
 
 
 def spent(tree: Path) -> float:
-    """US dollars that all calls recorded below a folder cost, reserved ones as if they had. ValueError: a damaged file."""
+    """US dollars of all calls recorded below a folder, reserved ones at the most they may cost.
+
+    ValueError: a damaged file.
+    """
     return sum(record.usd or 0.0 for record in _records(tree, f"**/{FOLDER}/*.json"))
 
 

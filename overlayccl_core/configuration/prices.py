@@ -36,10 +36,14 @@ class ModelPrice(Dated):
 
     model: str = Field(min_length=1, description="its name, as requests name it")
     longest_prompt: int | None = Field(
-        default=None, ge=1, description="for prompts of at most so many tokens, cached ones among them; none: for all"
+        default=None,
+        ge=1,
+        description="for prompts of at most so many tokens, cached ones among them; none: for all",
     )
     input: float = Field(ge=0, description="US dollars of a million tokens said that no cache is asked for")
-    output: float = Field(ge=0, description="US dollars of a million tokens answered, thought ones among them")
+    output: float = Field(
+        ge=0, description="US dollars of a million tokens answered, thought ones among them"
+    )
     cache_read: float = Field(ge=0, description="US dollars of a million tokens said that a cache had")
     cache_write: float = Field(
         ge=0, description="US dollars of a million tokens said that a cache takes for five minutes"

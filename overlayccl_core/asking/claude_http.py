@@ -35,7 +35,7 @@ class _Limited(httpx2.SyncByteStream):  # type: ignore[misc]
 
 
 def client(seconds: float, connect_s: float, clock: Callable[[], float]) -> httpx2.Client:
-    """A client whose responses end after so many seconds, whatever they send. Silence of that time ends them too."""
+    """A client whose responses end after so many seconds, whatever they send, and after as long a silence."""
 
     def limited(response: httpx2.Response) -> None:
         stream = response.stream

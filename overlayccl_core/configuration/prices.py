@@ -1,4 +1,4 @@
-"""What an hour of a node and a token of a model cost: a dated table, config/prices.yaml, each price with its source."""
+"""What an hour of a node and a token of a model cost: config/prices.yaml, each price with its date and source."""
 
 import datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ class Price(Dated):
 
 
 class ModelPrice(Dated):
-    """US dollars of a million tokens of each kind, without tax, discounts of a contract and surcharges of a place."""
+    """US dollars of a million tokens, without tax, discounts of a contract and surcharges of a place."""
 
     model: str = Field(min_length=1, description="its name, as requests name it")
     longest_prompt: int | None = Field(
@@ -51,7 +51,7 @@ class ModelPrice(Dated):
 
 
 class Prices(Fields):
-    """The table; of several prices of an instance the first one counts, and of a model the first that a prompt fits."""
+    """The table. Of several prices the first one counts: of an instance; of a model, that the prompt fits."""
 
     prices: tuple[Price, ...] = Field(
         default=(), description="each with instance, region, usd_per_hour, date and source"

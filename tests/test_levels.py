@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "catalog": {"program", "problems"},
     "configuration": {"catalog", "program"},
     "deployments": {"program"},
-    "asking": {"configuration"},
+    "asking": {"configuration", "tables"},
     "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
     "probes": {"program", "configuration", "deployments"},
@@ -40,7 +40,7 @@ MAY_IMPORT = {
     },
     "evidence": {
         *("program", "configuration", "deployments", "measuring", "gates", "tables"),
-        *("emit", "backends", "costmodel", "rewrites", "search"),
+        *("emit", "backends", "costmodel", "rewrites", "search", "asking"),
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "configuration", "deployments"),

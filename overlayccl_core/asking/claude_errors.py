@@ -64,8 +64,8 @@ def failure(error: Exception, message: Any, hidden: Iterable[str]) -> Failure:
         return _lost(cause or error, usage, hidden)
     if isinstance(error, httpx2.TransportError | UnusableStream):
         return _lost(error, usage, hidden)
-    kind = type(error).__name__
-    text = f"Claude's answer has not the form of one ({kind}: {_said(error, hidden)}): is base_url right"
+    said = _said(error, hidden)
+    text = f"Claude's answer has not the form of one ({type(error).__name__} {said}): is base_url right"
     return Failure(NoAnswer(text, outcome=Outcome.MALFORMED, usage=usage, again=True))
 
 
@@ -104,7 +104,7 @@ def _said(error: object, hidden: tuple[str, ...]) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a service asks to wait: milliseconds, seconds or a date; None where it does not, or not sensibly."""
+    """Seconds that a service asks to wait, said in milliseconds, seconds or as a date; None where it does not."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit

@@ -79,7 +79,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 def answer(message: Any, hidden: Iterable[str]) -> Answer:
     """A message that has ended, as an Answer. ValueError, AttributeError, TypeError: it has not the form of one."""
-    blocks = [cleaned(block.to_dict(), hidden) for block in message.content]
+    blocks = [cleaned(block.to_dict(warnings=False), hidden) for block in message.content]
     kinds = [block["type"] for block in blocks]
     calls = tuple(
         ToolCall(id=str(block["id"]), name=str(block["name"]), input=_input(block["input"]))

@@ -1,10 +1,12 @@
 """The HTTP client beneath `anthropic`: no redirect, a limit of the time and of the size of a whole answer."""
 
+import logging
 from collections.abc import Callable, Iterator
 
 import anthropic
 import httpx2
 
+LOGGERS = ("anthropic", "httpx2", "httpcore2")  # which print headers when they are asked for details
 LONGEST_BYTES = 32 << 20  # of an answer as it is sent: a hundred times the longest that models give
 
 
@@ -42,6 +44,8 @@ def client(seconds: float, connect_s: float, clock: Callable[[], float]) -> http
         if isinstance(stream, httpx2.SyncByteStream):
             response.stream = _Limited(stream, clock() + seconds, clock)
 
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     # A redirect would hand the request, and maybe the key, to a place that nobody named.
     return anthropic.DefaultHttpxClient(
         timeout=httpx2.Timeout(seconds, connect=min(connect_s, seconds)),

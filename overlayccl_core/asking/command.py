@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, Literal
@@ -65,8 +66,8 @@ class Command:
 
     Its standard input is `Request.to_json()` and the `purpose`, in one object. Its standard output, in UTF-8, is the
     text of the answer, or an object with some of the fields `text`, `tool_calls`, `usage`, `model` and `made_by`
-    and no other. It has the environment of this process, and its own process group, which is killed as a whole when
-    it ends or takes longer than `seconds`.
+    and no other. It has the environment of this process, and its own process group, which is killed as a whole
+    when it ends or takes longer than `seconds`.
     """
 
     words: Sequence[str]
@@ -137,7 +138,9 @@ class Command:
                     )
                 del errors[:-LONGEST_BYTES]
                 ended = process.poll() is not None
-                if time.monotonic() > end and not ended:
+                if time.monotonic() > end:
+                    if ended:
+                        break
                     raise self._failed(f"takes longer than {self.seconds:g} s: give it more seconds")
         return bytes(output), bytes(errors)
 
@@ -148,10 +151,8 @@ class Command:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill whatever of its process group still runs."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

@@ -54,13 +54,11 @@ def failure(error: Exception, message: Any, hidden: Iterable[str]) -> Failure:
         return _of_status(error.status_code, error.response.headers, _said(error, hidden))
     if isinstance(error, anthropic.APIConnectionError):
         cause = error.__cause__
-        if isinstance(
-            cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-        ):
-            said = (
-                f"Claude cannot be reached ({one_line(cause, hidden)}): is there a network, is base_url right"
-            )
-            return Failure(NoAnswer(said, outcome=Outcome.OVERLOADED, usage=NOTHING), busy=True)
+        not_sent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+        if isinstance(cause, not_sent):
+            said = one_line(cause, hidden)
+            text = f"Claude cannot be reached ({said}): is there a network, is base_url right"
+            return Failure(NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING), busy=True)
         return _lost(cause or error, usage, hidden)
     if isinstance(error, httpx2.TransportError | UnusableStream):
         return _lost(error, usage, hidden)

@@ -64,10 +64,10 @@ class _Said(Fields):
 class Command:
     """A LanguageModel that starts a program for every request. words: the program and its arguments.
 
-    Its standard input is `Request.to_json()` and the `purpose`, in one object. Its standard output, in UTF-8, is the
-    text of the answer, or an object with some of the fields `text`, `tool_calls`, `usage`, `model` and `made_by`
-    and no other. It has the environment of this process, and its own process group, which is killed as a whole
-    when it ends or takes longer than `seconds`.
+    Its standard input is `Request.to_json()` and the `purpose`, in one object. Its standard output, in UTF-8, is
+    the text of the answer, or an object with some of the fields `text`, `tool_calls`, `usage`, `model` and
+    `made_by` and no other. It has the environment of this process, and its own process group, which is killed as a
+    whole when it ends or takes longer than `seconds`.
     """
 
     words: Sequence[str]

@@ -31,8 +31,8 @@ CALLS = Table(
         Column(
             name="digest",
             dtype=pl.String(),
-            doc="sha256 of the question; question and answer lie in calls/<digest>.json beside this table, or where "
-            "they were replayed from",
+            doc="sha256 of the question; both it and the answer lie in calls/<digest>.json beside this table, or "
+            "where they were replayed from",
         ),
         Column(
             name="outcome",

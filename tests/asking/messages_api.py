@@ -1,7 +1,8 @@
 """A loopback server that speaks the Messages API as the client asks, and misbehaves as it is told.
 
-`Api(*plays)` plays one of them for each request, the last one again and again. It bills as dearly as a service
-could: what it was sent at a token a byte, and for an answer that it began the longest.
+`Api(*plays)` plays one of them for each request, the last one again and again. It bills what it says that it took,
+and what it does not say as dearly as a service could: a token for each byte, all of them written into the cache, and
+the longest answer.
 """
 
 import json
@@ -11,11 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from typing import Any, Self
 
 from overlayccl_core.asking.conversation import Usage
+from overlayccl_core.asking.money import ADDED_TOKENS
 
 Body = Mapping[str, Any]
+SLOW_S = 4.0  # that a slow one takes to break off
+INPUT, OUTPUT = 12, 7  # tokens of an answer
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,10 +41,11 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def bill(self, body: Body) -> None:
-        said = json.dumps([body.get(name) for name in ("system", "messages", "tools")], ensure_ascii=False)
-        text_bytes = len(said.encode()) // 2  # its framing is longer than that of a request
-        self.server.api.billed.append(Usage(input=text_bytes, output=body["max_tokens"]))
+    def bill(self, body: Body, usage: Usage | None = None) -> None:
+        """Want money: for what it said that it took, else as dearly as it could."""
+        parts = [*body.get("system", ()), *chain(*(message["content"] for message in body["messages"]))]
+        tokens = sum(len(part.get("text", "").encode()) for part in parts) + ADDED_TOKENS
+        self.server.api.billed.append(usage or Usage(cache_write=tokens, output=body["max_tokens"]))
 
     def send(self, status: int, data: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
@@ -98,7 +104,7 @@ class Api:
 
 
 def start(model: str = "claude-opus-5-5", **usage: int | str | None) -> Body:
-    tokens = {"input_tokens": 12, "output_tokens": 1, **usage}
+    tokens = {"input_tokens": INPUT, "output_tokens": 1, **usage}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
     return {
         "type": "message_start",
@@ -113,7 +119,7 @@ def block(index: int, content: Body, *deltas: Body) -> Iterator[Body]:
     yield {"type": "content_block_stop", "index": index}
 
 
-def end(stop: str = "end_turn", output: int = 7) -> Iterator[Body]:
+def end(stop: str = "end_turn", output: int = OUTPUT) -> Iterator[Body]:
     delta = {"stop_reason": stop, "stop_sequence": None}
     yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": output}}
     yield {"type": "message_stop"}
@@ -131,9 +137,12 @@ def tool(index: int, name: str, *json_parts: str) -> Iterator[Body]:
 
 def play(*events: Body) -> Play:
     """A whole stream of events."""
+    first, *_, last = events
+    tokens = first.get("message", {}).get("usage", {}).get("input_tokens")
+    whole = type(tokens) is int and tokens >= 0 and last["type"] == "message_stop"
 
     def answer(handler: Handler, body: Body) -> None:
-        handler.bill(body)
+        handler.bill(body, Usage(input=tokens, output=OUTPUT) if whole else None)
         handler.begin()
         handler.events(*events)
 
@@ -169,7 +178,7 @@ def no_json(handler: Handler, body: Body) -> None:
 
 def cut(handler: Handler, body: Body) -> None:
     """The stream ends in the middle, as if that were its end."""
-    handler.bill(body)
+    handler.bill(body, Usage(input=INPUT, output=body["max_tokens"]))
     handler.begin()
     handler.events(start(), *list(text("half of what was meant"))[:2])
 
@@ -202,12 +211,12 @@ def error_at_once(handler: Handler, _: Body) -> None:
 
 def slow(handler: Handler, body: Body) -> None:
     """Signs of life, and never an end."""
-    handler.bill(body)
+    handler.bill(body, Usage(input=INPUT, output=body["max_tokens"]))
     handler.begin()
     handler.events(start())
     for _ in range(200):
         handler.events({"type": "ping"})
-        time.sleep(0.02)
+        time.sleep(SLOW_S / 200)
 
 
 def silent(handler: Handler, body: Body) -> None:
@@ -218,7 +227,7 @@ def silent(handler: Handler, body: Body) -> None:
 
 def endless(handler: Handler, body: Body) -> None:
     """Text without an end."""
-    handler.bill(body)
+    handler.bill(body, Usage(input=INPUT, output=body["max_tokens"]))
     handler.begin()
     handler.events(
         start(), {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
@@ -230,7 +239,7 @@ def endless(handler: Handler, body: Body) -> None:
 
 def echo(handler: Handler, body: Body) -> None:
     """An answer that says the key, wherever it can."""
-    handler.bill(body)
+    handler.bill(body, Usage(input=INPUT, output=OUTPUT))
     key = str(handler.headers["authorization"]).removeprefix("Bearer ")
     handler.begin()
     call = tool(1, key, json.dumps({"key": key, "keys": [{key: key}]}))

@@ -83,7 +83,7 @@ class Command:
         except UnicodeDecodeError as error:
             raise self._failed(f"does not write UTF-8 (byte {error.start}): let it write UTF-8") from None
         try:
-            return _answer(_said(text), request, hidden)
+            return _answer(_said(text, hidden), request)
         except (ValueError, RecursionError) as error:
             raise self._failed(f"writes no answer ({one_line(error, hidden)})", Outcome.MALFORMED) from None
 
@@ -156,7 +156,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _said(text: str) -> _Said:
+def _said(text: str, hidden: Iterable[str]) -> _Said:
     """Fields, where the text is an object of none but them; else the text itself. ValueError: one is wrong."""
     data: object = None
     if text.startswith("{"):
@@ -165,25 +165,20 @@ def _said(text: str) -> _Said:
         except ValueError:
             data = None
     if isinstance(data, dict) and data and set(data) <= set(_Said.model_fields):
-        return _Said.from_data(data)
-    return _Said(text=text)
+        return _Said.from_data(cleaned(data, hidden))
+    return _Said(text=cleaned(text, hidden))
 
 
-def _answer(said: _Said, request: Request, hidden: tuple[str, ...]) -> Answer:
-    """ValueError: what cannot be kept as JSON."""
+def _answer(said: _Said, request: Request) -> Answer:
     calls = tuple(
-        ToolCall(
-            id=f"{request.digest[:8]}-{number}",
-            name=cleaned(call.name, hidden),
-            input=cleaned(call.input, hidden),
-        )
+        ToolCall(id=f"{request.digest[:8]}-{number}", name=call.name, input=call.input)
         for number, call in enumerate(said.tool_calls)
     )
     return Answer(
-        text=cleaned(said.text, hidden),
+        text=said.text,
         calls=calls,
         stop=Stop.TOOL_CALLS if calls else Stop.END,
         usage=None if said.usage is None else Usage(**dict(said.usage)),
-        model=cleaned(said.model, hidden),
+        model=said.model,
         made_by=MadeBy(said.made_by),
     )

@@ -1,8 +1,8 @@
 """A loopback server that speaks the Messages API as the client asks, and misbehaves as it is told.
 
-`Api(*plays)` plays one of them for each request, the last one again and again. It bills what it says that it took,
-and what it does not say as dearly as a service could: a token for each byte, all of them written into the cache, and
-the longest answer.
+`Api(*plays)` plays one of them for each request, the last one again and again. It bills what it says that it
+took, and what it does not say as dearly as a service could: a token for each byte, all of them written into the
+cache, and the longest answer.
 """
 
 import json

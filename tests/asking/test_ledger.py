@@ -222,7 +222,7 @@ PLAYS: list[Play] = [
 def test_whatever_a_service_does_no_more_is_spent_than_may_be(
     plays: list[Play], share: float, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spent: by the records, and by the bill of a service that wants money for all that it began, at its dearest."""
+    """By the records, and by the bill of a service that wants money for all that it began, at its dearest."""
     monkeypatch.setenv(KEY, SECRET)
     tree, max_usd = tmp_path_factory.mktemp("tree"), share * MOST
     with Api(*plays) as server:

@@ -1,21 +1,16 @@
 """The real `anthropic` client and a server that misbehaves: every answer has its stop, every failure its mend."""
 
-import logging
 import subprocess
 import sys
 import time
-import traceback
-from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from overlayccl_core.asking import claude_http
-from overlayccl_core.asking.claude import KEY, LONGEST_WAIT_S, Claude, Settings
+from overlayccl_core.asking.claude import KEY, LONGEST_WAIT_S
 from overlayccl_core.asking.claude_errors import retry_after_s
 from overlayccl_core.asking.claude_form import NOT_AN_OBJECT
-from overlayccl_core.asking.clean import REMOVED
 from overlayccl_core.asking.conversation import (
     NoAnswer,
     Outcome,
@@ -28,49 +23,10 @@ from overlayccl_core.asking.conversation import (
 )
 from tests.asking import messages_api as api
 from tests.asking.messages_api import Api, Play
+from tests.asking.rig import REQUEST, SECRET, Rig, failed
 
 ROOT = Path(__file__).parents[2]
-SECRET = "sk-ant-planted-0123456789abcdef"
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
-REQUEST = Request(
-    system="You write strategies.",
-    messages=(User(text="Write one."),),
-    model="claude-opus-5-5",
-    max_tokens=100,
-)
-
-
-class Rig:
-    """Claude at a server that plays, with the waits that it would have slept."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-        self.made: list[Claude] = []
-
-    def claude(self, url: str, **settings: float) -> Claude:
-        limits = {"request_seconds": 5.0, "total_seconds": 1000.0, **settings}
-        self.made.append(Claude(Settings(base_url=url, **limits), sleep=self.waits.append))
-        return self.made[-1]
-
-    def close(self) -> None:
-        for one in self.made:
-            if one._client is not None:
-                one._client.close()
-
-
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setenv(KEY, SECRET)
-    one = Rig()
-    yield one
-    one.close()
-
-
-def failed(rig: Rig, *plays: Play, request: Request = REQUEST, **settings: float) -> NoAnswer:
-    with Api(*plays) as server, pytest.raises(NoAnswer) as error:
-        rig.claude(server.url, **settings).answer(request, purpose="test")
-    assert "\n" not in str(error.value)
-    return error.value
 
 
 def test_an_answer_has_its_text_its_tokens_and_who_made_it(rig: Rig) -> None:
@@ -364,44 +320,6 @@ def test_nothing_but_asking_imports_the_package() -> None:
         "claude.Claude(claude.Settings()); sys.exit('anthropic' in sys.modules or 'httpx2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        api.echo_error,
-        api.status(429, f"{SECRET} is busy"),
-        api.status(401, SECRET),
-        api.reset,
-        api.cut,
-        api.no_json,
-        api.garbage(f"event: message_start\ndata: {SECRET}\n\n".encode()),
-        api.play(api.start(), *api.tool(0, "probe", f"}}{SECRET}{{"), *api.end()),
-    ],
-)
-def test_the_key_is_in_no_error_and_in_no_error_behind_it(
-    rig: Rig, bad: Play, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    error = failed(rig, bad, tries=2)
-    assert error.__cause__ is None and error.__context__ is None
-    written = (
-        *traceback.format_exception(error),
-        repr(error),
-        repr(vars(error)),
-        caplog.text,
-        *capfd.readouterr(),
-    )
-    assert SECRET not in "".join(chain(written, map(repr, rig.made)))
-
-
-def test_an_answer_that_says_the_key_is_kept_without_it(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    with Api(api.echo) as server:
-        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
-    assert SECRET not in repr(answer) + caplog.text
-    assert answer.text == f"the key is {REMOVED}" and answer.model == REMOVED
-    assert answer.calls[0].input == {"key": REMOVED, "keys": [{REMOVED: REMOVED}]}
 
 
 def test_a_client_is_made_once(rig: Rig) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from random import random
 from typing import TYPE_CHECKING, Any
 
@@ -64,26 +65,14 @@ class Claude:
     _client: "anthropic.Anthropic | None" = None
 
     def check(self) -> None:
-        """NoAnswer where it cannot be asked at all: to be called before anything starts."""
-        key = os.environ.get(KEY, "").strip()
-        said = ""
-        if not key:
-            said = f"there is no key for Claude: set {KEY} (https://platform.claude.com, API keys), {WITHOUT}"
-        elif not (key.isascii() and key.isprintable()) or " " in key:
-            said = f"the key in {KEY} has characters that no key has: set it anew, {WITHOUT}"
-        elif not _URL.fullmatch(os.environ.get(BASE_URL, "")):
-            said = f"{BASE_URL} must begin with https:// (or http://): set it anew, or unset it"
-        else:
-            try:
-                import anthropic  # noqa: F401
-            except ImportError:
-                said = f"the package `anthropic` is not installed: install envs/local.txt, {WITHOUT}"
-        if said:
-            raise NoAnswer(said, outcome=Outcome.NO_KEY, usage=Usage(), final=True)
+        """ValueError with the mend where it cannot be asked at all: to be called before anything starts."""
+        if said := _lacks():
+            raise ValueError(said)
 
     def answer(self, request: Request, *, purpose: str) -> Answer:
         """The answer, whole or cut at the longest, or a refusal. NoAnswer where there is none."""
-        self.check()
+        if said := _lacks():
+            raise NoAnswer(said, outcome=Outcome.NO_KEY, usage=Usage(), final=True)
         began = self.clock()
         for number in range(1, self.settings.tries + 1):
             got = self._try(request)
@@ -129,6 +118,20 @@ class Claude:
                 open_telemetry=False,  # nothing of a request goes anywhere else
             )
         return self._client
+
+
+def _lacks() -> str:
+    """What stands in the way of asking at all, and the mend; empty where nothing does."""
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        return f"there is no key for Claude: set {KEY} (https://platform.claude.com, API keys), {WITHOUT}"
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        return f"the key in {KEY} has characters that no key has: set it anew, {WITHOUT}"
+    if not _URL.fullmatch(os.environ.get(BASE_URL, "")):
+        return f"{BASE_URL} must begin with https:// (or http://): set it anew, or unset it"
+    if find_spec("anthropic") is None:
+        return f"the package `anthropic` is not installed: install envs/local.txt, {WITHOUT}"
+    return ""
 
 
 def _wait_s(number: int) -> float:

@@ -18,7 +18,7 @@ from overlayccl_core.asking.conversation import Answer, MadeBy, Outcome, Stop, U
 from overlayccl_core.tables.atomic import write_bytes
 
 FORMAT = "overlayccl call 1"
-FOLDER = "calls"  # that records lie in, anywhere in a results tree
+FOLDER = "answers"  # that records lie in, anywhere in a results tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ CALLS = Table(
         Column(
             name="digest",
             dtype=pl.String(),
-            doc="sha256 of the question; both it and the answer lie in calls/<digest>.json beside this table, or "
+            doc="sha256 of the question; both it and the answer lie in answers/<digest>.json beside this table, or "
             "where they were replayed from",
         ),
         Column(

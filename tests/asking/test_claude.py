@@ -291,8 +291,12 @@ def test_without_a_key_it_says_how_to_set_one_and_how_to_go_on(
     rig: Rig, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(KEY) if key is None else monkeypatch.setenv(KEY, key)
+    claude = rig.claude("http://127.0.0.1:9")
     with pytest.raises(NoAnswer) as error:
-        rig.claude("http://127.0.0.1:9").check()
+        claude.answer(REQUEST, purpose="test")
+    with pytest.raises(ValueError) as before:
+        claude.check()
+    assert str(before.value) == str(error.value)
     assert error.value.outcome is Outcome.NO_KEY and error.value.final and error.value.usage == Usage()
     assert KEY in str(error.value) and "proposer=offline" in str(error.value)
     assert not (key or "").strip() or key not in str(error.value)
@@ -302,7 +306,7 @@ def test_a_wrong_place_in_the_environment_is_said_before_anything_starts(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "api.example.org")
-    with pytest.raises(NoAnswer, match="ANTHROPIC_BASE_URL must begin with https"):
+    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must begin with https"):
         rig.claude("").check()
 
 

@@ -4,13 +4,20 @@ The model is asked at one Case of a Problem, that with the most calls to compose
 is tried as it is, at a linear backward as its transpose. Then the rules polish all of it, if the search says so.
 """
 
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from overlayccl_core import loader
-from overlayccl_core.asking.conversation import NoAnswer
+from overlayccl_core.asking.conversation import LanguageModel, NoAnswer
+from overlayccl_core.asking.ledger import Ledger
+from overlayccl_core.asking.record import Records, spent
+from overlayccl_core.configuration import prices
 from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.proposal import Proposal
@@ -72,7 +79,7 @@ class Search(offline.Search):
     temperature: float | None = Field(
         default=None, ge=0, le=2, description="of sampling; without: the model's own"
     )
-    max_tokens: int = Field(default=8000, ge=256, description="of an answer, at most")
+    max_tokens: int = Field(default=16000, ge=256, description="of an answer, at most")
     phases: Mapping[Purpose, How] = Field(
         default={}, description="purpose of a call to what differs there: model, temperature, max_tokens"
     )
@@ -85,6 +92,32 @@ class Search(offline.Search):
         """Model, temperature and longest answer of the calls of a purpose."""
         own = self.phases.get(purpose, How()).model_dump(exclude_none=True)
         return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Where the answers of a search are kept, and what they may cost.
+
+    answers: the folder. tree: of results, all of whose answers together may cost max_usd; None: no ceiling. root: of
+    the repository, with the prices of models.
+    """
+
+    answers: Path
+    tree: Path
+    max_usd: float | None
+    root: Path = Path()
+
+    def ledger(self, model: LanguageModel) -> Ledger:
+        """What a desk asks through."""
+        return Ledger(
+            model,
+            Records(self.answers),
+            prices.load(self.root),
+            max_usd=self.max_usd,
+            spent=lambda: spent(self.tree),
+            clock=time.monotonic,
+            now=lambda: datetime.now(UTC),
+        )
 
 
 class Asked:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from overlayccl_core.asking.conversation import Answer, Assistant, Message, NoAnswer, Request, Tool, User
+from overlayccl_core.asking.conversation import Answer, Message, NoAnswer, Request, Tool, User
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.search.answers import FORM_OF, sketch_of
@@ -148,8 +148,7 @@ class Talk:
         request = self.request(purpose, message)
         self.digest = request.digest
         answer = self.desk.ledger.ask(request, purpose=purpose.value, style=self.desk.search.style)
-        said = Assistant(text=answer.text, calls=answer.calls)
-        self._messages = (*request.messages, said)
+        self._messages = (*request.messages, answer.turn)
         return answer
 
     def request(self, purpose: Purpose, message: User) -> Request:

@@ -130,8 +130,8 @@ class ProposerPlugIn(Protocol):
 class LanguageModelPlugIn(Protocol):
     """What one defines that asks a language model instead; the search's `style` says how it is asked.
 
-    Search: derived from `asked.Search`. language_model: who answers, made from such a search; making it asks nothing
-    and needs no key. check: ValueError with the mend where it could not answer, before anything starts.
+    Search: derived from `asked.Search`. language_model: who answers, made from such a search; making it asks nothing.
+    check: ValueError with the mend where nobody could answer such a search, before anything starts.
     """
 
     Search: type[Search]

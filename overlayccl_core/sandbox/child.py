@@ -8,8 +8,10 @@ afterwards no file can be opened.
 import json
 import os
 import sys
-import unicodedata  # the parser asks for it when a name is not ASCII
+import unicodedata
 from typing import Any
+
+import numpy.ma
 
 from overlayccl_core.program.json_form import to_json
 from overlayccl_core.program.kinds import NotApplicable, Rejected
@@ -19,7 +21,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox.confine import CannotConfine, Limits, confine
 
 CONFINED = "confined"
-NEEDED = (unicodedata,)
+NEEDED_LATER = (unicodedata, numpy.ma)  # by the parser where a name is not ASCII, by numpy.unique
 
 
 def main() -> None:
@@ -48,7 +50,9 @@ def _traced(source: str, function: str, problem: Problem) -> dict[str, Any]:
         return {"not_applicable": str(reason)}
     except MemoryError:
         raise
-    except Exception as error:  # the language has a hole, or the limits do not let it go on: no Program in any case
+    except (
+        Exception
+    ) as error:  # the language has a hole, or the limits do not let it go on: no Program in any case
         return {"rejected": f"tracing failed: {type(error).__name__}: {error}", "line": None}
 
 

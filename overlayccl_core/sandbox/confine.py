@@ -36,7 +36,7 @@ class Limits:
     cpu_s: int = 8
     wall_s: float = 30.0
     memory_bytes: int = 2 * 2**30
-    output_bytes: int = 64 * 2**20
+    output_bytes: int = 16 * 2**20
 
 
 LIMITS = Limits()
@@ -46,8 +46,8 @@ LIMITS = Limits()
 class _Machine:
     """Numbers of an architecture: its name to the kernel (linux/audit.h), and its system calls (asm/unistd.h).
 
-    calls: that are allowed whatever they are given. mapping: those whose third argument says whether memory is to
-    be executable. write: allowed to stdout alone.
+    calls: allowed whatever they are given. mapping: whose third argument says whether memory is to be executable.
+    write: allowed to stdout alone.
     """
 
     audit: int
@@ -78,7 +78,12 @@ _MACHINES = {
 # linux/filter.h: load a word of what is asked, compare it, return. linux/seccomp.h: what is returned, how it is set.
 _LOAD, _EQUAL, _HAS_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | EPERM
-_NUMBER, _ARCHITECTURE, _FIRST, _THIRD = 0, 4, 16, 32  # where struct seccomp_data holds them; low words come first
+_NUMBER, _ARCHITECTURE, _FIRST, _THIRD = (
+    0,
+    4,
+    16,
+    32,
+)  # where struct seccomp_data holds them; low words come first
 _FILTER, _ALL_THREADS = 1, 1
 # linux/prctl.h
 _DIE_WITH_PARENT, _NO_NEW_PRIVILEGES = 1, 38
@@ -115,8 +120,8 @@ def _machine() -> _Machine:
     name = platform.machine()
     if sys.platform != "linux" or name not in _MACHINES or sys.byteorder != "little":
         raise CannotConfine(
-            f"no process can be confined on {sys.platform} {name}: a source of a proposer is traced on Linux"
-            f" ({' or '.join(_MACHINES)}) only. Run it there, in a container say, or search by the rules alone"
+            f"no process can be confined on {sys.platform} {name}: a proposer's source is traced on Linux"
+            f" ({' or '.join(_MACHINES)}) only. Search there, in a container say, or by the rules alone"
             " (proposer: offline)"
         )
     return _MACHINES[name]
@@ -158,7 +163,6 @@ def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:
         error = ctypes.get_errno()
         raise CannotConfine(
             error,
-            "the kernel refuses to confine a process: a source of a proposer is not traced without. Allow"
-            " prctl and seccomp to who runs this (a container's profile may forbid them), or search by the rules"
-            " alone (proposer: offline)",
+            "the kernel refuses to confine a process, and a proposer's source is not traced without: allow prctl"
+            " and seccomp (a container's profile may forbid them), or search by the rules alone (proposer: offline)",
         )

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any
+from typing import IO
 
 import numpy
 
@@ -34,14 +34,18 @@ CHUNK_BYTES = 2**20
 
 _COMMAND = f"import sys; sys.path += sys.argv[1:]; from {child.__name__} import main; main()"
 _PATHS = tuple(str(Path(str(m.__file__)).parents[1]) for m in (overlayccl_core, numpy))
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # threads take memory
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}  # threads take memory
 
 
 def trace_confined(source: str, function: str, problem: Problem, *, limits: Limits = LIMITS) -> Program:
     """What `trace_source` gives, from a confined process.
 
-    Raises Rejected and NotApplicable as it does, Rejected too where a limit or a wall stopped the source, whatever it
-    did; CannotConfine (an OSError) where this system cannot confine a process.
+    Raises Rejected and NotApplicable as it does, and Rejected where a limit or a wall stopped the source, whatever
+    it did; CannotConfine (an OSError) where this system cannot confine a process.
     """
     asked_of = problem_to_json(problem)
     asked = {"source": source, "function": function, "problem": asked_of, "limits": asdict(limits)}

@@ -239,8 +239,8 @@ def _integers(values: list[Any]) -> Ints:
 
 def _fitting(m: Map, operands: list[Node], problem: Problem) -> Map:
     live = m.sources >= 0
-    last = (m.sources + m.lengths)[live].max(initial=0)
-    if m.rows not in (1, problem.ranks) or last > sum(x.size for x in operands):
+    elements = sum(x.size for x in operands)
+    if m.rows not in (1, problem.ranks) or (m.sources > elements - m.lengths)[live].any():
         raise ValueError("a map reads past its operands, or has a row count that is neither 1 nor the ranks")
     return m
 

@@ -1,5 +1,6 @@
 """The closed sets that a Program is made of: operations, dtypes, placements, labels."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -110,6 +111,9 @@ class Impl(StrEnum):
     NATIVE = "native"
 
 
+_GRAPH = re.compile(r"(g[1-9][0-9]*)?")  # it is printed into modules
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What distinguishes two collectives that compute the same.
@@ -121,6 +125,10 @@ class Label:
     graph: str = ""
     issue: IssueOrder = IssueOrder.AS_WRITTEN
     impl: Impl = Impl.NATIVE
+
+    def __post_init__(self) -> None:
+        if not _GRAPH.fullmatch(self.graph):
+            raise Rejected(f"a label's graph is empty, or g and a number (got {self.graph[:20]!r})")
 
 
 NO_LABEL = Label()

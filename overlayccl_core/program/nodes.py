@@ -202,7 +202,7 @@ def make_scale(x: Node, ratio: Fraction | int) -> Node:
     ratio = Fraction(ratio)
     if x.kind is Kind.SCALE:
         ratio, x = ratio * x.ratio, x.operands[0]
-    if max(abs(ratio.numerator), ratio.denominator) >= 2**MAX_RATIO_BITS:
+    if max(ratio.numerator.bit_length(), ratio.denominator.bit_length()) > MAX_RATIO_BITS:
         raise Rejected(f"a factor of more than {MAX_RATIO_BITS} bits: scale by fewer, smaller integers")
     return x if ratio == 1 else _intern(Kind.SCALE, (x,), str(ratio).encode(), ratio, x.size, x.dtype)
 

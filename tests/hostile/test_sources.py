@@ -1,4 +1,4 @@
-"""Hostile sources, a file each: what it tries, the wall that stops it with what that says, and what happens without.
+"""Hostile sources, a file each: what it tries, the wall that stops it with what it says, and what happens without.
 
 parse: the language has no such thing, be it syntax, a name or an attribute. fuel: what a source may make and do is
 counted. process: the operating system lets its process compute and nothing else. `Without` of the first two is what

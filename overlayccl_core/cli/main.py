@@ -21,7 +21,7 @@ from overlayccl_core.cli import (
     trace,
     try_strategy,
 )
-from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
     *(problems, trace, prove, score, try_strategy, bucket),
@@ -84,7 +84,7 @@ def _add_place(
 
 
 def _say(message: str, code: int) -> int:
-    print(f"overlayccl: {message}", file=sys.stderr)
+    print(printable(f"overlayccl: {message}"), file=sys.stderr)
     return code
 
 

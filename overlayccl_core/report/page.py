@@ -8,6 +8,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
+from overlayccl_core.program.kinds import printable
 from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report.blocks import Cards, Section, Text
 from overlayccl_core.report.tree import Tree
@@ -58,7 +59,7 @@ def page(trees: Sequence[Tree]) -> str:
         except ValueError as error:  # what is in its tables, such as a Program of another release
             raise ValueError(f"{tree.path}: {error}") from None
     template = environment.get_template("page.html.jinja")
-    return template.render(trees=parts, style=Markup(style))
+    return printable(template.render(trees=parts, style=Markup(style)))
 
 
 def breakable(text: str) -> Markup:

@@ -180,7 +180,7 @@ class Pipeline:
         if search is not None:
             found = load_search(search)
             files.append(_file("search/proposers", found.proposer))
-            files += [_file(STYLES, found.style)] if asks(found.proposer) else []
+            files += [_file(STYLES, style)] if (style := getattr(found, "style", None)) else []
         if rule in ("seed", "search"):
             files += [_file("strategies", name) for name in involved]
             files += [_file(RULES, name) for name in rule_names()] if rule == "search" else []

@@ -3,14 +3,13 @@
 from pathlib import Path
 from time import monotonic
 
-from overlayccl_core.tables.calls import CALLS
-
+from overlayccl_core.asking.record import FOLDER as ANSWERS
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.asking.record import FOLDER as ANSWERS
 from overlayccl_core.search.asked import Asking
 from overlayccl_core.stages import search
+from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES

@@ -76,10 +76,13 @@ def _new_name(value_digest: str, taken: Mapping[str, str]) -> str:
     return next(name for name in names if name not in used)
 
 
-def sketch_rows(attempts: Iterable[Attempt]) -> Iterator[Row]:
-    """A row of `sketches` for every proposal, without its Case and direction."""
+def sketch_rows(attempts: Iterable[Attempt], candidates: Iterable[Candidate] = ()) -> Iterator[Row]:
+    """A row of `sketches` for every proposal, without its Case and direction. candidates: what they came to."""
+    terms = {c.program.value_digest: {t.value: us for t, us in c.price.terms.items()} for c in candidates}
     for number, attempt in enumerate(attempts):
         sketch = attempt.sketch
+        written = None if sketch is None else sketch.written
+        aim = None if written is None else written.term
         yield {
             "number": number,
             "parent": attempt.parent,
@@ -87,6 +90,11 @@ def sketch_rows(attempts: Iterable[Attempt]) -> Iterator[Row]:
             "step": json.dumps(attempt.steps[-1]) if attempt.steps else None,
             "function": None if sketch is None else sketch.function,
             "source": None if sketch is None else sketch.source,
+            "purpose": None if written is None else written.purpose,
+            "call": None if written is None else written.call,
+            "aim": aim,
+            "aim_us": None if written is None else written.term_us,
+            "aimed_us": None if aim is None else terms.get(attempt.value_digest or "", {}).get(aim),
             "rationale": attempt.rationale,
             "outcome": attempt.outcome.value,
             "value_digest": attempt.value_digest,
@@ -129,6 +137,9 @@ def end_row(ending: Ending, search: Search, theta: Theta) -> Row:
         "proposals": ending.proposals,
         "programs": ending.programs,
         "families": ending.families,
+        "sketched": ending.sketched,
+        "sketched_twice": ending.sketched_twice,
+        "polished": ending.polished,
         "message": ending.message,
         "fingerprint": theta.fingerprint,
     }

@@ -38,6 +38,13 @@ class Recipe:
     base: str | TransposeOf
     steps: tuple[Step, ...] = ()
 
+    @property
+    def of_source(self) -> bool:
+        """Whether it begins at a source that is no library's."""
+        if isinstance(self.base, TransposeOf):
+            return self.base.recipe.of_source
+        return self.base.startswith(SOURCE)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back."""
         if isinstance(self.base, str):

@@ -98,8 +98,8 @@ class Search(offline.Search):
 class Asking:
     """Where the answers of a search are kept, and what they may cost.
 
-    answers: the folder. tree: of results, all of whose answers together may cost max_usd; None: no ceiling. root: of
-    the repository, with the prices of models.
+    answers: the folder. tree: of results, whose answers may cost max_usd together; None: no ceiling. root: of the
+    repository, with the prices of models.
     """
 
     answers: Path

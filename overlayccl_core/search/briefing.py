@@ -60,7 +60,7 @@ class Briefing:
 
     @cached_property
     def system(self) -> str:
-        """What all prompts of a Problem begin with: language, Problem, deployment. It stays the same in a search."""
+        """What all prompts of a search begin with: language, Problem, deployment."""
         return self._filled(SYSTEM)
 
     def prompt(self, purpose: Purpose, **more: Any) -> str:

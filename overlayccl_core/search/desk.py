@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from overlayccl_core.asking.conversation import Answer, Message, NoAnswer, Request, Tool, User
-from overlayccl_core.asking.ledger import Ledger
+from overlayccl_core.asking.ledger import Call, Ledger
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.search.answers import FORM_OF, sketch_of
 from overlayccl_core.search.briefing import Briefing
@@ -20,6 +20,7 @@ from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
 FINE = (ProposalOutcome.PROGRAM, ProposalOutcome.DUPLICATE)
+AGAIN = "it computes what was refused before"
 DRAWS = 1000  # conversations of one seed that begin with equal words, at most
 Place = tuple[str, Direction]  # id of a Case, and direction
 
@@ -34,6 +35,12 @@ class Desk:
     leads: frozenset[Place]
     ended: str = ""
     _brought: list[Sketch] = field(default_factory=list)
+    _taken: int = 0  # calls of the ledger
+
+    def take_calls(self) -> list[Call]:
+        """What was asked since this was asked for last."""
+        taken, self._taken = self.ledger.calls[self._taken :], len(self.ledger.calls)
+        return taken
 
     def asks(self, place: Place) -> bool:
         """Whether the model is asked there."""
@@ -68,10 +75,12 @@ class Desk:
             for repairs_left in range(self.search.repairs, -1, -1):
                 said = sketch_of(answer)
                 attempt, draft = yield from self.tried(talk, standing, purpose, said, aim)
-                if attempt.outcome in FINE or not repairs_left:
+                if draft is not None or not repairs_left:
                     return draft
                 purpose = Purpose.REPAIR
                 wrong = attempt.message if said.function else said.rationale
+                if attempt.outcome is ProposalOutcome.DUPLICATE:
+                    wrong = AGAIN
                 answer = talk.say(purpose, outcome=attempt.outcome.value, message=wrong)
         except NoAnswer as error:
             if error.final:

@@ -74,8 +74,9 @@ class Standing:
         return self.archive.elites.get(candidate.family) is candidate
 
     def attempt_at(self, sketch: Sketch) -> Attempt:
-        """What became of a sketch that was tried."""
-        return next(attempt for attempt in reversed(self.archive.attempts) if attempt.sketch is sketch)
+        """What became of the sketch that was tried last."""
+        tried = reversed(self.archive.attempts)
+        return next((one for one in tried if one.sketch is sketch), self.archive.attempts[-1])
 
     def candidate_of(self, attempt: Attempt) -> Candidate | None:
         """What an attempt came to, new or known before; None if it came to nothing that may be chosen."""
@@ -130,8 +131,8 @@ class ProposerPlugIn(Protocol):
 class LanguageModelPlugIn(Protocol):
     """What one defines that asks a language model instead; the search's `style` says how it is asked.
 
-    Search: derived from `asked.Search`. language_model: who answers, made from such a search; making it asks nothing.
-    check: ValueError with the mend where nobody could answer such a search, before anything starts.
+    Search: derived from `asked.Search`. language_model: who answers such a search; making it asks nothing. check:
+    ValueError with the mend where nobody could, before anything starts.
     """
 
     Search: type[Search]

@@ -16,6 +16,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
+from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
@@ -78,10 +79,25 @@ def run(
         rows_of[place] += searched(
             *(problems[place], seeds_of[place], search, facts, clock, progress), propose=propose
         )
-    tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": []}
+        if desk is not None and desk.asks(place):
+            _say_ended(rows_of[place], desk, progress)
+            head = {"case": place[0], "direction": place[1].value, "search": search.name}
+            rows_of[place].append(("calls", [head | row for row in call_rows(desk.take_calls())]))
+    tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": [], "calls": []}
     for name, rows in chain.from_iterable(rows_of.values()):
         tables[name] += rows
-    return tables | {"calls": [] if desk is None else list(call_rows(desk.ledger.calls))}
+    return tables
+
+
+def _say_ended(tables: list[tuple[str, list[Row]]], desk: Desk, progress: Callable[[str], None]) -> None:
+    """Add to how a search ended why its model was asked no more, if it was not."""
+    if not desk.ended:
+        return
+    said = f"asked no more: {desk.ended}"
+    progress(said)
+    for row in chain.from_iterable(rows for name, rows in tables if name == "search_ends"):
+        row["message"] += f"; {said}"
+    desk.ended = ""
 
 
 def _place(problem: Problem) -> Place:
@@ -158,7 +174,13 @@ def searched(
     result = _result(problem, bases, prover, search, facts, small, clock, propose)
     named = rows_.names(result.candidates, seeds)
     yield end(ending_of(result, named, search, small))
-    yield "sketches", [head | {"search": search.name} | row for row in rows_.sketch_rows(result.attempts)]
+    yield (
+        "sketches",
+        [
+            head | {"search": search.name} | row
+            for row in rows_.sketch_rows(result.attempts, result.candidates)
+        ],
+    )
     candidates = rows_.candidate_rows(result, named, prover.verdicts, search, facts.theta)
     yield "candidates", [head | row for row in candidates]
 

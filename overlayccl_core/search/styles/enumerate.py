@@ -20,13 +20,14 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     for idea in _ideas(desk, standing, settings.sketches):
         draft = yield from desk.drafted(desk.talk(standing), standing, Purpose.IMPLEMENT, idea=idea)
         right += [draft] if draft else []
-    for _ in range(settings.refinements):
+    for number in range(settings.refinements):
         for chosen in desk.best(right)[: settings.refined]:
             aim = Aim.of(chosen.candidate) if desk.search.show_scores else None
-            draft = yield from desk.drafted(
-                *(desk.talk(standing), standing, Purpose.REFINE, aim),
-                **{"sketch": chosen.sketch, "candidate": chosen.candidate},
+            talk, of = (
+                desk.talk(standing, draw=number),
+                {"sketch": chosen.sketch, "candidate": chosen.candidate},
             )
+            draft = yield from desk.drafted(talk, standing, Purpose.REFINE, aim, **of)
             right += [draft] if draft else []
 
 

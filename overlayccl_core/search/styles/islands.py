@@ -6,6 +6,7 @@ neighbour, which it has not made itself.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.desk import Desk, Draft
@@ -29,10 +30,11 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     """A sketch of each island in each round."""
     settings = desk.search.islands
     islands: list[list[Draft]] = [[] for _ in range(settings.islands)]
+    draws = count()
     for number in range(1, settings.rounds + 1):
-        for at, island in enumerate(islands):
+        for island in islands:
             shown = [_member(draft) for draft in reversed(desk.best(island)[:SHOWN])]
-            talk = desk.talk(standing, draw=at)
+            talk = desk.talk(standing, draw=next(draws))
             draft = yield from desk.drafted(talk, standing, Purpose.ISLAND, population=shown)
             island += [draft] if draft else []
         if number % settings.migration == 0:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.cli import (
+    ask,
     bucket,
     doctor,
     estimate,
@@ -24,7 +25,7 @@ from overlayccl_core.cli import (
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
-    *(problems, trace, prove, score, try_strategy, bucket),
+    *(problems, trace, prove, score, try_strategy, ask, bucket),
     *(explain, summary, ranges, report, schema, doctor, estimate),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130

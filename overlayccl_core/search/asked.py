@@ -142,6 +142,6 @@ class Asked:
             yield from self._desk.brought(standing.problem)
             return
         try:
-            yield from style(self._search.style)(self._desk, standing)
+            yield from style(self._search.style).propose(self._desk, standing)
         except NoAnswer as error:
             self._desk.ended = str(error)

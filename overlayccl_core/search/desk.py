@@ -150,7 +150,11 @@ class Talk:
 
     def say(self, purpose: Purpose, **more: Any) -> Answer:
         """The answer to the prompt of a purpose, filled in with `more`; NoAnswer where there is none."""
-        return self.send(purpose, User(text=self.briefing.prompt(purpose, **more)))
+        return self.send(purpose, self.message(purpose, **more))
+
+    def message(self, purpose: Purpose, **more: Any) -> User:
+        """The prompt of a purpose, filled in with `more`."""
+        return User(text=self.briefing.prompt(purpose, **more))
 
     def send(self, purpose: Purpose, message: User) -> Answer:
         """The answer to a message; the conversation is longer by both. NoAnswer where there is none."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from overlayccl_core import loader
+from overlayccl_core.asking.conversation import User
 from overlayccl_core.search.proposal import Sketch
 
 FOLDER = "search/styles"
@@ -22,14 +23,19 @@ class Purpose(StrEnum):
 
 
 class StylePlugIn(Protocol):
-    """propose(desk, standing): sketches, made one at a time; each was tried when the next is asked for.
+    """opening(desk, standing): the first conversation, what its first message is for, and that message.
 
-    NoAnswer ends it: it is raised where asking on is in vain.
+    most_calls(search): of the model in a search of one Case, at most.
+
+    propose(desk, standing): sketches, made one at a time; each was tried when the next is asked for. NoAnswer ends
+    it: it is raised where asking on is in vain.
     """
 
+    most_calls: Callable[[Any], int]
+    opening: Callable[[Any, Any], tuple[Any, Purpose, User]]
     propose: Callable[[Any, Any], Iterator[Sketch]]
 
 
-def style(name: str) -> Callable[[Any, Any], Iterator[Sketch]]:
+def style(name: str) -> StylePlugIn:
     """The style of that name; ValueError naming those there are."""
-    return loader.plug_in(StylePlugIn, FOLDER, name).propose
+    return loader.plug_in(StylePlugIn, FOLDER, name)

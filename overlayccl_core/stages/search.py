@@ -5,6 +5,7 @@ cuts it, which it then says.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -34,9 +35,10 @@ from overlayccl_core.search.candidate import Origin, Stage
 from overlayccl_core.search.desk import Desk, Place
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
 from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover, pricing
 from overlayccl_core.search.loop import SearchResult, Seeker
-from overlayccl_core.search.proposer import Clock, Proposer
+from overlayccl_core.search.proposer import Clock, Proposer, Standing
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
@@ -70,9 +72,9 @@ def run(
         memory_budget_bytes=deployment.memory_budget_bytes,
     )
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
-    problems = {_place(problem): problem for case in cases_ for problem in catalog.directions(case)}
+    problems = {place_of(problem): problem for case in cases_ for problem in catalog.directions(case)}
     seeds_of = {place: _seeds_of(problem, seeds) for place, problem in problems.items()}
-    desk = _desk(search, asking, facts, _leads(seeds_of, problems.values()))
+    desk = _desk(search, asking, facts, leads(seeds_of, problems.values()))
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
         propose = None if desk is None else partial(Asked, desk=desk, asks=desk.asks(place))
@@ -100,24 +102,24 @@ def _say_ended(tables: list[tuple[str, list[Row]]], desk: Desk, progress: Callab
     desk.ended = ""
 
 
-def _place(problem: Problem) -> Place:
+def place_of(problem: Problem) -> Place:
     return problem.case.id, problem.direction
 
 
 def _seeds_of(problem: Problem, seeds: pl.DataFrame) -> list[Row]:
-    case, direction = _place(problem)
+    case, direction = place_of(problem)
     mine = seeds.filter((pl.col("case") == case) & (pl.col("direction") == direction.value))
     return list(mine.iter_rows(named=True))
 
 
-def _leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
+def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
     """Where a language model is asked: of each direction that has a library of its own, the Case whose developer's
     Program has the most collectives, since there is the most to compose; the first of several."""
     most: dict[Direction, tuple[int, Place]] = {}
     for problem in problems:
         if problem.direction is Direction.BACKWARD and problem.linear:
             continue  # has the transposes of what comes of the forward
-        place = _place(problem)
+        place = place_of(problem)
         calls = max(
             (r["collectives"] for r in seeds_of[place] if r["role"] == Role.DEVELOPER and rows_.begins(r)),
             default=0,
@@ -156,69 +158,98 @@ def searched(
         progress(f"{head['case']} {head['direction']}: {ending.message}")
         return "search_ends", [head | rows_.end_row(ending, search, facts.theta)]
 
-    reference = catalog.reference_program(problem)
-    if not simplify(reference).collectives:
+    if not simplify(catalog.reference_program(problem)).collectives:
         yield end(without_search(Nothing.NO_EXCHANGE))
         return
-    first = [row for row in seeds if rows_.begins(row)]
-    if not first:
+    begun = _Begun.of(problem, seeds, search, facts)
+    if begun is None:
         yield end(without_search(Nothing.NO_BASE))
         return
-    bases = [rows_.base_of(row) for row in first]
-    prover = _prover(bases, reference)
-    for base, row in zip(bases, first, strict=True):
-        if verdict := rows_.verdict_of(row):
-            prover.know(base.program, verdict)
-    small = _small_case(problem.case, bases, search)
-    propose = propose or proposer.plug_in(search.proposer).proposer
-    result = _result(problem, bases, prover, search, facts, small, clock, propose)
+    result = begun.result(propose or proposer.plug_in(search.proposer).proposer, clock)
     named = rows_.names(result.candidates, seeds)
-    yield end(ending_of(result, named, search, small))
-    yield (
-        "sketches",
-        [
-            head | {"search": search.name} | row
-            for row in rows_.sketch_rows(result.attempts, result.candidates)
-        ],
-    )
-    candidates = rows_.candidate_rows(result, named, prover.verdicts, search, facts.theta)
+    yield end(ending_of(result, named, search, begun.small))
+    sketches = rows_.sketch_rows(result.attempts, result.candidates)
+    yield "sketches", [head | {"search": search.name} | row for row in sketches]
+    candidates = rows_.candidate_rows(result, named, begun.prover.verdicts, search, facts.theta)
     yield "candidates", [head | row for row in candidates]
 
 
-def _result(
-    problem: Problem,
-    bases: list[Base],
-    prover: Prover,
-    search: Search,
-    facts: DeploymentFacts,
-    small: Case | None,
-    clock: Clock,
-    propose: Propose,
-) -> SearchResult:
-    """What the search comes to: at the Case itself, or at a small one in its place."""
-    started = clock()
-    seeker = Seeker(
-        judge=Judge(
-            pricing=pricing(facts.theta),
-            capabilities=facts.capabilities,
-            memory_budget_bytes=facts.memory_budget_bytes,
-        ),
-        prover=prover,
-        search=search,
-        proposer=propose,
-        clock=lambda: clock() - started,
-    )
-    if small is None:
-        return seeker.directly(bases)
-    at_small = catalog.in_direction(small, problem.direction)
-    small_bases = list(_replayed(bases, at_small))
-    can = facts.capabilities and capabilities_as(small, problem.case, facts.capabilities)
-    proxy = Archive(
-        judge=Judge(pricing=pricing_as(small, problem.case, facts.theta), capabilities=can),
-        prover=_prover(small_bases, catalog.reference_program(at_small)),
-        stage=Stage.PROXY,
-    )
-    return seeker.through_proxy(proxy, small_bases, bases)
+def standing(problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts) -> Standing | None:
+    """How a search stands before anything is proposed; None where nothing stands to begin with."""
+    begun = _Begun.of(problem, seeds, search, facts)
+    if begun is None:
+        return None
+    archive, bases = (begun.archive(), begun.bases) if begun.small is None else begun.proxy()
+    archive.enter(bases)
+    lossy = search.lossy or is_lossy(begun.prover.reference)
+    return Standing(archive=archive, search=search, clock=lambda: 0.0, rounds=0, lossy=lossy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A search before it begins. small: the Case that is searched in the Problem's place, None if it is its own."""
+
+    problem: Problem
+    bases: list[Base]
+    prover: Prover
+    search: Search
+    facts: DeploymentFacts
+    small: Case | None
+
+    @classmethod
+    def of(
+        cls, problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts
+    ) -> "_Begun | None":
+        """From the seeds that are right, or would be where they can run; None where none is."""
+        first = [row for row in seeds if rows_.begins(row)]
+        if not first:
+            return None
+        bases = [rows_.base_of(row) for row in first]
+        prover = _prover(bases, catalog.reference_program(problem))
+        for base, row in zip(bases, first, strict=True):
+            if verdict := rows_.verdict_of(row):
+                prover.know(base.program, verdict)
+        small = _small_case(problem.case, bases, search)
+        return cls(problem=problem, bases=bases, prover=prover, search=search, facts=facts, small=small)
+
+    def archive(self) -> Archive:
+        """An empty one of the Problem itself."""
+        judge = Judge(
+            pricing=pricing(self.facts.theta),
+            capabilities=self.facts.capabilities,
+            memory_budget_bytes=self.facts.memory_budget_bytes,
+        )
+        return Archive(judge=judge, prover=self.prover)
+
+    def proxy(self) -> tuple[Archive, list[Base]]:
+        """An empty one of the small Case, and what stands there."""
+        assert self.small is not None
+        case, facts = self.problem.case, self.facts
+        at_small = catalog.in_direction(self.small, self.problem.direction)
+        bases = list(_replayed(self.bases, at_small))
+        can = facts.capabilities and capabilities_as(self.small, case, facts.capabilities)
+        archive = Archive(
+            judge=Judge(pricing=pricing_as(self.small, case, facts.theta), capabilities=can),
+            prover=_prover(bases, catalog.reference_program(at_small)),
+            stage=Stage.PROXY,
+        )
+        return archive, bases
+
+    def result(self, propose: Propose, clock: Clock) -> SearchResult:
+        """What the search comes to: at the Case itself, or at a small one in its place."""
+        started = clock()
+        seeker = Seeker(
+            judge=self.archive().judge,
+            prover=self.prover,
+            search=self.search,
+            proposer=propose,
+            clock=lambda: clock() - started,
+        )
+        return (
+            seeker.directly(self.bases)
+            if self.small is None
+            else seeker.through_proxy(*self.proxy(), self.bases)
+        )
 
 
 def _prover(bases: Iterable[Base], reference: Program) -> Prover:

@@ -4,20 +4,33 @@
 """
 
 from collections.abc import Iterator
+from typing import Any
 
-from overlayccl_core.asking.conversation import NoAnswer
+from overlayccl_core.asking.conversation import NoAnswer, User
 from overlayccl_core.search.answers import Idea, ideas_of
-from overlayccl_core.search.desk import Aim, Desk, Draft
+from overlayccl_core.search.desk import Aim, Desk, Draft, Talk
 from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
+
+
+def most_calls(search: Any) -> int:
+    """1 + K + refined x R, and repairs of each sketch."""
+    of = search.enumerate
+    return 1 + (of.sketches + of.refined * of.refinements) * (1 + search.repairs)
+
+
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+    """The question for ideas."""
+    talk = desk.talk(standing)
+    return talk, Purpose.IDEAS, talk.message(Purpose.IDEAS, count=desk.search.enumerate.sketches)
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     """The sketches of all ideas, then those of refinements."""
     settings = desk.search.enumerate
     right: list[Draft] = []
-    for idea in _ideas(desk, standing, settings.sketches):
+    for idea in _ideas(desk, standing):
         draft = yield from desk.drafted(desk.talk(standing), standing, Purpose.IMPLEMENT, idea=idea)
         right += [draft] if draft else []
     for number in range(settings.refinements):
@@ -31,9 +44,10 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
             right += [draft] if draft else []
 
 
-def _ideas(desk: Desk, standing: Standing, count: int) -> tuple[Idea, ...]:
+def _ideas(desk: Desk, standing: Standing) -> tuple[Idea, ...]:
+    talk, purpose, message = opening(desk, standing)
     try:
-        return ideas_of(desk.talk(standing).say(Purpose.IDEAS, count=count), count)
+        return ideas_of(talk.send(purpose, message), desk.search.enumerate.sketches)
     except NoAnswer as error:
         if error.final:
             raise

@@ -7,9 +7,11 @@ neighbour, which it has not made itself.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
+from overlayccl_core.asking.conversation import User
 from overlayccl_core.search.candidate import Candidate
-from overlayccl_core.search.desk import Desk, Draft
+from overlayccl_core.search.desk import Desk, Draft, Talk
 from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
@@ -24,6 +26,17 @@ class Member:
     name: str
     source: str
     candidate: Candidate
+
+
+def most_calls(search: Any) -> int:
+    """One of each island in each round, and repairs of each sketch."""
+    return search.islands.islands * search.islands.rounds * (1 + search.repairs)
+
+
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+    """What the first island is asked."""
+    talk = desk.talk(standing)
+    return talk, Purpose.ISLAND, talk.message(Purpose.ISLAND, population=[])
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:

@@ -1,6 +1,7 @@
 """react: one conversation in which the model thinks, submits a strategy, hears what it came to, and goes on."""
 
 from collections.abc import Generator, Iterator
+from typing import Any
 
 from overlayccl_core.asking.conversation import NoAnswer, Tool, ToolCall, ToolResult, User
 from overlayccl_core.search.answers import SKETCH, sketch_of_call
@@ -23,14 +24,23 @@ NO_CALL = "Call `submit` with a whole source, or `finish`."
 NO_SUCH_TOOL = "There is no such tool. " + NO_CALL
 
 
+def most_calls(search: Any) -> int:
+    """A call a turn."""
+    return search.react.turns
+
+
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+    """The task, and the tools."""
+    talk = desk.talk(standing, (SUBMIT, FINISH))
+    return talk, Purpose.TURN, talk.message(Purpose.TURN, turns=desk.search.react.turns)
+
+
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     """The sketches that the model submits, until it ends or has had its turns."""
-    turns = desk.search.react.turns
-    talk = desk.talk(standing, (SUBMIT, FINISH))
-    message = User(text=talk.briefing.prompt(Purpose.TURN, turns=turns))
-    for left in range(turns - 1, -1, -1):
+    talk, purpose, message = opening(desk, standing)
+    for left in range(desk.search.react.turns - 1, -1, -1):
         try:
-            answer = talk.send(Purpose.TURN, message)
+            answer = talk.send(purpose, message)
         except NoAnswer as error:
             if error.final:
                 raise

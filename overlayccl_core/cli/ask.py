@@ -13,7 +13,7 @@ from overlayccl_core.cli.strategy import configured, place_text
 from overlayccl_core.configuration import prices
 from overlayccl_core.configuration.fields import hint
 from overlayccl_core.configuration.searches import FOLDER as SEARCHES
-from overlayccl_core.configuration.searches import Search, load
+from overlayccl_core.configuration.searches import load
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search import proposer
@@ -33,8 +33,8 @@ def add(commands: Any) -> None:
         "ask",
         help="print what a search would ask a language model first, and what that may cost; then ask",
         description="The very first question of a search that asks a language model, whole, with the most that "
-        "it may cost by the dated table of prices. With --dry-run nothing is sent. Needs a fitted deployment, starts no "
-        "ranks. An answer is kept where the search looks for it, so a run does not ask again.",
+        "it may cost by the dated table of prices. With --dry-run nothing is sent. Needs a fitted deployment, starts "
+        "no ranks. An answer is kept where the search looks for it, so a run does not ask again.",
     )
     parser.add_argument("--problem", required=True, help="that is to be solved")
     parser.add_argument(
@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 where nobody answers; ValueError for a search that asks nobody, and where nothing was fitted."""
     where = context(arguments)
-    search = where.settings.asking.of(load(arguments.search, where.root / SEARCHES))
+    search: Any = where.settings.asking.of(load(arguments.search, where.root / SEARCHES))
     plugin = proposer.asks(search.proposer)
     if plugin is None:
         raise ValueError(
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _desk(
-    where: Context, problem: str, search: Search, plugin: proposer.LanguageModelPlugIn
+    where: Context, problem: str, search: Any, plugin: proposer.LanguageModelPlugIn
 ) -> tuple[Problem, Desk]:
     """The Case where the search asks, and what it asks through. ValueError: no such Problem, nothing fitted."""
     catalog.plug_in(problem)
@@ -132,7 +132,7 @@ def _cost(where: Context, request: Request, calls: int) -> str:
         )
         return f"{said}; {named}."
     return (
-        f"{said}: at most {most:.4f} USD (prices of {price.date}, {price.source}). A token is counted for every byte; of "
-        f"English it takes three or four. The search makes at most {calls} such calls for this Problem, all repairs among "
-        f"them: {calls * most:.2f} USD so counted."
+        f"{said}: at most {most:.4f} USD (prices of {price.date}, {price.source}). A token is counted for every "
+        f"byte; of English it takes three or four. The search makes at most {calls} such calls for this Problem, all "
+        f"repairs among them: {calls * most:.2f} USD so counted."
     )

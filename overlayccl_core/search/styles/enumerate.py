@@ -17,7 +17,7 @@ from overlayccl_core.search.style import Purpose
 def most_calls(search: Any) -> int:
     """1 + K + refined x R, and repairs of each sketch."""
     of = search.enumerate
-    return 1 + (of.sketches + of.refined * of.refinements) * (1 + search.repairs)
+    return int(1 + (of.sketches + of.refined * of.refinements) * (1 + search.repairs))
 
 
 def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:

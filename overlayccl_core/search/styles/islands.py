@@ -30,7 +30,7 @@ class Member:
 
 def most_calls(search: Any) -> int:
     """One of each island in each round, and repairs of each sketch."""
-    return search.islands.islands * search.islands.rounds * (1 + search.repairs)
+    return int(search.islands.islands * search.islands.rounds * (1 + search.repairs))
 
 
 def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:

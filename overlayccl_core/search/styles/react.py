@@ -26,7 +26,7 @@ NO_SUCH_TOOL = "There is no such tool. " + NO_CALL
 
 def most_calls(search: Any) -> int:
     """A call a turn."""
-    return search.react.turns
+    return int(search.react.turns)
 
 
 def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:

@@ -33,8 +33,8 @@ def add(commands: Any) -> None:
         "ask",
         help="print what a search would ask a language model first, and what that may cost; then ask",
         description="The very first question of a search that asks a language model, whole, with the most that "
-        "it may cost by the dated table of prices. With --dry-run nothing is sent. Needs a fitted deployment, starts "
-        "no ranks. An answer is kept where the search looks for it, so a run does not ask again.",
+        "it may cost by the dated table of prices. With --dry-run nothing is sent. Needs a fitted deployment, and "
+        "starts no ranks. An answer is kept where the search looks for it, so a run does not ask again.",
     )
     parser.add_argument("--problem", required=True, help="that is to be solved")
     parser.add_argument(
@@ -133,6 +133,6 @@ def _cost(where: Context, request: Request, calls: int) -> str:
         return f"{said}; {named}."
     return (
         f"{said}: at most {most:.4f} USD (prices of {price.date}, {price.source}). A token is counted for every "
-        f"byte; of English it takes three or four. The search makes at most {calls} such calls for this Problem, all "
-        f"repairs among them: {calls * most:.2f} USD so counted."
+        f"byte; of English it takes three or four. The search makes at most {calls} such calls for this Problem, "
+        f"all repairs among them: {calls * most:.2f} USD so counted."
     )

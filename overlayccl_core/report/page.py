@@ -9,7 +9,17 @@ import jinja2
 from markupsafe import Markup, escape
 
 from overlayccl_core.program.kinds import printable
-from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
+from overlayccl_core.report import (
+    costs,
+    deployed,
+    gain,
+    headline,
+    prediction,
+    rejected,
+    sketched,
+    spent,
+    training,
+)
 from overlayccl_core.report.blocks import Cards, Section, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.rows import TableError
@@ -21,6 +31,7 @@ TITLES = {
     "model": ("Predicted and measured", prediction.blocks),
     "price": ("What the price is made of", costs.blocks),
     "training": ("Training, by which it was chosen", training.blocks),
+    "sketched": ("What language models were asked", sketched.blocks),
     "rejected": ("What was not taken, and why", rejected.blocks),
     "cost": ("What it cost, and when it pays", spent.blocks),
     "conditions": ("How it was measured", deployed.conditions),

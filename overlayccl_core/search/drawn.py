@@ -21,8 +21,8 @@ class DrawnSearch(searches.Search):
 
     evaluations: int = Field(
         ge=1,
-        description="it ends when so many proposals came to a Program with a price, new or known; the strategies that "
-        "it begins with and all that is tried under other labels count too",
+        description="it ends when so many proposals came to a Program with a price, new or known; the strategies "
+        "that it begins with and all that is tried under other labels count too",
     )
 
 

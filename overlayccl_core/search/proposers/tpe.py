@@ -1,8 +1,8 @@
 """Optuna's tree-structured Parzen estimator over recipes: a sampler of hyperparameters as it comes, for comparison.
 
-A recipe is written as a point of a fixed space: which strategy it begins with, then for each of its places a rule (or
-none) and where among that rule's sites and knobs, from 0 to 1. What a place means depends on the steps before it,
-which the sampler does not see; rules know no better coordinates.
+A recipe is written as a point of a fixed space: which strategy it begins with, then for each of its places a rule
+(or none) and where among that rule's sites and knobs, from 0 to 1. What a place means depends on the steps before
+it, which the sampler does not see.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,23 @@ if TYPE_CHECKING:
     import optuna
 
 NO_RULE = "none"
-DRAWS = 200  # in a row that are strategies of people as they are, after which it ends
+DRAWS = 200  # in a row of recipes without a step, after which it ends
 
 
 class Search(DrawnSearch):
     """A search by TPE."""
 
-    steps: int = Field(ge=1, description="the longest recipe, in rule steps after the strategy that it begins with")
+    steps: int = Field(
+        ge=1, description="the longest recipe, in rule steps after the strategy that it begins with"
+    )
 
 
 @dataclass(slots=True)
 class Tpe:
     """One recipe a round, of those whose steps apply: a rule that does nothing there is left out.
 
-    What it is told is the price, infinite for what cannot run here. A recipe that comes again counts again: it is a
-    duplicate, as for the sampler it is one more trial.
+    The sampler is told the price; infinite where that cannot run here, or where no step is left and nothing is
+    proposed. A recipe that comes again is proposed again: a duplicate, as it is one more trial of the sampler.
     """
 
     search: Search
@@ -60,7 +62,7 @@ class Tpe:
             if steps := self._steps(at, trial, standing):
                 self._asked = trial, len(standing.attempts)
                 return [Rewrite(at=at, steps=steps)]
-            self.study.tell(trial, _us(at))
+            self.study.tell(trial, inf)
         return None
 
     def _steps(self, at: Candidate, trial: "optuna.Trial", standing: Standing) -> tuple[Step, ...]:

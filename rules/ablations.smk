@@ -31,6 +31,8 @@ use rule search as ablation_search with:
         f"{ABLATION}/logs/search-{{problem}}-{{search}}.log",
     benchmark:
         f"{ABLATION}/logs/search-{{problem}}-{{search}}.tsv"
+    params:
+        search=lambda wildcards: PIPELINE.compared_json(wildcards.search),
 
 
 rule ablation:

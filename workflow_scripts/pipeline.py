@@ -19,7 +19,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.searches import Search, at_seeds
+from overlayccl_core.configuration.searches import Begin, Search, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
@@ -141,7 +141,7 @@ class Pipeline:
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """(Problem, search at a seed) of the target `ablations`. ValueError where no Problem of it is configured."""
+        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured."""
         section = self.settings.ablations
         problems = [name for name in section.problems if name in self.settings.problems]
         if not problems:
@@ -150,6 +150,11 @@ class Pipeline:
                 f"({', '.join(self.settings.problems)}): name one there"
             )
         return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
+
+    def compared_json(self, name: str) -> str:
+        """The fields of a search as the target `ablations` runs it."""
+        search = self.settings.asking.of(load_search(name))
+        return search.changed(begin=Begin(self.settings.ablations.begin)).to_json()
 
     def search_json(self, name: str) -> str:
         """The fields of a search: a comment in its file changes nothing."""

@@ -7,6 +7,7 @@ its own. `NAME@SEED` is the search of the file NAME with another seed.
 import json
 from collections.abc import Iterable, Mapping
 from copy import copy
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -19,6 +20,13 @@ from overlayccl_core.configuration.fields import schema as schema_of
 FOLDER = Path("config/searches")
 PROPOSERS = "search/proposers"
 AT = "@"  # between a file's name and the seed that takes the place of the file's
+
+
+class Begin(StrEnum):
+    """What a search begins with."""
+
+    LIBRARY = "library"
+    DEVELOPER = "developer"
 
 
 class Proxy(Fields):
@@ -42,6 +50,10 @@ class Search(Fields):
     )
     random: int = Field(ge=0, description="Programs besides the elites that are drawn and proven")
     seed: int = Field(ge=0, description="of the draw of random Programs, and of all that the proposer draws")
+    begin: Begin = Field(
+        default=Begin.LIBRARY,
+        description="what it begins with: the whole library of the Problem, or developer's strategy alone",
+    )
     lossy: bool = Field(description="true or false: may rules invent sums and wires in fewer bits")
     proxy: Proxy = Field(description="from which size of a Case on a smaller one is searched first")
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
@@ -193,6 +193,9 @@ class AblationsSection(Fields):
     searches: Annotated[tuple[Arm, ...], AfterValidator(unique)] = Field(
         min_length=1,
         description="names of files in config/searches; `offline@0` is that search at this seed alone",
+    )
+    begin: Literal["library", "developer"] = Field(
+        description="what all of them begin with, whatever their files say: as in a file of config/searches"
     )
     seeds: int = Field(ge=1, description="of each search, from 0 on; from 5 on they give intervals")
 

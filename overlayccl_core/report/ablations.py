@@ -49,8 +49,8 @@ def _blocks(curves: pl.DataFrame, arms: pl.DataFrame) -> list[Block]:
     parts: list[Block] = [_reading(curves)]
     if any(SCRIPTED in made_by for made_by in arms["made_by"]):
         text = (
-            f"A search that is marked {SCRIPTED} was answered by a script or a person: nothing about models follows "
-            "from it."
+            f"A search that is marked {SCRIPTED} was answered by a script or a person: nothing about models "
+            "follows from it."
         )
         parts.append(Text(text=text, tone="warning"))
     return [*parts, _figure(curves, labels), _table(arms, labels)]
@@ -61,10 +61,10 @@ def _reading(curves: pl.DataFrame) -> Text:
     return Text(
         text=(
             f"{count(curves['arm'].n_unique(), 'search', 'searches')} at "
-            f"{count(places, 'Case and direction', 'Cases and directions')}. An evaluation is a proposal that came to "
-            "a Program with a price: a new one, or one that was known (a duplicate, which costs little). The known "
-            "strategies that every search begins with count, and what is tried under other labels. All prices are the "
-            "cost model's; nothing here was timed."
+            f"{count(places, 'Case and direction', 'Cases and directions')}. An evaluation is a proposal that came "
+            "to a Program with a price: a new one, or one that was known (a duplicate, which costs little). The "
+            "known strategies that every search begins with count, and what is tried under other labels. All prices "
+            "are the cost model's; nothing here was timed."
         )
     )
 
@@ -111,9 +111,9 @@ def _figure(curves: pl.DataFrame, labels: Mapping[str, str]) -> Figure:
 
     return figure(
         "The cheapest price so far",
-        "Line: of the geometric mean over all Cases and directions the median over seeds. Band: its 95% interval over "
-        "seeds (Student's, of logarithms); a search with fewer than 5 seeds has none. A search that ended at one place "
-        "keeps what it found there while others go on; its line ends with its last evaluation.",
+        "Line: of the geometric mean over all Cases and directions the median over seeds. Band: its 95% interval "
+        "over seeds (Student's, of logarithms); a search with fewer than 5 seeds has none. A search that ended at "
+        "one place keeps what it found there while it goes on at others; its line ends with its last evaluation.",
         build,
         {"rows": rows, "bands": bands},
     )

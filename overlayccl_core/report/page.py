@@ -9,8 +9,8 @@ from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.rows import TableError
 
 LEAD = (
-    "How the collective library is to be called: what was chosen, what it is worth in a real training step, and how "
-    "that is known."
+    "How the collective library is to be called: what was chosen, what it is worth in a real training step, and "
+    "how that is known."
 )
 TITLES = {
     "worth": ("What it is worth", headline.blocks),

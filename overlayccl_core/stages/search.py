@@ -144,7 +144,7 @@ def searched(
     if not simplify(reference).collectives:
         yield end(without_search(Nothing.NO_EXCHANGE))
         return
-    first = [row for row in seeds if rows_.begins(row)]
+    first = [row for row in seeds if rows_.begins(row, search.begin)]
     if not first:
         yield end(without_search(Nothing.NO_BASE))
         return

@@ -63,7 +63,7 @@ def _reading(curves: pl.DataFrame) -> Text:
             f"{count(curves['arm'].n_unique(), 'search', 'searches')} at "
             f"{count(places, 'Case and direction', 'Cases and directions')}. An evaluation is a proposal that came "
             "to a Program with a price: a new one, or one that was known (a duplicate, which costs little). The "
-            "known strategies that every search begins with count, and what is tried under other labels. All prices "
+            "strategies that every search begins with count, and what is tried under other labels. All prices "
             "are the cost model's; nothing here was timed."
         )
     )

@@ -22,6 +22,7 @@ from overlayccl_core.search.rules import structural_rules
 if TYPE_CHECKING:
     import optuna
 
+REQUIRES = ("optuna",)
 NO_RULE = "none"
 DRAWS = 200  # in a row of recipes without a step, after which it ends
 
@@ -89,8 +90,14 @@ def _us(candidate: Candidate | None) -> float:
 
 
 def proposer(search: Search) -> Tpe:
-    """A new one for each Case and direction."""
-    import optuna  # only who searches with it waits for it
+    """A new one for each Case and direction. ValueError where Optuna is not installed."""
+    try:
+        import optuna  # only who searches with it waits for it
+    except ModuleNotFoundError:
+        raise ValueError(
+            f"search {search.name}: proposer tpe needs optuna, which this Python does not have: `make env` "
+            "installs it; or leave this search out"
+        ) from None
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return Tpe(search, optuna.create_study(sampler=optuna.samplers.TPESampler(seed=search.seed)))

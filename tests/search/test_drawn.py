@@ -18,18 +18,18 @@ from overlayccl_core.search.labels import LABEL_RULES
 from overlayccl_core.search.loop import SearchResult, Stop
 from overlayccl_core.search.proposal import EVALUATED, ProposalOutcome
 from overlayccl_core.search.proposer import plug_in
-from tests.search.costs import OFFLINE, at_random, bases_of, found_at, pricing_of, seeker_of
+from tests.search.costs import at_random, bases_of, found_at, pricing_of, seeker_of
 from tests.seed_cases import case
 
 FOLDER = Path(__file__).parents[2] / "config/searches"
 NAMES = ("random", "evolutionary", "tpe")
 TENSORS = catalog.build(case("grad_ar", {"sizes": [7, 64, 1, 33]}))
-EXCHANGE = catalog.build(case("uniform_a2a", {"chunk": 3, "width": 5}))
 COST = at_random(1)
+SPENT = 40
 
 
 def search_of(name: str, **changes: Any) -> Search:
-    return searches.load(name, FOLDER).changed(**{"evaluations": 60} | changes)
+    return searches.load(name, FOLDER).changed(**{"evaluations": SPENT} | changes)
 
 
 def found(search: Search, problem: Problem = TENSORS, **judge: object) -> SearchResult:
@@ -68,33 +68,34 @@ def test_it_ends_when_its_evaluations_are_spent(name: str) -> None:
     result = found(search_of(name))
     assert result.explored.stop is Stop.NO_NEW_ELITE
     # beyond: what is tried of the last elite, and of the winner, under other labels
-    assert 60 <= evaluations(result) <= 60 + 4
+    assert SPENT <= evaluations(result) <= SPENT + 4
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("problem", [TENSORS, EXCHANGE], ids=["grad_ar", "uniform_a2a"])
-def test_what_it_finds_is_a_step_from_developer_towards_what_all_steps_find(
-    name: str, problem: Problem
-) -> None:
-    result, by_rules = found(search_of(name), problem), found_at(problem, COST, search=OFFLINE)
-    start = next(c for c in result.candidates if c.origin == "developer")
-    assert result.best is not None and by_rules.best is not None
-    assert None not in (result.best.price.us, start.price.us, by_rules.best.price.us)
-    assert 0.99 * by_rules.best.price.us <= result.best.price.us < start.price.us  # type: ignore[operator]
+def test_from_developer_alone_it_finds_what_is_cheaper(name: str) -> None:
+    result = found(search_of(name))
+    start = next(c for c in result.candidates if c.origin == "developer").price.us
+    assert result.best is not None
+    best, by_rules = result.best.price.us, found_at(TENSORS, COST).best.price.us  # type: ignore[union-attr]
+    assert start is not None and best is not None and by_rules is not None
+    assert 0.99 * by_rules <= best < 0.9 * start
 
 
 @pytest.mark.parametrize("name", ["random", "evolutionary"])
-def test_no_step_is_tried_twice_and_all_are_tried_in_the_end(name: str) -> None:
-    small = catalog.build(case("grad_ar", {"sizes": [2, 3]}))
-    few = proposed(found(search_of(name, evaluations=10**6), small))
-    assert few and max(Counter(few).values()) == 1
-    other = proposed(found(search_of(name, evaluations=10**6, seed=1), small))
-    if name == "random":
-        assert {steps for _, steps in few} == {steps for _, steps in other}
+def test_no_step_is_tried_twice_at_a_program(name: str) -> None:
+    steps = proposed(found(search_of(name)))
+    assert steps and max(Counter(steps).values()) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_ends_where_nothing_is_left_to_draw(name: str) -> None:
+    _, identity = catalog.directions(case("tp_mlp", {"microbatches": 1, "layers": 1, "shape": [1, 2, 6]}))
+    result = found(search_of(name, evaluations=10**6), identity)
+    assert result.explored.stop is Stop.NO_NEW_ELITE and not proposed(result)
 
 
 def test_a_child_may_be_the_end_of_one_recipe_at_another_program() -> None:
-    result = found(search_of("evolutionary", crossover=0.9, evaluations=120))
+    result = found(search_of("evolutionary", crossover=0.9, evaluations=60))
     of_others = {c.recipe.steps for c in result.candidates}
     crossed = [steps for _, steps in proposed(result) if len(steps) > 1]
     assert crossed
@@ -112,7 +113,7 @@ def test_a_recipe_of_tpe_has_only_steps_that_apply() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_where_nothing_can_run_it_searches_all_the_same(name: str) -> None:
     result = found(search_of(name), capabilities=Capabilities([]))
-    assert result.best is None and evaluations(result) >= 60
+    assert result.best is None and evaluations(result) >= SPENT
 
 
 @pytest.mark.parametrize("name", NAMES)

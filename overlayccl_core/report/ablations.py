@@ -17,7 +17,8 @@ LEAD = "Searches side by side: what they found, by the cost model's prices, afte
 SCRIPTED = "scripted"
 ANSWERED_BY_MODEL = "model"
 _INKS = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW, Ink.GREY)
-_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])  # no two of the first 28 searches have both alike
+_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])  # no two of the first 28 searches have both alike
+_TICKS = (1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 7)
 
 
 def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
@@ -83,13 +84,14 @@ def _figure(curves: pl.DataFrame, labels: Mapping[str, str]) -> Figure:
     scale = alt.Scale(type="log", domain=[1, max(1.02 * most, 1.05)], nice=False)
     known = list(labels.values())
     inks = [_INKS[n % len(_INKS)].value for n in range(len(known))]
-    dashes = [_DASHES[n // len(_INKS) % len(_DASHES)] for n in range(len(known))]
+    dashes = [_DASHES[n % len(_DASHES)] for n in range(len(known))]
 
     def build(width: int) -> Any:
         x = alt.X("evaluations:Q", title="evaluations at each place (log)", scale=_log_x(rows))
-        axis = alt.Axis(values=log_ticks(1, scale.domain[1]))
+        axis = alt.Axis(values=_ticks(scale.domain[1]))
         title = "over the best" if is_narrow(width) else "price over the cheapest that any search found (log)"
-        color = alt.Color("arm:N", title=None, scale=alt.Scale(domain=known, range=inks))
+        legend = alt.Legend(symbolType="stroke", symbolOpacity=1)
+        color = alt.Color("arm:N", title=None, legend=legend, scale=alt.Scale(domain=known, range=inks))
         dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=known, range=dashes))
         band = (
             alt.Chart(named("bands"))
@@ -117,6 +119,10 @@ def _figure(curves: pl.DataFrame, labels: Mapping[str, str]) -> Figure:
         build,
         {"rows": rows, "bands": bands},
     )
+
+
+def _ticks(most: float) -> list[float]:
+    return [at for at in (*_TICKS, *log_ticks(10, max(most, 10))) if at <= most]
 
 
 def _log_x(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -38,7 +38,7 @@ use rule search as ablation_search with:
 rule ablation:
     """What each search had found after how many evaluations, beside the best of all."""
     input:
-        compared("sketches", "candidates"),
+        compared("sketches", "candidates", "calls"),
     output:
         curves="results/{deployment}/ablations/ablation_curves.parquet",
         curves_sidecar="results/{deployment}/ablations/ablation_curves.sidecar.json",

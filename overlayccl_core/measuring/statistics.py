@@ -213,7 +213,8 @@ def ratio_within(
 
 
 def over_seeds(ratios: ArrayLike) -> Ratio:
-    """What a search comes to, of its ratios [seeds]: their median, with Student's interval of their logarithms.
+    """What a search comes to, of its ratios to the best [seeds]: their median, with Student's interval of the
+    logarithms, which ends at 1, as they do.
 
     Seeds are all that it is over: it holds for other seeds of the same search at the same places, not for others.
     There is none below 5 seeds.
@@ -223,7 +224,7 @@ def over_seeds(ratios: ArrayLike) -> Ratio:
     if len(each) < FEWEST_SEEDS:
         return Ratio(value=value)
     low, high = _over_launches(np.log(each))
-    return Ratio(value=value, low=min(low, value), high=max(high, value))
+    return Ratio(value=value, low=max(1.0, min(low, value)), high=max(high, value))
 
 
 def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:

@@ -6,9 +6,6 @@ from overlayccl_core.evidence.ablations import arm_rows, curve_rows
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
-NO_CALLS = pl.DataFrame(schema={"search": pl.String, "made_by": pl.String, "usd": pl.Float64})
-"""Of searches that ask nobody."""
-
 
 def run(sketches: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The rows of `ablation_curves` and `ablations`, from the tables of all searches at all seeds together."""

@@ -8,8 +8,9 @@ import pytest
 
 from overlayccl_core.evidence.ablations import arm_rows, curve_rows, mean_curves, standing_at
 from overlayccl_core.search.proposal import ProposalOutcome
-from overlayccl_core.stages.ablation import NO_CALLS, run
+from overlayccl_core.stages.ablation import run
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
+from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
@@ -18,6 +19,7 @@ from tests.stages.test_search import search_of
 
 CASE = "grad_ar/n4-t2-32B-f32"
 TYPES = {"equivalence": pl.String, "predicted_us": pl.Float64}
+NO_CALLS = pl.DataFrame(schema=CALLS.schema)
 Made = tuple[pl.DataFrame, pl.DataFrame]
 
 

@@ -38,9 +38,11 @@ rule search:
         file=PIPELINE.deployment_file,
         search=lambda wildcards: PIPELINE.search_json(wildcards.search),
         asking=PIPELINE.settings.part("asking"),
+        answers=lambda wildcards, output: Path(output.sketches).parent / "answers",
     message:
         "Searching {wildcards.problem} ({wildcards.search})"
     shell:
         "python -m workflow_scripts.search --deployment {params.file} --problem {wildcards.problem}"
-        " --search {params.search:q} --asking {params.asking:q} --tree results/{wildcards.deployment}"
+        " --search {params.search:q} --asking {params.asking:q}"
+        " --answers {params.answers} --tree results/{wildcards.deployment}"
         " --inputs {input} --outputs {output} --log {log}"

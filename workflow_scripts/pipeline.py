@@ -19,7 +19,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import Begin, Search, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
@@ -139,6 +139,23 @@ class Pipeline:
             sort_keys=True,
         )
 
+    @property
+    def compared(self) -> tuple[tuple[str, str], ...]:
+        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured."""
+        section = self.settings.ablations
+        problems = [name for name in section.problems if name in self.settings.problems]
+        if not problems:
+            raise ValueError(
+                f"ablations.problems: none of {', '.join(section.problems)} is among `problems` "
+                f"({', '.join(self.settings.problems)}): name one there"
+            )
+        return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
+
+    def compared_json(self, name: str) -> str:
+        """The fields of a search as the target `ablations` runs it."""
+        search = self.settings.asking.of(load_search(name))
+        return search.changed(begin=Begin(self.settings.ablations.begin)).to_json()
+
     def search_json(self, name: str) -> str:
         """The fields of a search: a comment in its file changes nothing."""
         return self.settings.asking.of(load_search(name)).to_json()
@@ -239,6 +256,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         _check_search(settings.asking.of(load_search(name)), starts=starts)
+    for name in settings.ablations.searches:
+        load_search(name)
     for name in settings.models:
         settings.longrun.check(load_model(name), deployment.ranks)
     if starts:

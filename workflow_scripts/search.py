@@ -3,7 +3,6 @@
 from pathlib import Path
 from time import monotonic
 
-from overlayccl_core.asking.record import FOLDER as ANSWERS
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
@@ -25,18 +24,16 @@ def main(command: Command) -> None:
     """Tables sketches, candidates, search_ends and calls of one Problem."""
     problem = command.option("problem")
     settings = Settings.from_part(command.option("asking"))
-    tree = Path(command.option("tree"))
-    search_ = Search.from_json(command.option("search"))
-    folder = tree / "problems" / problem / "search" / search_.name / ANSWERS
+    answers, tree = Path(command.option("answers")), Path(command.option("tree"))
     tables = search.run(
         load(command.option("deployment")),
-        search_,
+        Search.from_json(command.option("search")),
         command.read(CASES, problem),
         command.read(SEEDS, problem),
         command.read(THETA),
         command.read(FIDELITY),
         command.read(CAPABILITIES),
-        asking=Asking(answers=folder, tree=tree, max_usd=settings.asking.max_usd),
+        asking=Asking(answers=answers, tree=tree, max_usd=settings.asking.max_usd),
         clock=monotonic,
         progress=command.say,
     )
@@ -44,4 +41,4 @@ def main(command: Command) -> None:
 
 
 if __name__ == "__main__":
-    run("search", main, "deployment", "problem", "search", "asking", "tree")
+    run("search", main, "deployment", "problem", "search", "asking", "answers", "tree")

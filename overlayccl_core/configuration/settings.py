@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
@@ -28,6 +28,7 @@ WITHOUT_MEANING = {
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(@[0-9]+)?$")]
 Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
 Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
 Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
@@ -183,6 +184,22 @@ class AskingSection(Fields):
         return search.changed(command=self.command)
 
 
+class AblationsSection(Fields):
+    """Searches side by side: the target `ablations`."""
+
+    problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
+        min_length=1, description="of those that are configured: where the searches are compared"
+    )
+    searches: Annotated[tuple[Arm, ...], AfterValidator(unique)] = Field(
+        min_length=1,
+        description="names of files in config/searches; `offline@0` is that search at this seed alone",
+    )
+    begin: Literal["library", "developer"] = Field(
+        description="what all of them begin with, whatever their files say: as in a file of config/searches"
+    )
+    seeds: int = Field(ge=1, description="of each search, from 0 on; from 5 on they give intervals")
+
+
 SECTIONS: Mapping[str, type[Fields]] = {
     "probe": ProbeSection,
     "shortlist": ShortlistSection,
@@ -192,6 +209,7 @@ SECTIONS: Mapping[str, type[Fields]] = {
     "confirm": ConfirmSection,
     "longrun": LongrunSection,
     "asking": AskingSection,
+    "ablations": AblationsSection,
 }
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
@@ -222,6 +240,7 @@ class Settings(Fields):
     confirm: ConfirmSection = Field(description="what is deployed is timed again, for the figures")
     longrun: LongrunSection = Field(description="many steps whose losses are compared: a target of its own")
     asking: AskingSection = Field(description="searches that ask a language model")
+    ablations: AblationsSection = Field(description="searches side by side: a target of its own")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import Begin, Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns
 from overlayccl_core.evidence.verdict_rows import judged_columns
@@ -25,8 +25,10 @@ NEW = "found-"  # begins the names of Programs that are no seed's
 SHORTEST = 8  # digits of a value_digest in a name
 
 
-def begins(seed: Row) -> bool:
-    """Whether a search may begin with a seed: it is right, or would be where it can run."""
+def begins(seed: Row, begin: Begin = Begin.LIBRARY) -> bool:
+    """Whether a search may begin with a seed: it is asked for, and is right, or would be where it can run."""
+    if begin is Begin.DEVELOPER and seed["role"] != Role.DEVELOPER:
+        return False
     if seed["equivalence"] is not None:
         return bool(seed["equivalence"] == Outcome.PASS)
     return seed["status"] == SeedStatus.PROGRAM and seed["reason"] in INFEASIBLE

@@ -60,7 +60,7 @@ def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, sm
     if stop is Stop.PROPOSER_FAILED:
         said += f" ({search.proposer}: {result.explored.failure})"
     elif stop is not Stop.NO_NEW_ELITE:
-        said += f" (cut: raise `{stop.value}` in config/searches/{search.name}.yaml)"
+        said += f" (cut: raise `{stop.value}` in {search.file.as_posix()})"
     return Ending(
         why=stop,
         proposals=len(result.attempts),

@@ -122,6 +122,12 @@ class ProposalOutcome(StrEnum):
     NOT_PROVEN = "not_proven"
 
 
+PRICED = frozenset({ProposalOutcome.PROGRAM, ProposalOutcome.INFEASIBLE, ProposalOutcome.NOT_PROVEN})
+EVALUATED = PRICED | {ProposalOutcome.DUPLICATE}
+"""What counts as an evaluation: the cost model priced its Program, now or (a duplicate) before. Proposals that come
+to no Program ask nothing of the cost model."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One proposal and what became of it. steps, sketch: neither for a strategy of people.

@@ -18,7 +18,7 @@ from overlayccl_core.program.kinds import LONGEST_MESSAGE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate
-from overlayccl_core.search.proposal import Attempt, Proposal, Sketch
+from overlayccl_core.search.proposal import EVALUATED, Attempt, Proposal, Sketch
 
 Clock = Callable[[], float]
 
@@ -59,6 +59,11 @@ class Standing:
     def attempts(self) -> Sequence[Attempt]:
         """Every proposal so far with its outcome and message, the latest last."""
         return tuple(self.archive.attempts)
+
+    @property
+    def evaluations(self) -> int:
+        """Attempts so far that came to a Program with a price, a new one or one that was known."""
+        return sum(attempt.outcome in EVALUATED for attempt in self.archive.attempts)
 
     @property
     def budget(self) -> Budget:

@@ -201,7 +201,7 @@ class _Begun:
         cls, problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts
     ) -> "_Begun | None":
         """From the seeds that are right, or would be where they can run; None where none is."""
-        first = [row for row in seeds if rows_.begins(row)]
+        first = [row for row in seeds if rows_.begins(row, search.begin)]
         if not first:
             return None
         bases = [rows_.base_of(row) for row in first]

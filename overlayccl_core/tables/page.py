@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -35,6 +36,7 @@ TABLES = (
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
+    *(ABLATION_CURVES, ABLATIONS),
 )
 """In the order in which a run writes them."""
 

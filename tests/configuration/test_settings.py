@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "config" / "config.yaml"
 
 
+ABLATIONS = {"problems": ["tp_mlp"], "searches": ["offline@0"], "begin": "developer", "seeds": 2}
+
+
 def config(**changes: Any) -> dict[str, Any]:
     written: dict[str, Any] = yaml.safe_load(FILE.read_text())
     return {**written, **changes}
@@ -55,6 +58,11 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"cases": {"grad_ar": []}}, ("cases.grad_ar: must have at least 1 entry (got [])",)),
         ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: must have at least 1 entry (got {})",)),
         ({"problems": ["tp_mpl"]}, ("problems: there is no 'tp_mpl'", "'tp_mlp'", "There are: ")),
+        ({"ablations": {**ABLATIONS, "searches": ["random@x"]}}, ("ablations.searches.0", "pattern")),
+        ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: must have at least 1 entry",)),
+        ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: must be greater", "give intervals")),
+        ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
+        ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: there is no",)),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"fit": {"bootstraps": 3}}, ("fit.ridge: must be there: penalty",)),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),

@@ -10,6 +10,7 @@ system besides.
 """
 
 import ctypes
+import os
 import platform
 import resource
 import signal
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from errno import EPERM
 
 
-class CannotConfine(OSError):
+class CannotConfine(ValueError):
     """This system has no such walls; the message says why, and what to do instead."""
 
 
@@ -160,10 +161,8 @@ def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:
     """A function of libc; CannotConfine where it fails."""
     wide = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
     if function(*wide) != 0:
-        error = ctypes.get_errno()
         raise CannotConfine(
-            error,
-            "the kernel refuses to confine a process, and a proposer's source is not traced without: allow prctl"
-            " and seccomp (a container's profile may forbid them), or search by the rules alone (proposer:"
-            " offline)",
+            f"the kernel refuses to confine a process ({os.strerror(ctypes.get_errno())}), and a proposer's source"
+            " is not traced without: allow prctl and seccomp (a container's profile may forbid them), or search by"
+            " the rules alone (proposer: offline)"
         )

@@ -16,8 +16,8 @@ from overlayccl_core.tables.sketches import SKETCHES
 
 READING = (
     "A question is asked once: an answer that was recorded is given again and costs nothing. US dollars are by the "
-    "dated table of prices, for all that was ever asked here, recorded or not. Sketches are counted where the model "
-    "was asked; at other Cases, and backward, the same ones are tried. Right: proven equal to the reference. "
+    "dated table of prices, for all that was ever asked here, recorded or not. Sketches are counted where a model "
+    "was asked; at other Cases, and backward, the same are tried. Right: proven equal to the reference. "
     "Polished: what rules made of a sketch is cheaper, by its price, than the cheapest sketch."
 )
 SCRIPTED = (

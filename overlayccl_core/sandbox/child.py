@@ -8,7 +8,6 @@ afterwards no file can be opened.
 import json
 import os
 import sys
-import unicodedata
 from typing import Any
 
 import numpy.ma
@@ -21,7 +20,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox.confine import CannotConfine, Limits, confine
 
 CONFINED = "confined"
-NEEDED_LATER = (unicodedata, numpy.ma)  # by the parser where a name is not ASCII, by numpy.unique
+NEEDED_LATER = (numpy.ma,)  # by numpy.unique
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ system besides.
 """
 
 import ctypes
+import os
 import platform
 import resource
 import signal
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from errno import EPERM
 
 
-class CannotConfine(OSError):
+class CannotConfine(ValueError):
     """This system has no such walls; the message says why, and what to do instead."""
 
 
@@ -57,7 +58,7 @@ class _Machine:
     seccomp: int
 
 
-# calls: munmap, brk, rt_sigreturn, mremap, madvise, exit, futex, clock_gettime, exit_group; mapping: mmap, mprotect
+# munmap, brk, rt_sigreturn, mremap, madvise, exit, futex, clock_gettime, exit_group; mmap, mprotect
 _MACHINES = {
     "x86_64": _Machine(
         audit=0xC000003E,
@@ -75,7 +76,7 @@ _MACHINES = {
     ),
 }
 
-# linux/filter.h: load a word of what is asked, compare it, return. linux/seccomp.h: what is returned, how it is set
+# linux/filter.h: load a word of a call, compare it, return. linux/seccomp.h: what is returned, how it is set
 _LOAD, _EQUAL, _HAS_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | EPERM
 _NUMBER, _ARCHITECTURE, _FIRST, _THIRD = (
@@ -160,9 +161,8 @@ def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:
     """A function of libc; CannotConfine where it fails."""
     wide = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
     if function(*wide) != 0:
-        error = ctypes.get_errno()
         raise CannotConfine(
-            error,
-            "the kernel refuses to confine a process, and a proposer's source is not traced without: allow prctl"
-            " and seccomp (a container's profile may forbid them), or search by rules alone (proposer: offline)",
+            f"the kernel refuses to confine a process ({os.strerror(ctypes.get_errno())}), and a proposer's source"
+            " is not traced without: allow prctl and seccomp (a container's profile may forbid them), or search by"
+            " the rules alone (proposer: offline)"
         )

@@ -45,7 +45,7 @@ def trace_confined(source: str, function: str, problem: Problem, *, limits: Limi
     """What `trace_source` gives, from a confined process.
 
     Raises Rejected and NotApplicable as it does, and Rejected where a limit or a wall stopped the source, whatever
-    it did; CannotConfine (an OSError) where this system cannot confine a process.
+    it did; CannotConfine (a ValueError) where this system cannot confine a process.
     """
     asked_of = problem_to_json(problem)
     asked = {"source": source, "function": function, "problem": asked_of, "limits": asdict(limits)}

@@ -4,15 +4,6 @@
 ABLATION = "results/{deployment}/ablations"
 
 
-def compared(*tables):
-    """These tables of all searches at all seeds that are compared."""
-    return lambda wildcards: [
-        f"results/{wildcards.deployment}/ablations/problems/{problem}/search/{search}/{table}.parquet"
-        for table in tables
-        for problem, search in PIPELINE.compared
-    ]
-
-
 rule ablations:
     """The tables of all that is compared, and a page with a figure."""
     input:
@@ -24,7 +15,7 @@ rule ablations:
 use rule search as ablation_search with:
     output:
         **{
-            name: path.replace("/problems/", "/ablations/problems/")
+            name: path.replace("{deployment}", "{deployment}/ablations")
             for name, path in rules.search.output.items()
         },
     log:

@@ -8,6 +8,7 @@ import yaml
 
 from overlayccl_core import loader
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import Settings, load, read
 
 ROOT = Path(__file__).parents[2]
@@ -83,10 +84,21 @@ def test_a_mistake_is_one_message_with_file_field_and_mend(
         assert part in str(error.value)
 
 
-@pytest.mark.parametrize("key", ["search", "proposer", "command", "max_usd", "source"])
+@pytest.mark.parametrize("key", ["search", "source"])
 def test_keys_without_a_meaning_yet_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match=f"{key}: has no meaning in this release"):
         load(config(), overrides=[key])
+
+
+def test_a_proposer_is_a_search_beside_those_that_are_configured() -> None:
+    keys = {"proposer": "command", "command": "python mine.py", "max_usd": 5}
+    settings = load(config(**keys), overrides=list(keys))
+    assert settings.searches == ("offline", "command")
+    assert (settings.asking.command, settings.asking.max_usd) == ("python mine.py", 5)
+    assert load(config(proposer="offline"), overrides=["proposer"]).searches == ("offline",)
+    folder = ROOT / "config/searches"
+    assert settings.asking.of(load_search("command", folder)).command == "python mine.py"
+    assert settings.asking.of(load_search("offline", folder)) == load_search("offline", folder)
 
 
 def test_other_keys_belong_into_a_file() -> None:

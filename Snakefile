@@ -18,6 +18,7 @@ include: "rules/cost_model.smk"
 include: "rules/problems.smk"
 include: "rules/report.smk"
 include: "rules/search.smk"
+include: "rules/ablations.smk"
 include: "rules/summary.smk"
 include: "rules/train.smk"
 
@@ -25,11 +26,12 @@ include: "rules/train.smk"
 wildcard_constraints:
     deployment="[a-z][a-z0-9_-]*",
     problem="[a-z][a-z0-9_]*",
-    search="[a-z][a-z0-9_-]*",
+    search="[a-z][a-z0-9_-]*(@[0-9]+)?",
     model="[a-z][a-z0-9_-]*",
 
 
 localrules:
+    ablations,
     all,
     longrun,
 

@@ -96,3 +96,12 @@ def of_models(table):
         f"results/{wildcards.deployment}/train/{model}/{table}.parquet"
         for model in PIPELINE.models_of(*PIPELINE.chosen_with(wildcards.problem))
     ]
+
+
+def compared(*tables):
+    """These tables of all searches at all seeds that are compared."""
+    return lambda wildcards: [
+        f"results/{wildcards.deployment}/ablations/problems/{problem}/search/{search}/{table}.parquet"
+        for table in tables
+        for problem, search in PIPELINE.compared
+    ]

@@ -20,11 +20,13 @@ MAY_IMPORT = {
     "measuring": set[str](),
     "tables": {"measuring"},
     "program": set[str](),
+    "sandbox": {"program"},
     "problems": {"program"},
     "strategies": {"program"},
     "catalog": {"program", "problems"},
     "configuration": {"catalog", "program"},
     "deployments": {"program"},
+    "asking": {"configuration", "tables"},
     "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
     "probes": {"program", "configuration", "deployments"},
@@ -38,11 +40,11 @@ MAY_IMPORT = {
     },
     "evidence": {
         *("program", "configuration", "deployments", "measuring", "gates", "tables"),
-        *("emit", "backends", "costmodel", "rewrites", "search"),
+        *("emit", "backends", "costmodel", "rewrites", "search", "asking"),
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "configuration", "deployments"),
-        *("rewrites", "gates", "costmodel", "measuring"),
+        *("rewrites", "gates", "costmodel", "measuring", "asking", "sandbox"),
     },
 }
 MAY_IMPORT["stages"] = set(MAY_IMPORT)

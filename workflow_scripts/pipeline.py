@@ -21,6 +21,7 @@ from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.profile import read as read_profile
+from overlayccl_core.configuration.searches import Begin, Search, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
@@ -28,6 +29,8 @@ from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
+from overlayccl_core.search.proposer import asks
+from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import PROFILE
 
 DEPLOYMENTS = Path("config/deployments")
@@ -168,9 +171,30 @@ class Pipeline:
             sort_keys=True,
         )
 
+    @property
+    def compared(self) -> tuple[tuple[str, str], ...]:
+        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured."""
+        section = self.settings.ablations
+        problems = [name for name in section.problems if name in self.settings.problems]
+        if not problems:
+            raise ValueError(
+                f"ablations.problems: none of {', '.join(section.problems)} is among `problems` "
+                f"({', '.join(self.settings.problems)}): name one there"
+            )
+        return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
+
+    def compared_json(self, name: str) -> str:
+        """The fields of a search as the target `ablations` runs it."""
+        search = self.settings.asking.of(load_search(name))
+        return search.changed(begin=Begin(self.settings.ablations.begin)).to_json()
+
     def search_json(self, name: str) -> str:
         """The fields of a search: a comment in its file changes nothing."""
-        return load_search(name).to_json()
+        return self.settings.asking.of(load_search(name)).to_json()
+
+    def asks(self, name: str) -> int:
+        """How many language models a search asks at once."""
+        return int(asks(load_search(name).proposer) is not None)
 
     def settings_of(self, problem: str) -> str:
         """The part of the settings that Cases are made from."""
@@ -203,7 +227,9 @@ class Pipeline:
         involved = self._involved(problem)
         files = [_file("problems", name) for name in involved]
         if search is not None:
-            files.append(_file("search/proposers", load_search(search).proposer))
+            found = load_search(search)
+            files.append(_file("search/proposers", found.proposer))
+            files += [_file(STYLES, style)] if (style := getattr(found, "style", None)) else []
         if rule in ("seed", "search"):
             files += [_file("strategies", name) for name in involved]
             files += [_file(RULES, name) for name in rule_names()] if rule == "search" else []
@@ -261,6 +287,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     settings = settings.changed(models=tuple(m for m in settings.models if m not in unsolved))
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
+        _check_search(settings.asking.of(load_search(name)), starts=starts)
+    for name in settings.ablations.searches:
         load_search(name)
     for name in settings.models:
         settings.longrun.check(load_model(name), deployment.ranks)
@@ -291,6 +319,16 @@ def refuse_unrecorded(results: Path) -> None:
             f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
             "along"
         )
+
+
+def _check_search(search: Search, *, starts: bool) -> None:
+    """Where jobs will start, somebody answers a search that asks a language model."""
+    plugin = asks(search.proposer)
+    if plugin is not None and starts:
+        try:
+            plugin.check(search)
+        except ValueError as error:
+            raise ValueError(f"search {search.name}: {error}") from None
 
 
 def _check_models(models: Iterable[str]) -> None:

@@ -1,10 +1,14 @@
 """Search cheaper Programs for one Problem from its proven strategies."""
 
+from pathlib import Path
 from time import monotonic
 
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.search.asked import Asking
 from overlayccl_core.stages import search
+from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
@@ -17,8 +21,10 @@ from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
-    """Tables sketches, candidates and search_ends of one Problem."""
+    """Tables sketches, candidates, search_ends and calls of one Problem."""
     problem = command.option("problem")
+    settings = Settings.from_part(command.option("asking"))
+    answers, tree = Path(command.option("answers")), Path(command.option("tree"))
     tables = search.run(
         load(command.option("deployment")),
         Search.from_json(command.option("search")),
@@ -27,11 +33,12 @@ def main(command: Command) -> None:
         command.read(THETA),
         command.read(FIDELITY),
         command.read(CAPABILITIES),
+        asking=Asking(answers=answers, tree=tree, max_usd=settings.asking.max_usd),
         clock=monotonic,
         progress=command.say,
     )
-    command.write({table: tables[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS)})
+    command.write({table: tables[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS, CALLS)})
 
 
 if __name__ == "__main__":
-    run("search", main, "deployment", "problem", "search")
+    run("search", main, "deployment", "problem", "search", "asking", "answers", "tree")

@@ -23,9 +23,9 @@ from overlayccl_core.cli.render import NARROW, console, print_line, print_text
 from overlayccl_core.configuration import models, topology
 from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.models import Model, problems_of
+from overlayccl_core.configuration.prices import price_of
 from overlayccl_core.estimates import actual, compiling
 from overlayccl_core.estimates.plan import Run
-from overlayccl_core.estimates.prices import price_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.report.tree import Tree

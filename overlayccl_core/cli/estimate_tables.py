@@ -7,12 +7,12 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, plain_table
 from overlayccl_core.configuration.models import Work
+from overlayccl_core.configuration.prices import Price
 from overlayccl_core.configuration.sizes import MIB, bytes_text
 from overlayccl_core.estimates.actual import Compared
 from overlayccl_core.estimates.budget import budget_of
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Asked
-from overlayccl_core.estimates.prices import Price
 from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.cli import (
+    ask,
     bucket,
     doctor,
     estimate,
@@ -21,10 +22,10 @@ from overlayccl_core.cli import (
     trace,
     try_strategy,
 )
-from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
-    *(problems, trace, prove, score, try_strategy, bucket),
+    *(problems, trace, prove, score, try_strategy, ask, bucket),
     *(explain, summary, ranges, report, schema, doctor, estimate),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
@@ -84,7 +85,7 @@ def _add_place(
 
 
 def _say(message: str, code: int) -> int:
-    print(f"overlayccl: {message}", file=sys.stderr)
+    print(printable(f"overlayccl: {message}"), file=sys.stderr)
     return code
 
 

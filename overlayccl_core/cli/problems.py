@@ -2,7 +2,7 @@
 
 import argparse
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
@@ -15,8 +15,8 @@ from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.fields import described
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.library import BACKWARD, Role, SeedLibrary, read_library
-from overlayccl_core.program.nodes import Port
-from overlayccl_core.program.problem import PortSpec, Problem
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem_text import ports_text
 from overlayccl_core.report.blocks import count
 
 
@@ -62,8 +62,8 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
         case = max(cases, key=_ports_of)  # with indices that are worth a range
         problem, backward = catalog.build(case), catalog.backward(case)
         yield "at", case.id
-        yield "reads", _ports(problem.inputs)
-        yield "writes", _ports(problem.outputs)
+        yield "reads", ports_text(problem.inputs)
+        yield "writes", ports_text(problem.outputs)
         yield "p.", ", ".join(problem.parameters)
         yield "backward", "exchanges nothing" if backward is None else _exchange(backward)
     source = catalog.library_source(name)
@@ -116,25 +116,4 @@ def _role(role: Role, seed: str, library: SeedLibrary) -> str:
 
 
 def _exchange(backward: Problem) -> str:
-    return f"reads {_ports(backward.inputs)}, writes {_ports(backward.outputs)}"
-
-
-def _ports(ports: Mapping[Port, PortSpec]) -> str:
-    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports; those that mean something in part say so."""
-    families: dict[str, list[Port]] = {}
-    shapes: dict[str, set[tuple[int, ...]]] = {}
-    in_part = {str(port[0]) for port, spec in ports.items() if spec.valid is not None}
-    for port, spec in ports.items():
-        families.setdefault(str(port[0]), []).append(port[1:])
-        shapes.setdefault(str(port[0]), set()).add(spec.shape)
-    parts = []
-    for name, indices in families.items():
-        axes = [_range(min(axis), max(axis)) for axis in zip(*indices, strict=True)]
-        shape = str(min(shapes[name])) if len(shapes[name]) == 1 else f"{len(shapes[name])} shapes"
-        of = f" of {shape}" + (" (valid in part)" if name in in_part else "")
-        parts.append(name + (f"[{', '.join(axes)}]" if axes else "") + of)
-    return ", ".join(parts)
-
-
-def _range(low: object, high: object) -> str:
-    return f"{low}..{high}" if low != high else str(low)
+    return f"reads {ports_text(backward.inputs)}, writes {ports_text(backward.outputs)}"

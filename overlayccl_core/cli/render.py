@@ -11,6 +11,7 @@ import polars as pl
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from overlayccl_core.cli.one_strategy import YOURS, Contender
 from overlayccl_core.costmodel.features import Term
@@ -19,6 +20,7 @@ from overlayccl_core.gates.bench import is_below
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.kinds import printable
 from overlayccl_core.program.library import Role
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.tables.summary import Validity
@@ -41,15 +43,23 @@ CASES_LEGEND = (
 )
 
 
+class _Screen(Console):
+    """A console on which texts do nothing: a stranger's may be among them."""
+
+    def render_str(self, text: str, *arguments: Any, **named: Any) -> Text:
+        """The text, with control characters written out."""
+        return super().render_str(printable(text), *arguments, **named)
+
+
 @cache
 def console() -> Console:
     """Where results go: as wide as the terminal, or as COLUMNS says."""
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
+    return _Screen(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
 
 def say(line: str) -> None:
     """Progress, beside the results."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def print_line(text: str) -> None:

@@ -20,6 +20,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import DoesNotApply
+from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.stages.seed import seeds_of
 
 
@@ -171,7 +172,7 @@ def _of_file(text: str) -> Strategy:
 def _replayed(found: finds.Find, problem: Problem) -> Program:
     """NotApplicable where its steps do nothing at another Case; ValueError where its own gives another Program."""
     try:
-        program = replay(found.recipe, problem, found.source_of)
+        program = replay(found.recipe, problem, found.source_of, trace_confined)
     except DoesNotApply as error:
         raise NotApplicable(str(error)) from None
     if found.is_at(problem) and program.value_digest != found.value_digest:

@@ -1,12 +1,13 @@
 """A search: a file in config/searches, typed. It says who proposes, and when enough was tried.
 
 `Search` is what every search has. A file search/proposers/<proposer>.py may derive a class `Search` with fields of
-its own.
+its own. `NAME@SEED` is the search of the file NAME with another seed.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -18,6 +19,14 @@ from overlayccl_core.configuration.fields import schema as schema_of
 
 FOLDER = Path("config/searches")
 PROPOSERS = "search/proposers"
+AT = "@"  # between a file's name and the seed that takes the place of the file's
+
+
+class Begin(StrEnum):
+    """What a search begins with."""
+
+    LIBRARY = "library"
+    DEVELOPER = "developer"
 
 
 class Proxy(Fields):
@@ -40,9 +49,18 @@ class Search(Fields):
         description="of how many of the cheapest families a Program is proven, and of a proxy's at least replayed",
     )
     random: int = Field(ge=0, description="Programs besides the elites that are drawn and proven")
-    seed: int = Field(ge=0, description="seed of the draw of random Programs")
+    seed: int = Field(ge=0, description="of the draw of random Programs, and of all that the proposer draws")
+    begin: Begin = Field(
+        default=Begin.LIBRARY,
+        description="what it begins with: the whole library of the Problem, or developer's strategy alone",
+    )
     lossy: bool = Field(description="true or false: may rules invent sums and wires in fewer bits")
     proxy: Proxy = Field(description="from which size of a Case on a smaller one is searched first")
+
+    @property
+    def file(self) -> Path:
+        """Where it is configured."""
+        return FOLDER / f"{file_and_seed(self.name)[0]}.yaml"
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
@@ -79,6 +97,27 @@ def schema() -> dict[str, Any]:
     return schema_of(*map(named, loader.names(PROPOSERS)))
 
 
+def file_and_seed(name: str) -> tuple[str, int | None]:
+    """(`random`, 3) of `random@3`, (`random`, None) of `random`. ValueError for what is no seed."""
+    file, at, seed = name.partition(AT)
+    if at and not (seed.isascii() and seed.isdigit()):
+        raise ValueError(
+            f"search {name!r}: after {AT} stands a seed, a whole number from 0 on (got {seed!r})"
+        )
+    return file, int(seed) if at else None
+
+
+def at_seeds(names: Iterable[str], seeds: int) -> tuple[str, ...]:
+    """Each of some searches at the seeds from 0 on; one whose name tells a seed at that alone."""
+    return tuple(
+        one
+        for name in names
+        for one in ([name] if AT in name else [f"{name}{AT}{seed}" for seed in range(seeds)])
+    )
+
+
 def load(name: str, folder: Path = FOLDER) -> Search:
-    """The search of that name. ValueError: file, field and mend."""
-    return read("search", folder / f"{name}.yaml", Search, name=name)
+    """The search of that name, `FILE` or `FILE@SEED`. ValueError: file, field and mend."""
+    file, seed = file_and_seed(name)
+    search = read("search", folder / f"{file}.yaml", Search, name=name)
+    return search if seed is None else search.changed(seed=seed)

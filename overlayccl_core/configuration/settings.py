@@ -3,28 +3,32 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.searches import Search
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
-IN_SECTIONS = {"longrun_steps": ("longrun", "steps")}  # override keys of fields that stand in a section
-OVERRIDES = ("deployment", "preset", "problems", "models", "heldout_seed", *IN_SECTIONS)
+IN_SECTIONS = {  # override keys of fields that stand in a section
+    "longrun_steps": ("longrun", "steps"),
+    "command": ("asking", "command"),
+    "max_usd": ("asking", "max_usd"),
+}
+PROPOSER = "proposer"  # override key: a search besides those that are configured
+OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", *IN_SECTIONS)
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",
-    "proposer": "it is a field of a file in config/searches",
-    "command": "no proposer here runs commands",
-    "max_usd": "nothing here costs money",
     "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
 }
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(@[0-9]+)?$")]
 Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
 Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
 Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
@@ -162,6 +166,40 @@ class LongrunSection(Fields):
             raise ValueError(f"longrun: model {model.name}: {error}") from None
 
 
+class AskingSection(Fields):
+    """Searches that ask a language model."""
+
+    max_usd: float = Field(
+        ge=0,
+        description="that a results tree may cost in all; nothing is asked that could cost more",
+    )
+    command: str | None = Field(
+        default=None, description="who answers the proposer `command` (default: what its search names)"
+    )
+
+    def of(self, search: Search) -> Search:
+        """A search with the command that is named here, if it runs one."""
+        if self.command is None or "command" not in type(search).model_fields:
+            return search
+        return search.changed(command=self.command)
+
+
+class AblationsSection(Fields):
+    """Searches side by side: the target `ablations`."""
+
+    problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
+        min_length=1, description="of those that are configured: where the searches are compared"
+    )
+    searches: Annotated[tuple[Arm, ...], AfterValidator(unique)] = Field(
+        min_length=1,
+        description="names of files in config/searches; `offline@0` is that search at this seed alone",
+    )
+    begin: Literal["library", "developer"] = Field(
+        description="what all of them begin with, whatever their files say: as in a file of config/searches"
+    )
+    seeds: int = Field(ge=1, description="of each search, from 0 on; from 5 on they give intervals")
+
+
 SECTIONS: Mapping[str, type[Fields]] = {
     "probe": ProbeSection,
     "shortlist": ShortlistSection,
@@ -170,6 +208,8 @@ SECTIONS: Mapping[str, type[Fields]] = {
     "train": TrainSection,
     "confirm": ConfirmSection,
     "longrun": LongrunSection,
+    "asking": AskingSection,
+    "ablations": AblationsSection,
 }
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
@@ -199,6 +239,8 @@ class Settings(Fields):
     train: TrainSection = Field(description="training steps, by which is chosen")
     confirm: ConfirmSection = Field(description="what is deployed is timed again, for the figures")
     longrun: LongrunSection = Field(description="many steps whose losses are compared: a target of its own")
+    asking: AskingSection = Field(description="searches that ask a language model")
+    ablations: AblationsSection = Field(description="searches side by side: a target of its own")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -258,6 +300,7 @@ def load(
     check_overrides(overrides)
     data = {**config, **{name: _list(config[name]) for name in NAMES if name in config}}
     in_sections = {key: data.pop(key) for key in IN_SECTIONS if key in overrides}
+    besides = [data.pop(PROPOSER)] if PROPOSER in overrides else []
     try:
         File.from_data(data)
         preset, presets = data["preset"], data.pop("presets")
@@ -269,6 +312,7 @@ def load(
         for name, values in presets[meant].items():
             data[name] = {**data[name], **values} if name in SECTIONS else values
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
+        data["searches"] = [*data["searches"], *(name for name in besides if name not in data["searches"])]
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]
             data[section] = {**data[section], field: value}

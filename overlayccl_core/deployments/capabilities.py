@@ -96,6 +96,11 @@ class Capabilities:
             for row in rows
         )
 
+    @property
+    def refused(self) -> tuple[Capability, ...]:
+        """What was tried and failed."""
+        return tuple(row for rows in self._rows.values() for row in rows if not row.supported)
+
     def supports(self, call: Call) -> Support:
         """Whether the library takes a call."""
         if rows := self._rows.get((call.operation, call.shape, call.dtype)):

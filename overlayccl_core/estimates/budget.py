@@ -12,7 +12,7 @@ from typing import Any
 BATCH_S = 15.0
 LAUNCH_S = 5.0
 GRADIENTS_S, LOSSES_S = 5.0, 10.0
-WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "report": 8.0}
+WITHOUT_BUDGET_S = {"selftest": 20.0, "search": 20.0, "ablation_search": 20.0, "report": 8.0}
 ANY_OTHER_S = 5.0
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import Begin, Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns
 from overlayccl_core.evidence.verdict_rows import judged_columns
@@ -25,8 +25,10 @@ NEW = "found-"  # begins the names of Programs that are no seed's
 SHORTEST = 8  # digits of a value_digest in a name
 
 
-def begins(seed: Row) -> bool:
-    """Whether a search may begin with a seed: it is right, or would be where it can run."""
+def begins(seed: Row, begin: Begin = Begin.LIBRARY) -> bool:
+    """Whether a search may begin with a seed: it is asked for, and is right, or would be where it can run."""
+    if begin is Begin.DEVELOPER and seed["role"] != Role.DEVELOPER:
+        return False
     if seed["equivalence"] is not None:
         return bool(seed["equivalence"] == Outcome.PASS)
     return seed["status"] == SeedStatus.PROGRAM and seed["reason"] in INFEASIBLE
@@ -76,10 +78,13 @@ def _new_name(value_digest: str, taken: Mapping[str, str]) -> str:
     return next(name for name in names if name not in used)
 
 
-def sketch_rows(attempts: Iterable[Attempt]) -> Iterator[Row]:
-    """A row of `sketches` for every proposal, without its Case and direction."""
+def sketch_rows(attempts: Iterable[Attempt], candidates: Iterable[Candidate] = ()) -> Iterator[Row]:
+    """A row of `sketches` for every proposal, without its Case and direction. candidates: what they came to."""
+    terms = {c.program.value_digest: {t.value: us for t, us in c.price.terms.items()} for c in candidates}
     for number, attempt in enumerate(attempts):
         sketch = attempt.sketch
+        written = None if sketch is None else sketch.written
+        aim = None if written is None else written.term
         yield {
             "number": number,
             "parent": attempt.parent,
@@ -87,6 +92,11 @@ def sketch_rows(attempts: Iterable[Attempt]) -> Iterator[Row]:
             "step": json.dumps(attempt.steps[-1]) if attempt.steps else None,
             "function": None if sketch is None else sketch.function,
             "source": None if sketch is None else sketch.source,
+            "purpose": None if written is None else written.purpose,
+            "call": None if written is None else written.call,
+            "aim": aim,
+            "aim_us": None if written is None else written.term_us,
+            "aimed_us": None if aim is None else terms.get(attempt.value_digest or "", {}).get(aim),
             "rationale": attempt.rationale,
             "outcome": attempt.outcome.value,
             "value_digest": attempt.value_digest,
@@ -129,6 +139,9 @@ def end_row(ending: Ending, search: Search, theta: Theta) -> Row:
         "proposals": ending.proposals,
         "programs": ending.programs,
         "families": ending.families,
+        "sketched": ending.sketched,
+        "sketched_twice": ending.sketched_twice,
+        "polished": ending.polished,
         "message": ending.message,
         "fingerprint": theta.fingerprint,
     }

@@ -3,6 +3,6 @@
 from decimal import Decimal
 
 
-def figures(value: float) -> str:
+def figures(value: float, digits: int = 3) -> str:
     """`1,080` of 1084.2, `12.3`, `4`, `0.00123`."""
-    return f"{Decimal(f'{value:.3g}'):,f}"
+    return f"{Decimal(f'{value:.{digits}g}'):,f}"

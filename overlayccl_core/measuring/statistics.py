@@ -21,6 +21,7 @@ RESAMPLES = 400
 CONFIDENCE = 0.95
 FEWEST_ROUNDS = 6  # of fewer, all may lie on one side of the median by chance (2 in 2^5)
 FEWEST_LAUNCHES = 3  # from which on launches are what an interval is over
+FEWEST_SEEDS = 5  # of a search, from which on they are
 BETWEEN_LAUNCHES = 0.2  # by which a ratio of fewer may be off (docs/measuring.md, where it comes from)
 FASTER, NOT_SLOWER, SLOWER = 1.02, 0.95, 0.98  # bounds of a ratio old over new
 
@@ -211,6 +212,21 @@ def ratio_within(
     return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
 
 
+def over_seeds(ratios: ArrayLike) -> Ratio:
+    """What a search comes to, of its ratios to the best [seeds]: their median, with Student's interval of the
+    logarithms, which ends at 1, as they do.
+
+    Seeds are all that it is over: it holds for other seeds of the same search at the same places, not for others.
+    There is none below 5 seeds.
+    """
+    each = np.asarray(ratios, np.float64)
+    value = float(np.median(each))
+    if len(each) < FEWEST_SEEDS:
+        return Ratio(value=value)
+    low, high = _over_launches(np.log(each))
+    return Ratio(value=value, low=max(1.0, min(low, value)), high=max(high, value))
+
+
 def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:
     """The interval over rounds, [low, high], with what launches differ by: independent errors add in squares."""
     below, above = np.hypot(np.log(value / ends), BETWEEN_LAUNCHES)
@@ -218,8 +234,8 @@ def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:
 
 
 def _over_launches(logs: Floats) -> tuple[float, float]:
-    """Student's interval, of the logarithms of ratios: [launches] -> (low, high) of the ratio."""
-    from scipy.special import stdtrit  # only who compares launches waits for it
+    """Student's interval, of the logarithms of ratios: [launches or seeds] -> (low, high) of the ratio."""
+    from scipy.special import stdtrit  # only who compares launches or seeds waits for it
 
     half = stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1) / len(logs) ** 0.5
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))

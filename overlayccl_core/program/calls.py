@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import COALESCED, COLLECTIVES, NO_LABEL, Kind, Label, Reduction
+from overlayccl_core.program.kinds import CALL_DIGITS, COALESCED, COLLECTIVES, NO_LABEL, Kind, Label, Reduction
 from overlayccl_core.program.nodes import Node, make_collective
 
 Call = tuple[Node, ...]
 COALESCED_SUFFIX = "_coalesced"
 CALL_NAMES = (*(kind.value for kind in COLLECTIVES), *(kind.value + COALESCED_SUFFIX for kind in COALESCED))
-_NAME_BYTES = 6
 
 
 def make_call(
@@ -33,7 +32,7 @@ def make_call(
     different = {bare(x).digest for x in made}
     if len(different) == 1:
         return made
-    name = hashlib.blake2b(b"".join(sorted(different)), digest_size=_NAME_BYTES).hexdigest()
+    name = hashlib.blake2b(b"".join(sorted(different)), digest_size=CALL_DIGITS // 2).hexdigest()
     return [make_collective(kind, x, groups, replace(alone, call=name), reduction) for x in operands]
 
 

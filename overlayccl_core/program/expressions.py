@@ -5,11 +5,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import BINARY, UNARY, computed, kind_of, not_integers
 from overlayccl_core.program.recorder import IO, Value
 from overlayccl_core.program.scopes import (
-    RUNS_PER_STEP,
     Builtin,
     Code,
     Compiled,
@@ -143,10 +142,7 @@ def _call(node: ast.Call) -> Compiled:
             raise Rejected(f"{kind_of(called)} cannot be called")
         for argument in (*arguments, *keywords.values()):
             scope.fuel.weigh(argument)
-        result = called(*arguments, **keywords)
-        if isinstance(result, Value) and result.node.kind is Kind.VIEW:
-            scope.fuel.spend(result.node.map.runs // RUNS_PER_STEP)
-        return result
+        return called(*arguments, **keywords)
 
     return _located(run, node)
 

@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 
 from overlayccl_core.program import nodes
@@ -37,7 +36,7 @@ def loads(text: str) -> Program:
     """The Program of `dumps`; InvalidProgram if the text is anything else."""
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidProgram(f"Program JSON does not parse: {error}: {_MEND}") from None
     return from_json(data)
 
@@ -69,13 +68,13 @@ def from_json(data: Any) -> Program:
     version = data.get("version") if isinstance(data, dict) else None
     if isinstance(version, int) and version != VERSION:
         raise InvalidProgram(f"Program JSON of version {version}, {VERSION} is read here: {_MEND}")
-    problems = sorted(_validator().iter_errors(data), key=lambda e: [str(p) for p in e.absolute_path])
-    if problems:
-        where = "/".join(map(str, problems[0].absolute_path)) or "top level"
-        raise InvalidProgram(f"Program JSON, {where}: {problems[0].message}: {_MEND}")
+    problem = next(_validator().iter_errors(data), None)
+    if problem is not None:
+        where = "/".join(map(str, problem.absolute_path)) or "top level"
+        raise InvalidProgram(f"Program JSON, {where}: {problem.message}: {_MEND}")
     try:
         program = _rebuild(data)
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
         raise InvalidProgram(f"Program JSON does not make a Program: {error}: {_MEND}") from error
     for name, digest in (("digest", program.digest), ("value_digest", program.value_digest)):
         if digest != data[name]:
@@ -94,7 +93,9 @@ def _as_written(data: Any) -> Program | None:
 
 
 @lru_cache(maxsize=1)
-def _validator() -> jsonschema.Draft202012Validator:
+def _validator() -> Any:
+    import jsonschema  # who only writes Programs does without: it takes a third of the time of all imports
+
     return jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text()))
 
 
@@ -222,6 +223,8 @@ def _map_from_json(fields: dict[str, Any]) -> Map:
     keys, sources = _integers(fields["keys"]), _integers(fields["sources"])
     if len(keys) != len(sources) or not len(keys) or keys[0] != 0 or (np.diff(keys) <= 0).any():
         raise ValueError("a map needs as many sorted keys as sources, from 0 on")
+    if not 1 <= rows <= len(keys) or not 1 <= size <= nodes.MAX_ELEMENTS:
+        raise ValueError("a map has as many rows as runs at the most, and a size that a value may have")
     if keys[-1] >= rows * size or not np.isin(np.arange(rows) * size, keys).all() or sources.min() < -1:
         raise ValueError("a map's runs must lie inside its rows, and every row must start one")
     return Map(rows, size, keys, sources)
@@ -236,8 +239,8 @@ def _integers(values: list[Any]) -> Ints:
 
 def _fitting(m: Map, operands: list[Node], problem: Problem) -> Map:
     live = m.sources >= 0
-    last = (m.sources + m.lengths)[live].max(initial=0)
-    if m.rows not in (1, problem.ranks) or last > sum(x.size for x in operands):
+    elements = sum(x.size for x in operands)
+    if m.rows not in (1, problem.ranks) or (m.sources > elements - m.lengths)[live].any():
         raise ValueError("a map reads past its operands, or has a row count that is neither 1 nor the ranks")
     return m
 

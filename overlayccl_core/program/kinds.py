@@ -1,9 +1,20 @@
 """The closed sets that a Program is made of: operations, dtypes, placements, labels."""
 
+import re
+import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
 LONGEST_MESSAGE = 1000
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal or a page would act on written out: escapes, marks of direction, surrogates.
+
+    Ends of lines and tabs stay.
+    """
+    odd = {c for c in set(text) if unicodedata.category(c)[0] == "C" or c in "\u2028\u2029"} - {"\n", "\t"}
+    return text.translate({ord(c): ascii(c)[1:-1] for c in odd})
 
 
 class Rejected(ValueError):
@@ -21,7 +32,7 @@ class Rejected(ValueError):
         return self
 
     def __str__(self) -> str:
-        message = super().__str__()
+        message = printable(super().__str__())
         if len(message) > LONGEST_MESSAGE:
             message = f"{message[:LONGEST_MESSAGE]} ... ({len(message)} characters)"
         return message if self.line is None else f"line {self.line}: {message}"
@@ -29,6 +40,9 @@ class Rejected(ValueError):
 
 class NotApplicable(Exception):
     """A strategy that says of itself that it has no meaning at this Case; the message is its reason."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class Kind(StrEnum):
@@ -105,6 +119,11 @@ class IssueOrder(StrEnum):
     EARLY = "early"
 
 
+CALL_DIGITS = 12  # hexadecimal, of the name of a call
+_GRAPH = re.compile(r"(g[1-9][0-9]*)?")  # it is printed into modules
+_CALL = re.compile(rf"([0-9a-f]{{{CALL_DIGITS}}})?")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What distinguishes two collectives that compute the same.
@@ -117,6 +136,12 @@ class Label:
     graph: str = ""
     issue: IssueOrder = IssueOrder.AS_WRITTEN
     call: str = ""
+
+    def __post_init__(self) -> None:
+        if not _GRAPH.fullmatch(self.graph):
+            raise Rejected(f"a label's graph is empty, or g and a number (got {self.graph[:20]!r})")
+        if not _CALL.fullmatch(self.call):
+            raise Rejected(f"a label's call is empty, or {CALL_DIGITS} digits (got {self.call[:20]!r})")
 
 
 NO_LABEL = Label()

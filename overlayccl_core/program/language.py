@@ -14,11 +14,11 @@ from typing import NoReturn, overload
 
 import numpy as np
 
-from overlayccl_core.program import maps, nodes
+from overlayccl_core.program import effort, maps, nodes
 from overlayccl_core.program.calls import make_call
 from overlayccl_core.program.groups import Groups, groups_of, world
 from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
-from overlayccl_core.program.recorder import Value, active, dtype_of
+from overlayccl_core.program.recorder import Value, active, check_axes, dtype_of
 from overlayccl_core.program.rowwise import RowAttr
 from overlayccl_core.program.static import PerRank, check_rows, extremes, integers_of, per_rank
 
@@ -49,6 +49,7 @@ def not_applicable(reason: str) -> NoReturn:
 # ------------------------------------------------------------------------------------------------- layout
 def reshape(x: Value, shape: Sequence[int]) -> Value:
     """x in another shape of as many elements; one axis may be -1."""
+    check_axes(shape)
     wanted = [int(n) for n in shape]
     if wanted.count(-1) == 1:
         rest = prod(n for n in wanted if n != -1)
@@ -118,6 +119,7 @@ def concat(values: Sequence[Value], dim: int = 0) -> Value:
     """Values joined along an axis; the other axes must agree."""
     if not values:
         raise Rejected("concat needs at least one value")
+    effort.spend(effort.OPERAND * len(values))
     shapes = tuple(v.shape for v in values)
     rest = {(len(s), s[:dim], s[dim + 1 :]) for s in shapes}
     if len(rest) != 1 or not 0 <= dim < len(shapes[0]):
@@ -151,6 +153,7 @@ def broadcast(x: Value, dim: int, count: int) -> Value:
 
 def zeros(shape: Sequence[int], dtype: str = "float32") -> Value:
     """Zeros on every rank."""
+    check_axes(shape)
     wanted = tuple(int(n) for n in shape)
     if not wanted or min(wanted) < 1:
         raise Rejected(f"zeros: every axis must have elements (got {wanted})")

@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from overlayccl_core.program import effort
 from overlayccl_core.program.maps import ZERO, Ints, Map, check_runs, from_pieces, run_lengths
 
 _MOST_STRETCHES = 2**18  # of a sum that is narrowed: beyond, it costs more to find out than to add
@@ -85,6 +86,9 @@ def union_of_intervals(row: Ints, start: Ints, length: Ints, span: int) -> tuple
 def cut_at_multiples(start: Ints, length: Ints, block: int) -> tuple[Ints, Ints, Ints]:
     """The same positions, cut at multiples of `block`: (which interval, start, length)."""
     count = (start + length - 1) // block - start // block + 1
+    pieces = int(count.sum())
+    check_runs(pieces)
+    effort.spend(pieces)
     piece, nth = ragged(count)
     low = np.maximum(start[piece], (start[piece] // block + nth) * block)
     high = np.minimum((start + length)[piece], (start[piece] // block + nth + 1) * block)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from overlayccl_core.program import map_algebra
+from overlayccl_core.program import effort, map_algebra
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import (
     COALESCED,
@@ -40,6 +40,7 @@ from overlayccl_core.program.view_form import Laid, normal_view
 
 Port = tuple[str | int, ...]
 
+MAX_RATIO_BITS = 256  # of the numerator and the denominator of a scale
 MAX_ELEMENTS = 2**42  # of one value on a rank: keeps all index arithmetic inside int64
 
 
@@ -187,6 +188,9 @@ def make_input(port: Port, *, equal: bool, size: int, dtype: DType = DType.FLOAT
 
 def make_view(operands: Sequence[Node], map_: Map, dtype: DType = DType.FLOAT32) -> Node:
     """Elements of the operands (laid end to end) rearranged by `map_`; `dtype` counts without operands only."""
+    viewed = [x for x in operands if x.kind is Kind.VIEW]
+    leaves = len(operands) + sum(len(x.operands) for x in viewed)
+    effort.spend_on_layout(map_, leaves, [x.map for x in viewed])
     ratio, operands = _common_scale(operands)
     if ratio != 1:
         return make_scale(make_view(operands, map_), ratio)
@@ -207,6 +211,8 @@ def make_scale(x: Node, ratio: Fraction | int) -> Node:
     ratio = Fraction(ratio)
     if x.kind is Kind.SCALE:
         ratio, x = ratio * x.ratio, x.operands[0]
+    if max(ratio.numerator.bit_length(), ratio.denominator.bit_length()) > MAX_RATIO_BITS:
+        raise Rejected(f"a factor of more than {MAX_RATIO_BITS} bits: scale by fewer, smaller integers")
     return x if ratio == 1 else _intern(Kind.SCALE, (x,), str(ratio).encode(), ratio, x.size, x.dtype)
 
 

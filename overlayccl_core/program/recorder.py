@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from overlayccl_core.program import effort
 from overlayccl_core.program.calls import bare
 from overlayccl_core.program.case import count
 from overlayccl_core.program.kinds import FLOATS, NO_LABEL, DType, Label, Rejected
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import Problem, port_text
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
+
+MAX_AXES = 32  # of a value
 
 
 class Value:
@@ -18,6 +21,8 @@ class Value:
     __slots__ = ("node", "shape")
 
     def __init__(self, node: Node, shape: tuple[int, ...]) -> None:
+        effort.spend(effort.VALUE)
+        check_axes(shape)
         if node.size != count(shape):
             raise Rejected(f"{node.size} elements do not fill the shape {shape}")
         self.node = node
@@ -94,12 +99,19 @@ class Recorder:
 
     def boundary(self) -> None:
         """End the current graph."""
+        effort.spend(effort.VALUE)
         self.events.append(BOUNDARY)
         self._graph += 1
 
     def finish(self) -> Program:
         """The Program; Rejected if an output is missing or wrong."""
         return Program(self.problem, self.events)
+
+
+def check_axes(shape: Sequence[int]) -> None:
+    """Rejected for a shape of too many axes, before anything is computed of it."""
+    if len(shape) > MAX_AXES:
+        raise Rejected(f"a shape of {len(shape)} axes (limit {MAX_AXES}): reshape to fewer")
 
 
 _active: ContextVar[Recorder] = ContextVar("active recorder")
@@ -119,7 +131,8 @@ def recording(problem: Problem) -> Iterator[Recorder]:
     recorder = Recorder(problem)
     token = _active.set(recorder)
     try:
-        yield recorder
+        with effort.allowed(len(problem.inputs) + len(problem.outputs)):
+            yield recorder
     finally:
         _active.reset(token)
 

@@ -18,7 +18,6 @@ STEPS_PER_CALL = 8  # of a function of the source, which takes about as long as 
 PIECES_PER_STEP = (
     16  # of syntax in what a loop repeats, or a function: a long body costs more than a short one
 )
-RUNS_PER_STEP = 8  # a step of fuel for so many runs of a layout
 
 Compiled = Callable[["Scope"], Any]
 

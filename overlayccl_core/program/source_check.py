@@ -184,7 +184,7 @@ def _is_target(node: ast.expr) -> bool:
 
 
 # What to write instead of Python that is not in the language: (construct, mend).
-_ADVICE: dict[type[ast.AST], tuple[str, str]] = {
+ADVICE: dict[type[ast.AST], tuple[str, str]] = {
     ast.Div: ("/", "use scale(x, 1, n), or // for integers"),
     ast.MatMult: ("@", "a strategy moves and adds data, it does not multiply it"),
     ast.UAdd: ("unary +", "leave it out"),
@@ -217,8 +217,8 @@ _ADVICE: dict[type[ast.AST], tuple[str, str]] = {
 
 def not_in_language(kind: type[ast.AST]) -> str:
     """One sentence about a construct that is refused, with the mend where there is one."""
-    if kind in _ADVICE:
-        construct, mend = _ADVICE[kind]
+    if kind in ADVICE:
+        construct, mend = ADVICE[kind]
         return f"{construct} is not in the language: {mend}"
     construct = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower().replace("_", " ")
     return f"this construct ({construct}) is not in the language: see docs/strategies.md"

@@ -1,18 +1,27 @@
 """The report: one self-contained HTML page of one or several runs."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-import jinja2
-from markupsafe import Markup, escape
-
-from overlayccl_core.report import costs, deployed, gain, headline, prediction, rejected, spent, training
-from overlayccl_core.report.blocks import Cards, Section, Text
+from overlayccl_core.report import (
+    costs,
+    deployed,
+    gain,
+    headline,
+    prediction,
+    rejected,
+    sketched,
+    spent,
+    training,
+)
+from overlayccl_core.report.blocks import Section
+from overlayccl_core.report.rendering import Part, rendered
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.rows import TableError
 
+LEAD = (
+    "How the collective library is to be called: what was chosen, what it is worth in a real training step, and "
+    "how that is known."
+)
 TITLES = {
     "worth": ("What it is worth", headline.blocks),
     "gain": ("Where the gain comes from", gain.blocks),
@@ -20,35 +29,15 @@ TITLES = {
     "model": ("Predicted and measured", prediction.blocks),
     "price": ("What the price is made of", costs.blocks),
     "training": ("Training, by which it was chosen", training.blocks),
+    "sketched": ("What language models were asked", sketched.blocks),
     "rejected": ("What was not taken, and why", rejected.blocks),
     "cost": ("What it cost, and when it pays", spent.blocks),
     "conditions": ("How it was measured", deployed.conditions),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What the page says of one run. label: the run's name for people; about: where its figures are from."""
-
-    name: str
-    label: str
-    about: str
-    cards: Cards
-    notes: tuple[Text, ...]
-    sections: tuple[Section, ...]
-
-
 def page(trees: Sequence[Tree]) -> str:
     """The HTML. The first run comes first, and is called the default one where there are others."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["breakable"] = breakable
-    style = (Path(__file__).parent / "style.css").read_text()
     parts = []
     for number, tree in enumerate(trees):
         try:
@@ -57,16 +46,7 @@ def page(trees: Sequence[Tree]) -> str:
             raise
         except ValueError as error:  # what is in its tables, such as a Program of another release
             raise ValueError(f"{tree.path}: {error}") from None
-    template = environment.get_template("page.html.jinja")
-    return template.render(trees=parts, style=Markup(style))
-
-
-def breakable(text: str) -> Markup:
-    """Text whose long names may be broken where they are joined: after `_`, `/`, `:`, `,` and a `-` inside a name.
-
-    A browser itself breaks no hyphen before a digit, as in `n4-64KiB`.
-    """
-    return Markup(re.sub(r"([_/:]|(?<=\w)-(?=\w)|,(?!\d{3}))(?=\S)", r"\1<wbr>", str(escape(text))))
+    return rendered(parts, LEAD)
 
 
 def _part(tree: Tree, *, first: bool) -> Part:

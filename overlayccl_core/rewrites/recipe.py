@@ -20,6 +20,9 @@ SOURCE = "source:"
 SourceOf = Callable[[str], str]
 """sha256 of a source -> the source."""
 
+Trace = Callable[[str, str, Problem], Program]
+"""Source, function, Problem -> Program; as `trace_source` does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransposeOf:
@@ -34,6 +37,13 @@ class Recipe:
 
     base: str | TransposeOf
     steps: tuple[Step, ...] = ()
+
+    @property
+    def of_source(self) -> bool:
+        """Whether it begins at a source that is no library's."""
+        if isinstance(self.base, TransposeOf):
+            return self.base.recipe.of_source
+        return self.base.startswith(SOURCE)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back."""
@@ -78,16 +88,18 @@ def sources(texts: Iterable[str]) -> SourceOf:
     return source_of
 
 
-def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) -> Program:
+def replay(
+    recipe: Recipe, problem: Problem, source_of: SourceOf | None = None, trace: Trace = trace_source
+) -> Program:
     """The Program of a recipe at a Problem, forward or backward.
 
     At a backward, a seed's name means the library of the Problem that the backward equals, or its own (of one that
     is not linear); a source is written for the backward itself. source_of: finds the source of a base that names
-    one. Raises Rejected or
-    NotApplicable as tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that
-    cannot be replayed here.
+    one, which `trace` then traces: a stranger's wants a confined process. Raises Rejected or NotApplicable as
+    tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that cannot be replayed
+    here.
     """
-    program = _base(recipe, problem, source_of)
+    program = _base(recipe, problem, source_of, trace)
     for number, step in enumerate(recipe.steps, 1):
         try:
             program = apply(program, step)
@@ -98,33 +110,34 @@ def replay(recipe: Recipe, problem: Problem, source_of: SourceOf | None = None) 
     return program
 
 
-def _base(recipe: Recipe, problem: Problem, source_of: SourceOf | None) -> Program:
+def _base(recipe: Recipe, problem: Problem, source_of: SourceOf | None, trace: Trace) -> Program:
     """The Program that the steps begin with."""
     if isinstance(recipe.base, TransposeOf):
-        return _transposed(recipe.base, problem, source_of)
+        return _transposed(recipe.base, problem, source_of, trace)
     if recipe.base.startswith(SOURCE):
-        return _of_source(recipe.base, problem, source_of)
+        return _of_source(recipe.base, problem, source_of, trace)
     if problem.direction is Direction.BACKWARD and problem.linear:
         return _from_equal_problem(recipe, problem)
     return trace_source(catalog.library_source(problem.case.problem), recipe.base, problem)
 
 
-def _of_source(base: str, problem: Problem, source_of: SourceOf | None) -> Program:
+def _of_source(base: str, problem: Problem, source_of: SourceOf | None, trace: Trace) -> Program:
     digest, _, function = base.removeprefix(SOURCE).partition(":")
     if source_of is None:
         raise ValueError(f"the recipe needs the source {digest}: say where it is")
     source = source_of(digest)
     if source_base(source, function) != base:
         raise ValueError(f"the source found for {digest} has other content: restore the one that was proven")
-    return trace_source(source, function, problem)
+    return trace(source, function, problem)
 
 
-def _transposed(base: TransposeOf, problem: Problem, source_of: SourceOf | None) -> Program:
+def _transposed(base: TransposeOf, problem: Problem, source_of: SourceOf | None, trace: Trace) -> Program:
     if problem.direction is not Direction.BACKWARD:
         raise ValueError(
             f"a transpose solves a backward (got {problem.name}): replay it at the backward Problem"
         )
-    return simplify(transpose(replay(base.recipe, catalog.build(problem.case), source_of), problem))
+    forward = replay(base.recipe, catalog.build(problem.case), source_of, trace)
+    return simplify(transpose(forward, problem))
 
 
 def _from_equal_problem(recipe: Recipe, problem: Problem) -> Program:

@@ -12,7 +12,8 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
-from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.rewrites.recipe import Recipe, Trace, replay
+from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 from overlayccl_core.search.judge import Judge, Prover
 from overlayccl_core.search.labels import (
@@ -60,12 +61,14 @@ class Archive:
     """All Programs that were priced, in the order in which they came, and the cheapest of every family.
 
     Programs of people are told apart by their digests; what a rule or a sketch makes is new if its value_digest
-    is. known: the first that was priced, by value_digest; None: it can never run, or is not right.
+    is. known: the first that was priced, by value_digest; None: it can never run, or is not right. trace: how the
+    source of a sketch becomes a Program.
     """
 
     judge: Judge
     prover: Prover
     stage: Stage = Stage.FULL
+    trace: Trace = trace_confined
     candidates: list[Candidate] = field(default_factory=list)
     elites: dict[str, Candidate] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
@@ -115,7 +118,9 @@ class Archive:
         """
         idea = _Idea(origin=Origin.SKETCH, recipe=sketch.recipe, rationale=sketch.rationale, sketch=sketch)
         try:
-            program = replay(sketch.recipe, self.prover.reference.problem, lambda _: sketch.source)
+            program = replay(
+                sketch.recipe, self.prover.reference.problem, lambda _: sketch.source, self.trace
+            )
         except NotApplicable as error:
             self._note(idea, ProposalOutcome.DOES_NOT_APPLY, None, str(error))
             return None

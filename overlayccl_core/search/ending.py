@@ -8,6 +8,7 @@ from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.loop import SearchResult, Stop
+from overlayccl_core.search.proposal import ProposalOutcome
 
 
 class Nothing(StrEnum):
@@ -27,13 +28,18 @@ _NOTHING = {
 class Ending:
     """Why a search of one Case and direction ended, what it had come to, and one sentence that says it all.
 
-    programs: that were priced at the Case itself; families: of its elites.
+    programs: that were priced at the Case itself; families: of its elites. sketched, sketched_twice: of the
+    proposals, sketches, and those that were known; polished: whether rules made a cheaper one of them, None where
+    none has a price.
     """
 
     why: Stop | Nothing
     proposals: int = 0
     programs: int = 0
     families: int = 0
+    sketched: int = 0
+    sketched_twice: int = 0
+    polished: bool | None = None
     message: str
 
 
@@ -45,6 +51,7 @@ def without_search(why: Nothing) -> Ending:
 def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, small: Case | None) -> Ending:
     """The ending of a search. named: program -> candidate; small: the Case that was searched in its place."""
     families = len({c.family for c in result.elites})
+    sketched = [attempt for attempt in result.attempts if attempt.sketch is not None]
     stop = result.explored.stop
     said = f"{len(result.candidates)} Programs of {families} families in {result.explored.rounds} rounds"
     if small is not None:
@@ -53,14 +60,26 @@ def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, sm
     if stop is Stop.PROPOSER_FAILED:
         said += f" ({search.proposer}: {result.explored.failure})"
     elif stop is not Stop.NO_NEW_ELITE:
-        said += f" (cut: raise `{stop.value}` in config/searches/{search.name}.yaml)"
+        said += f" (cut: raise `{stop.value}` in {search.file.as_posix()})"
     return Ending(
         why=stop,
         proposals=len(result.attempts),
         programs=len(result.candidates),
         families=families,
+        sketched=len(sketched),
+        sketched_twice=sum(attempt.outcome is ProposalOutcome.DUPLICATE for attempt in sketched),
+        polished=_polished(result),
         message=f"{said}; {_cheapest(result, named)}",
     )
+
+
+def _polished(result: SearchResult) -> bool | None:
+    """Whether the cheapest that begins with a sketch has steps of rules behind it."""
+    written = [c for c in result.candidates if c.recipe.of_source and c.price.us is not None and c.feasible]
+    plain = min((c.price.us for c in written if not c.recipe.steps if c.price.us is not None), default=None)
+    if plain is None:
+        return None
+    return any(c.price.us < plain for c in written if c.recipe.steps and c.price.us is not None)
 
 
 def _cheapest(result: SearchResult, named: Mapping[str, str]) -> str:

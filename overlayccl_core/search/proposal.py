@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.rewrites.apply import Step
-from overlayccl_core.rewrites.recipe import Recipe, source_base
+from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, source_base
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 
 MAX_NAME_BYTES = 200  # of a function, a rule, a site class or a knob
@@ -21,17 +22,38 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How a language model came to write a sketch.
+
+    purpose, call: what it was asked for, and the digest of the request. term, term_us: of the price of what it was
+    to make cheaper, where it was asked to.
+    """
+
+    purpose: str
+    call: str
+    term: str | None = None
+    term_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """A strategy that somebody wrote for the Problem: a function of a source in the restricted language."""
+    """A strategy that somebody wrote for the Problem: a function of a source in the restricted language.
+
+    direction: it was written for. transposed: it is tried as the transpose of what was written for the forward.
+    """
 
     function: str
     source: str
     rationale: str
+    direction: Direction = Direction.FORWARD
+    transposed: bool = False
+    written: Written | None = None
 
     @property
     def recipe(self) -> Recipe:
         """The recipe that begins at it."""
-        return Recipe(base=source_base(self.source, self.function))
+        written = Recipe(base=source_base(self.source, self.function))
+        return Recipe(base=TransposeOf(recipe=written)) if self.transposed else written
 
 
 Proposal = Rewrite | Sketch
@@ -98,6 +120,12 @@ class ProposalOutcome(StrEnum):
     ILLEGAL = "illegal"
     INFEASIBLE = "infeasible"
     NOT_PROVEN = "not_proven"
+
+
+PRICED = frozenset({ProposalOutcome.PROGRAM, ProposalOutcome.INFEASIBLE, ProposalOutcome.NOT_PROVEN})
+EVALUATED = PRICED | {ProposalOutcome.DUPLICATE}
+"""What counts as an evaluation: the cost model priced its Program, now or (a duplicate) before. Proposals that come
+to no Program ask nothing of the cost model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from overlayccl_core import loader
+from overlayccl_core.asking.conversation import LanguageModel
 from overlayccl_core.configuration.searches import PROPOSERS, Search
 from overlayccl_core.program.kinds import LONGEST_MESSAGE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate
-from overlayccl_core.search.proposal import Attempt, Proposal
+from overlayccl_core.search.proposal import EVALUATED, Attempt, Proposal, Sketch
 
 Clock = Callable[[], float]
 
@@ -60,6 +61,11 @@ class Standing:
         return tuple(self.archive.attempts)
 
     @property
+    def evaluations(self) -> int:
+        """Attempts so far that came to a Program with a price, a new one or one that was known."""
+        return sum(attempt.outcome in EVALUATED for attempt in self.archive.attempts)
+
+    @property
     def budget(self) -> Budget:
         """What is left."""
         return Budget(
@@ -71,6 +77,11 @@ class Standing:
     def is_elite(self, candidate: Candidate) -> bool:
         """Whether no cheaper one of its family has come."""
         return self.archive.elites.get(candidate.family) is candidate
+
+    def attempt_at(self, sketch: Sketch) -> Attempt:
+        """What became of the sketch that was tried last."""
+        tried = reversed(self.archive.attempts)
+        return next((one for one in tried if one.sketch is sketch), self.archive.attempts[-1])
 
     def candidate_of(self, attempt: Attempt) -> Candidate | None:
         """What an attempt came to, new or known before; None if it came to nothing that may be chosen."""
@@ -112,7 +123,7 @@ def _failed(error: Exception) -> ProposerFailed:
 
 
 class ProposerPlugIn(Protocol):
-    """What a file in search/proposers/ defines.
+    """What a file in search/proposers/ defines that says itself what to try.
 
     proposer: a new Proposer for a Case and direction. It must be deterministic but for what it asks of others.
     Search, if there is one: the class of its searches, derived from `configuration.searches.Search`, with fields of
@@ -122,6 +133,25 @@ class ProposerPlugIn(Protocol):
     proposer: Callable[[Any], Proposer]
 
 
+class LanguageModelPlugIn(Protocol):
+    """What one defines that asks a language model instead; the search's `style` says how it is asked.
+
+    Search: derived from `asked.Search`. language_model: who answers such a search; making it asks nothing. check:
+    ValueError with the mend where nobody could, before anything starts.
+    """
+
+    Search: type[Search]
+    language_model: Callable[[Any], LanguageModel]
+    check: Callable[[Any], None]
+
+
 def plug_in(name: str) -> ProposerPlugIn:
     """The proposer of that name; ValueError naming those there are."""
     return loader.plug_in(ProposerPlugIn, PROPOSERS, name)
+
+
+def asks(name: str) -> LanguageModelPlugIn | None:
+    """The proposer of that name, if it asks a language model; ValueError naming those there are."""
+    if not hasattr(loader.load(PROPOSERS, name), "language_model"):
+        return None
+    return loader.plug_in(LanguageModelPlugIn, PROPOSERS, name)

@@ -4,8 +4,10 @@ Needs no ranks. With a proposer that asks nobody else it is the same for the sam
 cuts it, which it then says.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -13,39 +15,37 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
-from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
+from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.library import Role
 from overlayccl_core.program.numerics import NumericsClass, tolerance
-from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.search import proposer
 from overlayccl_core.search.archive import Archive, Base
+from overlayccl_core.search.asked import Asked, Asking
 from overlayccl_core.search.candidate import Origin, Stage
+from overlayccl_core.search.desk import Desk, Place
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
+from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover, pricing
 from overlayccl_core.search.loop import SearchResult, Seeker
-from overlayccl_core.search.proposer import Clock
+from overlayccl_core.search.proposer import Clock, Proposer, Standing
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentFacts:
-    """What a search knows of the deployment. capabilities, memory_budget_bytes: None asks for nothing."""
-
-    theta: Theta
-    capabilities: Capabilities | None
-    memory_budget_bytes: int | None
+Propose = Callable[[Any], Proposer]
+"""Makes a proposer of a Case and direction, given the search."""
 
 
 def run(
@@ -57,27 +57,85 @@ def run(
     fidelity: pl.DataFrame,
     capabilities: pl.DataFrame,
     *,
+    asking: Asking,
     clock: Clock,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `sketches`, `candidates` and `search_ends`. clock: seconds from any start on."""
+    """The rows of `sketches`, `candidates`, `search_ends` and `calls`. clock: seconds from any start on.
+
+    asking: where answers of a language model are kept and what they may cost, for a search that asks one.
+    """
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     facts = DeploymentFacts(
         theta=theta_of(theta, fidelity),
         capabilities=Capabilities.from_rows(capabilities.iter_rows(named=True)),
         memory_budget_bytes=deployment.memory_budget_bytes,
     )
-    tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": []}
-    for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
-        for problem in catalog.directions(case):
-            mine = seeds.filter(
-                (pl.col("case") == case.id) & (pl.col("direction") == problem.direction.value)
-            )
-            for name, rows in searched(
-                problem, list(mine.iter_rows(named=True)), search, facts, clock, progress
-            ):
-                tables[name] += rows
+    cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
+    problems = {place_of(problem): problem for case in cases_ for problem in catalog.directions(case)}
+    seeds_of = {place: _seeds_of(problem, seeds) for place, problem in problems.items()}
+    desk = _desk(search, asking, facts, leads(seeds_of, problems.values()))
+    rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
+    for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
+        propose = None if desk is None else partial(Asked, desk=desk, asks=desk.asks(place))
+        rows_of[place] += searched(
+            *(problems[place], seeds_of[place], search, facts, clock, progress), propose=propose
+        )
+        if desk is not None and desk.asks(place):
+            _say_ended(rows_of[place], desk, progress)
+            head = {"case": place[0], "direction": place[1].value, "search": search.name}
+            rows_of[place].append(("calls", [head | row for row in call_rows(desk.take_calls())]))
+    tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": [], "calls": []}
+    for name, rows in chain.from_iterable(rows_of.values()):
+        tables[name] += rows
     return tables
+
+
+def _say_ended(tables: list[tuple[str, list[Row]]], desk: Desk, progress: Callable[[str], None]) -> None:
+    """Add to how a search ended why its model was asked no more, if it was not."""
+    if not desk.ended:
+        return
+    said = f"asked no more: {desk.ended}"
+    progress(said)
+    for row in chain.from_iterable(rows for name, rows in tables if name == "search_ends"):
+        row["message"] += f"; {said}"
+    desk.ended = ""
+
+
+def place_of(problem: Problem) -> Place:
+    return problem.case.id, problem.direction
+
+
+def _seeds_of(problem: Problem, seeds: pl.DataFrame) -> list[Row]:
+    case, direction = place_of(problem)
+    mine = seeds.filter((pl.col("case") == case) & (pl.col("direction") == direction.value))
+    return list(mine.iter_rows(named=True))
+
+
+def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
+    """Where a language model is asked: of each direction that has a library of its own, the Case whose developer's
+    Program has the most collectives, since there is the most to compose; the first of several."""
+    most: dict[Direction, tuple[int, Place]] = {}
+    for problem in problems:
+        if problem.direction is Direction.BACKWARD and problem.linear:
+            continue  # has the transposes of what comes of the forward
+        place = place_of(problem)
+        calls = max(
+            (r["collectives"] for r in seeds_of[place] if r["role"] == Role.DEVELOPER and rows_.begins(r)),
+            default=0,
+        )
+        if calls > most.get(problem.direction, (0, place))[0]:
+            most[problem.direction] = calls, place
+    return frozenset(place for _, place in most.values())
+
+
+def _desk(search: Search, asking: Asking, facts: DeploymentFacts, leads: frozenset[Place]) -> Desk | None:
+    """Where the search asks; None for one that asks nobody."""
+    plugin = proposer.asks(search.proposer)
+    if plugin is None:
+        return None
+    ledger = asking.ledger(plugin.language_model(search))
+    return Desk(search=search, ledger=ledger, facts=facts, leads=leads)
 
 
 def searched(
@@ -87,10 +145,12 @@ def searched(
     facts: DeploymentFacts,
     clock: Clock,
     progress: Callable[[str], None],
+    propose: Propose | None = None,
 ) -> Iterator[tuple[str, list[Row]]]:
     """(table, rows) of one Case and direction: why the search ended; what it tried and came to, if it began.
 
-    It does not begin where nothing is exchanged, or where nothing stands to begin with.
+    It does not begin where nothing is exchanged, or where nothing stands to begin with. propose: what makes its
+    proposer; None: what the search names.
     """
     head = {"case": problem.case.id, "direction": problem.direction.value}
 
@@ -98,61 +158,98 @@ def searched(
         progress(f"{head['case']} {head['direction']}: {ending.message}")
         return "search_ends", [head | rows_.end_row(ending, search, facts.theta)]
 
-    reference = catalog.reference_program(problem)
-    if not simplify(reference).collectives:
+    if not simplify(catalog.reference_program(problem)).collectives:
         yield end(without_search(Nothing.NO_EXCHANGE))
         return
-    first = [row for row in seeds if rows_.begins(row)]
-    if not first:
+    begun = _Begun.of(problem, seeds, search, facts)
+    if begun is None:
         yield end(without_search(Nothing.NO_BASE))
         return
-    bases = [rows_.base_of(row) for row in first]
-    prover = _prover(bases, reference)
-    for base, row in zip(bases, first, strict=True):
-        if verdict := rows_.verdict_of(row):
-            prover.know(base.program, verdict)
-    small = _small_case(problem.case, bases, search)
-    result = _result(problem, bases, prover, search, facts, small, clock)
+    result = begun.result(propose or proposer.plug_in(search.proposer).proposer, clock)
     named = rows_.names(result.candidates, seeds)
-    yield end(ending_of(result, named, search, small))
-    yield "sketches", [head | {"search": search.name} | row for row in rows_.sketch_rows(result.attempts)]
-    candidates = rows_.candidate_rows(result, named, prover.verdicts, search, facts.theta)
+    yield end(ending_of(result, named, search, begun.small))
+    sketches = rows_.sketch_rows(result.attempts, result.candidates)
+    yield "sketches", [head | {"search": search.name} | row for row in sketches]
+    candidates = rows_.candidate_rows(result, named, begun.prover.verdicts, search, facts.theta)
     yield "candidates", [head | row for row in candidates]
 
 
-def _result(
-    problem: Problem,
-    bases: list[Base],
-    prover: Prover,
-    search: Search,
-    facts: DeploymentFacts,
-    small: Case | None,
-    clock: Clock,
-) -> SearchResult:
-    """What the search comes to: at the Case itself, or at a small one in its place."""
-    started = clock()
-    seeker = Seeker(
-        judge=Judge(
-            pricing=pricing(facts.theta),
-            capabilities=facts.capabilities,
-            memory_budget_bytes=facts.memory_budget_bytes,
-        ),
-        prover=prover,
-        search=search,
-        proposer=proposer.plug_in(search.proposer).proposer,
-        clock=lambda: clock() - started,
-    )
-    if small is None:
-        return seeker.directly(bases)
-    at_small = catalog.in_direction(small, problem.direction)
-    small_bases = list(_replayed(bases, at_small))
-    can = facts.capabilities and capabilities_as(small, problem.case, facts.capabilities)
-    proxy = Archive(
-        judge=Judge(pricing=pricing_as(small, problem.case, facts.theta), capabilities=can),
-        prover=_prover(small_bases, catalog.reference_program(at_small)),
-        stage=Stage.PROXY,
-    )
-    return seeker.through_proxy(proxy, small_bases, bases)
+def standing(problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts) -> Standing | None:
+    """How a search stands before anything is proposed; None where nothing stands to begin with."""
+    begun = _Begun.of(problem, seeds, search, facts)
+    if begun is None:
+        return None
+    archive, bases = (begun.archive(), begun.bases) if begun.small is None else begun.proxy()
+    archive.enter(bases)
+    lossy = search.lossy or is_lossy(begun.prover.reference)
+    return Standing(archive=archive, search=search, clock=lambda: 0.0, rounds=0, lossy=lossy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A search before it begins. small: the Case that is searched in the Problem's place, None if it is its own."""
+
+    problem: Problem
+    bases: list[Base]
+    prover: Prover
+    search: Search
+    facts: DeploymentFacts
+    small: Case | None
+
+    @classmethod
+    def of(
+        cls, problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts
+    ) -> "_Begun | None":
+        """From the seeds that are right, or would be where they can run; None where none is."""
+        first = [row for row in seeds if rows_.begins(row, search.begin)]
+        if not first:
+            return None
+        bases = [rows_.base_of(row) for row in first]
+        prover = _prover(bases, catalog.reference_program(problem))
+        for base, row in zip(bases, first, strict=True):
+            if verdict := rows_.verdict_of(row):
+                prover.know(base.program, verdict)
+        small = _small_case(problem.case, bases, search)
+        return cls(problem=problem, bases=bases, prover=prover, search=search, facts=facts, small=small)
+
+    def archive(self) -> Archive:
+        """An empty one of the Problem itself."""
+        judge = Judge(
+            pricing=pricing(self.facts.theta),
+            capabilities=self.facts.capabilities,
+            memory_budget_bytes=self.facts.memory_budget_bytes,
+        )
+        return Archive(judge=judge, prover=self.prover)
+
+    def proxy(self) -> tuple[Archive, list[Base]]:
+        """An empty one of the small Case, and what stands there."""
+        assert self.small is not None
+        case, facts = self.problem.case, self.facts
+        at_small = catalog.in_direction(self.small, self.problem.direction)
+        bases = list(_replayed(self.bases, at_small))
+        can = facts.capabilities and capabilities_as(self.small, case, facts.capabilities)
+        archive = Archive(
+            judge=Judge(pricing=pricing_as(self.small, case, facts.theta), capabilities=can),
+            prover=_prover(bases, catalog.reference_program(at_small)),
+            stage=Stage.PROXY,
+        )
+        return archive, bases
+
+    def result(self, propose: Propose, clock: Clock) -> SearchResult:
+        """What the search comes to: at the Case itself, or at a small one in its place."""
+        started = clock()
+        seeker = Seeker(
+            judge=self.archive().judge,
+            prover=self.prover,
+            search=self.search,
+            proposer=propose,
+            clock=lambda: clock() - started,
+        )
+        return (
+            seeker.directly(self.bases)
+            if self.small is None
+            else seeker.through_proxy(*self.proxy(), self.bases)
+        )
 
 
 def _prover(bases: Iterable[Base], reference: Program) -> Prover:

@@ -5,7 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
@@ -30,10 +32,11 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
-    *(CASES, SEEDS, PRICES, SKETCHES, CANDIDATES, SEARCH_ENDS, SHORTLIST, BENCH, FINALISTS),
+    *(CASES, SEEDS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS, SHORTLIST, BENCH, FINALISTS),
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
+    *(ABLATION_CURVES, ABLATIONS),
 )
 """In the order in which a run writes them."""
 

@@ -11,7 +11,7 @@ SEARCH_ENDS = Table(
     row="one Case and direction",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=1,
+    version=2,
     columns=(
         Column(name="case", dtype=pl.String(), doc="one row for every Case and direction"),
         DIRECTION,
@@ -30,6 +30,14 @@ SEARCH_ENDS = Table(
         Column(name="proposals", dtype=pl.Int64(), doc="at a smaller Case too; 0: nothing was searched"),
         Column(name="programs", dtype=pl.Int64(), doc="priced at the Case itself"),
         Column(name="families", dtype=pl.Int64(), doc="of elites"),
+        Column(name="sketched", dtype=pl.Int64(), doc="of the proposals: sketches"),
+        Column(name="sketched_twice", dtype=pl.Int64(), doc="of these: known already, by their value_digest"),
+        Column(
+            name="polished",
+            dtype=pl.Boolean(),
+            nullable=True,
+            doc="what rules made of a sketch is cheaper than the cheapest sketch; null: no sketch has a price",
+        ),
         Column(name="message", dtype=pl.String(), doc="one sentence for people, with the cheapest"),
         FINGERPRINT,
     ),

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from overlayccl_core.tables.candidate_columns import DIRECTION, ORIGIN
+from overlayccl_core.tables.candidate_columns import DIRECTION, ORIGIN, us
 from overlayccl_core.tables.table import Column, Table
 
 SKETCHES = Table(
@@ -10,7 +10,7 @@ SKETCHES = Table(
     row="one proposal",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=3,
+    version=4,
     columns=(
         Column(
             name="case", dtype=pl.String(), doc="that the search is for, also while it tries a smaller one"
@@ -33,6 +33,18 @@ SKETCHES = Table(
             nullable=True,
             doc="a sketch's text, which recipes name by its sha256; null: no sketch",
         ),
+        Column(
+            name="purpose",
+            dtype=pl.String(),
+            nullable=True,
+            doc="what a language model was asked for that wrote it; null: it was not asked, or a rule's",
+        ),
+        Column(name="call", dtype=pl.String(), nullable=True, doc="digest of that question in `calls`"),
+        Column(
+            name="aim", dtype=pl.String(), nullable=True, doc="term of the price that it was to make less"
+        ),
+        us("aim_us", "that term, of what was to be refined"),
+        us("aimed_us", "that term of what came of it; null: no Program, or no price"),
         Column(name="rationale", dtype=pl.String(), doc="why it was proposed"),
         Column(
             name="outcome",

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.searches import Search, load, schema
+from overlayccl_core.configuration.searches import Begin, Search, at_seeds, load, schema
 
 FOLDER = Path(__file__).parents[2] / "config/searches"
 PLUGINS = Path(__file__).parents[1] / "plugins"
@@ -30,6 +30,30 @@ def test_an_unknown_search_names_those_there_are() -> None:
         load("wide", FOLDER)
 
 
+def test_a_search_may_be_had_with_another_seed() -> None:
+    other = load("offline@3", FOLDER)
+    assert (other.name, other.seed) == ("offline@3", 3)
+    assert other == load("offline", FOLDER).changed(name="offline@3", seed=3)
+    assert other.file.as_posix() == "config/searches/offline.yaml"
+    with pytest.raises(ValueError, match="no search 'wide'"):
+        load("wide@3", FOLDER)
+
+
+@pytest.mark.parametrize("name", ["offline@", "offline@-1", "offline@1@2", "offline@x"])
+def test_what_is_no_seed_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"search '{name}': after @ stands a seed, a whole number from 0 on"):
+        load(name, FOLDER)
+
+
+def test_searches_are_compared_at_seeds_from_0_on_unless_their_name_tells_one() -> None:
+    assert at_seeds(["offline@4", "random"], 2) == ("offline@4", "random@0", "random@1")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_every_search_here_can_be_read(name: str) -> None:
+    assert load(name, FOLDER).begin is Begin.LIBRARY
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -45,7 +69,8 @@ def test_an_unknown_search_names_those_there_are() -> None:
             {"proxy": {"nodes": 5, "ranks": 8, "rank": 3}},
             r"proxy\.rank: there is no such field: did you mean 'ranks'",
         ),
-        ({"seed": None}, r"mine\.yaml: seed: must be there: seed of the draw"),
+        ({"seed": None}, r"mine\.yaml: seed: must be there: of the draw of random Programs"),
+        ({"begin": "nothing"}, r"mine\.yaml: begin: .*'library' or 'developer'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_and_field(

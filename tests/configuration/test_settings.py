@@ -8,10 +8,14 @@ import yaml
 
 from overlayccl_core import loader
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import Settings, load, read
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "config" / "config.yaml"
+
+
+ABLATIONS = {"problems": ["tp_mlp"], "searches": ["offline@0"], "begin": "developer", "seeds": 2}
 
 
 def config(**changes: Any) -> dict[str, Any]:
@@ -55,6 +59,11 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"cases": {"grad_ar": []}}, ("cases.grad_ar: must have at least 1 entry (got [])",)),
         ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: must have at least 1 entry (got {})",)),
         ({"problems": ["tp_mpl"]}, ("problems: there is no 'tp_mpl'", "'tp_mlp'", "There are: ")),
+        ({"ablations": {**ABLATIONS, "searches": ["random@x"]}}, ("ablations.searches.0", "pattern")),
+        ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: must have at least 1 entry",)),
+        ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: must be greater", "give intervals")),
+        ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
+        ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: there is no",)),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"fit": {"bootstraps": 3}}, ("fit.ridge: must be there: penalty",)),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
@@ -75,10 +84,21 @@ def test_a_mistake_is_one_message_with_file_field_and_mend(
         assert part in str(error.value)
 
 
-@pytest.mark.parametrize("key", ["search", "proposer", "command", "max_usd", "source"])
+@pytest.mark.parametrize("key", ["search", "source"])
 def test_keys_without_a_meaning_yet_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match=f"{key}: has no meaning in this release"):
         load(config(), overrides=[key])
+
+
+def test_a_proposer_is_a_search_beside_those_that_are_configured() -> None:
+    keys = {"proposer": "command", "command": "python mine.py", "max_usd": 5}
+    settings = load(config(**keys), overrides=list(keys))
+    assert settings.searches == ("offline", "command")
+    assert (settings.asking.command, settings.asking.max_usd) == ("python mine.py", 5)
+    assert load(config(proposer="offline"), overrides=["proposer"]).searches == ("offline",)
+    folder = ROOT / "config/searches"
+    assert settings.asking.of(load_search("command", folder)).command == "python mine.py"
+    assert settings.asking.of(load_search("offline", folder)) == load_search("offline", folder)
 
 
 def test_other_keys_belong_into_a_file() -> None:

@@ -149,3 +149,20 @@ def test_rounds_that_both_took_part_in_are_paired() -> None:
 def test_unpaired_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="same rounds"):
         statistics.paired_ratio([([1.0, 2.0], [1.0])])
+
+
+def test_of_seeds_the_median_and_students_interval_of_logarithms() -> None:
+    ratio = statistics.over_seeds([1.0, 2.0, 2.0, 2.0, 4.0])
+    half = 2.7764451 * (0.5 / 5) ** 0.5  # of log2: 4 degrees of freedom
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((2.0, 2.0 * 2**-half, 2.0 * 2**half))
+    same = statistics.over_seeds([1.5] * 5)
+    assert (same.value, same.low, same.high) == pytest.approx((1.5, 1.5, 1.5))
+
+
+def test_fewer_than_five_seeds_have_no_interval() -> None:
+    assert statistics.over_seeds([1.0, 2.0, 2.0, 4.0]) == statistics.Ratio(value=2.0)
+
+
+def test_the_interval_over_seeds_holds_the_median_and_ends_at_the_best() -> None:
+    ratio = statistics.over_seeds([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 50.0])
+    assert ratio.low is not None and ratio.low == ratio.value == 1.0

@@ -6,7 +6,7 @@ import pytest
 from overlayccl_core.cli.deployed_table import case_parts
 from overlayccl_core.report import headline, passes
 from overlayccl_core.report.blocks import NOTHING, Table, Text
-from overlayccl_core.report.page import breakable
+from overlayccl_core.report.rendering import breakable
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE

@@ -202,5 +202,5 @@ def test_a_guard_cuts_any_proposer(search: Search, stop: Stop) -> None:
 
 def test_an_unknown_proposer_is_told_which_there_are() -> None:
     assert plug_in("offline").proposer(OFFLINE) is not plug_in("offline").proposer(OFFLINE)
-    with pytest.raises(ValueError, match="There are: offline"):
+    with pytest.raises(ValueError, match=r"There are: .*offline"):
         plug_in("oracle")

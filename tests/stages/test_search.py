@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import Begin, Search
 from overlayccl_core.costmodel.features import Column, Term
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program import json_form
@@ -178,6 +178,18 @@ def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
     assert (end["why"], end["search"]) == (why.value, "offline")
     assert f"(cut: raise `{why.value}` in config/searches/offline.yaml); cheapest: " in end["message"]
     assert end["proposals"] >= end["programs"] > 0
+
+
+def test_it_may_begin_with_developer_alone() -> None:
+    alone = search_of("tp_mlp", search=OFFLINE.changed(begin=Begin.DEVELOPER))
+    assert {row["origin"] for row in alone.candidates} == {"developer", "rule"}
+    assert "seed" in {row["origin"] for row in search_of("tp_mlp").candidates}
+    assert {row["direction"] for row in alone.candidates} == {"forward"}
+
+
+def test_a_search_at_another_seed_names_the_file_that_it_is_configured_in() -> None:
+    end = search_of("tp_mlp", search=OFFLINE.changed(name="offline@3", rounds=1)).search_ends[0]
+    assert end["search"] == "offline@3" and "in config/searches/offline.yaml)" in end["message"]
 
 
 def test_without_a_right_strategy_there_is_nothing_to_search_from() -> None:

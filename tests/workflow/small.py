@@ -39,6 +39,12 @@ SMALL: dict[str, Any] = {
         "loss_seeds": 2,
     },
     "longrun": {"steps": 10, "seeds": 2},
+    "ablations": {
+        "problems": ["tp_mlp"],
+        "searches": ["offline@0", "offline@1"],
+        "begin": "developer",
+        "seeds": 1,
+    },
 }
 TINY: dict[str, Any] = {
     "workload": "llama",

@@ -30,12 +30,13 @@ pytestmark = [
 RULES = {
     *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
     *("finalists", "train", "choose", "confirm", "summary", "report", "longtrain", "losses"),
+    *("ablation", "ablation_page"),
 }
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy in which `all` and `longrun` were run for tp_mlp, and the seeds of the other Problems were traced."""
+    """A copy in which all targets were run for tp_mlp, and the seeds of the other Problems were traced."""
     root = copy_to(tmp_path_factory.mktemp("repository"))
     file = root / "config" / "config.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
@@ -46,6 +47,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "shown.txt").write_text(done.stdout + done.stderr)
     assert not (root / "results/local/longrun").exists()  # a target of its own
     done = snakemake(root, "--profile", "local", "longrun", "--config", "longrun_steps=12")
+    assert done.returncode == 0, done.stderr
+    done = snakemake(root, "--profile", "local", "ablations")
     assert done.returncode == 0, done.stderr
     others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]
     problems = "problems=tp_mlp,uniform_a2a,grad_ar"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.estimates.prices import FILE, OLD_DAYS, price_of
+from overlayccl_core.configuration.prices import FILE, OLD_DAYS, load, price_of
 
 ROOT = Path(__file__).parents[2]
 GOOD = """prices:
@@ -60,3 +60,26 @@ def test_a_wrong_table_is_one_line_with_file_field_and_mend(
         price_of("box", tmp_path)
     assert str(error.value).startswith(f"{tmp_path / FILE}: ") and message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_first_price_of_a_model_that_a_prompt_fits_counts() -> None:
+    prices = load(ROOT)
+    short, long = (prices.of_model("claude-haiku-5-5", tokens) for tokens in (100_000, 100_001))
+    assert short is not None and long is not None
+    assert (short.input, short.output, long.input, long.output) == (0.1, 0.5, 0.5, 2.5)
+    assert prices.of_model("claude-haiku", 1) is None
+
+
+def test_every_model_that_is_shipped_has_a_price_for_prompts_of_any_length() -> None:
+    prices = load(ROOT)
+    assert prices.models
+    for price in prices.models:
+        assert prices.of_model(price.model, 10_000_000) is not None
+        assert price.cache_read <= price.input <= price.cache_write <= price.output
+
+
+def test_a_model_without_a_source_is_refused(tmp_path: Path) -> None:
+    fields = "input: 1, output: 1, cache_read: 1, cache_write: 1, date: 2026-10-24"
+    written(tmp_path, f"models:\n  - {{model: m, {fields}}}\n")
+    with pytest.raises(ValueError, match=r"models\.0\.source: must be there: the page"):
+        load(tmp_path)

@@ -1,0 +1,139 @@
+"""Claude, by the `anthropic` package: the key, patience with a busy service, limits of time and size.
+
+The answer is streamed, which keeps the connection of a long one alive. Tried again here is only what cannot have
+cost anything: a connection that did not come about, and a request that was turned down for now (429, 5xx). Where an
+answer got lost after the request was sent, the ledger decides, since that may have cost what a call can cost.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from random import random
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from overlayccl_core.asking import claude_errors, claude_form
+from overlayccl_core.asking.claude_errors import Failure, UnusableStream
+from overlayccl_core.asking.clean import secrets
+from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, Usage
+from overlayccl_core.configuration.fields import Fields
+
+if TYPE_CHECKING:
+    import anthropic
+
+KEY = "ANTHROPIC_API_KEY"
+BASE_URL = "ANTHROPIC_BASE_URL"
+_URL = re.compile(r"(https?://\S+)?")
+WITHOUT = (
+    "or go on without it: proposer=offline searches by rules alone, proposer=command asks a program of yours, "
+    "proposer=replay takes answers that were recorded"
+)
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0  # between tries, where the service does not say how long
+CONNECT_S = 10.0
+
+
+class Settings(Fields):
+    """How Claude is reached. The key is no field: it is in the environment alone."""
+
+    base_url: str = Field(
+        default="",
+        pattern=f"^{_URL.pattern}$",
+        description="where a service speaks the Messages API; empty: ANTHROPIC_BASE_URL, else the vendor's own",
+    )
+    tries: int = Field(default=8, ge=1, le=100, description="of one request, where the service is busy")
+    request_seconds: float = Field(
+        default=600, gt=0, description="cuts one try, also one whose answer still comes"
+    )
+    total_seconds: float = Field(
+        default=1200, gt=0, description="begins no other try of a request after that"
+    )
+
+
+@dataclass(slots=True)
+class Claude:
+    """A LanguageModel. The client is made when it is first asked, and `anthropic` imported then."""
+
+    settings: Settings
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    recorded: bool = False
+    _client: "anthropic.Anthropic | None" = None
+
+    def check(self) -> None:
+        """ValueError with the mend where it cannot be asked at all: to be called before anything starts."""
+        if said := _lacks():
+            raise ValueError(said)
+
+    def answer(self, request: Request, *, purpose: str) -> Answer:
+        """The answer, whole or cut at the longest, or a refusal. NoAnswer where there is none."""
+        if said := _lacks():
+            raise NoAnswer(said, outcome=Outcome.NO_KEY, usage=Usage(), final=True)
+        began = self.clock()
+        for number in range(1, self.settings.tries + 1):
+            got = self._try(request)
+            if isinstance(got, Answer):
+                return got
+            if not got.busy:
+                raise got.error  # raised here and not where it was caught: nothing hangs on it that has the key
+            wait = got.wait_s if got.wait_s is not None else _wait_s(number)
+            passed = self.clock() - began
+            if number == self.settings.tries or passed + wait > self.settings.total_seconds:
+                raise claude_errors.gave_up(got.error, number, passed)
+            self.sleep(wait)
+        raise AssertionError("the last try has answered or raised")
+
+    def _try(self, request: Request) -> Answer | Failure:
+        """One try. Whatever the library raises holds the request with its headers, so it is not handed on."""
+        hidden = secrets()
+        ask = partial(self._connected().messages.stream, **claude_form.arguments(request))
+        message: Any = None  # as far as it has come
+        try:
+            with ask() as stream:
+                ended = False
+                for event in stream:
+                    ended = event.type == "message_stop"
+                    message = stream.current_message_snapshot
+            if not ended:
+                raise UnusableStream("the answer broke off")
+            return claude_form.answer(message, hidden)
+        except Exception as error:  # a service can send anything, and the library then raises anything
+            return claude_errors.failure(error, message, hidden)
+
+    def _connected(self) -> "anthropic.Anthropic":
+        if self._client is None:
+            import anthropic
+
+            from overlayccl_core.asking.claude_http import client
+
+            self._client = anthropic.Anthropic(
+                api_key=os.environ[KEY].strip(),
+                base_url=self.settings.base_url or None,
+                max_retries=0,  # counted and limited in time above
+                http_client=client(self.settings.request_seconds, CONNECT_S, self.clock),
+                open_telemetry=False,  # nothing of a request goes anywhere else
+            )
+        return self._client
+
+
+def _lacks() -> str:
+    """What stands in the way of asking at all, and the mend; empty where nothing does."""
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        return f"there is no key for Claude: set {KEY} (https://platform.claude.com, API keys), {WITHOUT}"
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        return f"the key in {KEY} has characters that no key has: set it anew, {WITHOUT}"
+    if not _URL.fullmatch(os.environ.get(BASE_URL, "")):
+        return f"{BASE_URL} must begin with https:// (or http://): set it anew, or unset it"
+    if find_spec("anthropic") is None:
+        return f"the package `anthropic` is not installed: install envs/local.txt, {WITHOUT}"
+    return ""
+
+
+def _wait_s(number: int) -> float:
+    """Twice as long after each try, less up to a half by chance, so that many who wait do not come back at once."""
+    return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (number - 1)) * (1 - random() / 2)

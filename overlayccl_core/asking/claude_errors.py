@@ -1,0 +1,115 @@
+"""What a try at Claude that failed means: whether the service is busy, what may have been spent, the mend.
+
+The messages say what the library and the service said, in one line and without any secret. The errors themselves
+hold the request with its headers: they are looked at here and dropped.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from overlayccl_core.asking.claude_form import usage_so_far
+from overlayccl_core.asking.clean import one_line
+from overlayccl_core.asking.conversation import NoAnswer, Outcome, Usage
+
+NOTHING = Usage()
+_BUSY = (408, 409, 429)  # and all from 500 on
+_MENDS = {
+    400: "the service does not take this request: see what it says",
+    401: "the service does not take the key: set ANTHROPIC_API_KEY anew",
+    402: "the account cannot pay: look at its billing",
+    403: "the key may not do this: look at its rights",
+    404: "there is no such model or place: look at `model` and `base_url`",
+    413: "the request is too long for the service",
+}
+_REDIRECT = "no redirect is followed: base_url must name the service itself"
+_FINAL = (401, 402, 403, 404)
+
+
+class UnusableStream(Exception):
+    """A stream without an error and without an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A try without an answer. busy: it cost nothing, and a later one may succeed. wait_s: as the service asks."""
+
+    error: NoAnswer
+    busy: bool = False
+    wait_s: float | None = None
+
+
+def failure(error: Exception, message: Any, hidden: Iterable[str]) -> Failure:
+    """What an error means. message: the part of the answer that had come; None: none had."""
+    import anthropic
+    import httpx2
+
+    hidden, usage = tuple(hidden), usage_so_far(message)
+    if isinstance(error, anthropic.APIStatusError):
+        if message is not None:
+            return _lost(error, usage, hidden)
+        return _of_status(error.status_code, error.response.headers, _said(error, hidden))
+    if isinstance(error, anthropic.APIConnectionError):
+        cause = error.__cause__
+        not_sent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+        if isinstance(cause, not_sent):
+            said = one_line(cause, hidden)
+            text = f"Claude cannot be reached ({said}): is there a network, is base_url right"
+            return Failure(NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING), busy=True)
+        return _lost(cause or error, usage, hidden)
+    if isinstance(error, httpx2.TransportError | UnusableStream):
+        return _lost(error, usage, hidden)
+    said = _said(error, hidden)
+    text = f"Claude's answer has not the form of one ({type(error).__name__} {said}): is base_url right"
+    return Failure(NoAnswer(text, outcome=Outcome.MALFORMED, usage=usage, again=True))
+
+
+def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:
+    """The last of several tries."""
+    times = "once" if tries == 1 else f"{tries} times"
+    return NoAnswer(
+        f"{error}; tried {times} in {seconds:.0f} s: come back later, or raise `tries` and `total_seconds`",
+        outcome=error.outcome,
+        usage=error.usage,
+    )
+
+
+def _of_status(status: int, headers: Mapping[str, str], said: str) -> Failure:
+    """Of an error in place of an answer."""
+    # An error that comes as an event of a stream has the status 200: the service was fine and is now too busy.
+    if status in _BUSY or status >= 500 or status < 300:
+        text = f"Claude is busy or out of order: {status} ({said})"
+        error = NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING)
+        return Failure(error, busy=headers.get("x-should-retry") != "false", wait_s=retry_after_s(headers))
+    final = status in _FINAL or status < 400
+    mend = _REDIRECT if status < 400 else _MENDS.get(status, "see what it says")
+    text = f"Claude says no: {status} ({said}): {mend}"
+    return Failure(NoAnswer(text, outcome=Outcome.REJECTED, usage=NOTHING, final=final))
+
+
+def _lost(error: BaseException, usage: Usage | None, hidden: tuple[str, ...]) -> Failure:
+    said = _said(error, hidden) or type(error).__name__
+    text = f"Claude's answer got lost on its way ({said}): try again, or raise `request_seconds`"
+    return Failure(NoAnswer(text, outcome=Outcome.LOST, usage=usage, again=True))
+
+
+def _said(error: object, hidden: tuple[str, ...]) -> str:
+    """The service's own words, else the library's."""
+    return one_line(getattr(error, "api_message", None) or error, hidden)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a service asks to wait, said in milliseconds, seconds or as a date; None where it does not."""
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * unit
+        except (KeyError, ValueError):
+            continue
+        return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    try:
+        return max(0.0, parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+    except (KeyError, TypeError, ValueError):
+        return None

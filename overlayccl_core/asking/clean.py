@@ -1,0 +1,42 @@
+"""What others said, made fit to be kept: no secret, no text that is not Unicode, no number that is not JSON."""
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+REMOVED = "[secret removed]"
+DEEPEST = 50  # levels of JSON: a request's own schemas have fewer than ten
+LONGEST = 300  # characters of what others say in a message
+_SHORTEST = 8  # characters of a secret: a shorter text may stand in any sentence
+_SECRET = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD)$")
+
+
+def secrets() -> tuple[str, ...]:
+    """Values of variables like ANTHROPIC_API_KEY, which are to be seen nowhere; the longest first."""
+    named = {value.strip() for name, value in os.environ.items() if _SECRET.search(name.upper())}
+    return tuple(sorted((value for value in named if len(value) >= _SHORTEST), key=len, reverse=True))
+
+
+def cleaned(value: Any, hidden: Iterable[str], _depth: int = 0) -> Any:
+    """The same text or JSON without what is hidden. ValueError: too deep, or a number that JSON does not have."""
+    if _depth > DEEPEST:
+        raise ValueError(f"JSON of more than {DEEPEST} levels")
+    if isinstance(value, str):
+        for secret in hidden:
+            value = value.replace(secret, REMOVED)
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {cleaned(str(key), hidden): cleaned(item, hidden, _depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(item, hidden, _depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value}, which is no number of JSON")
+    return value
+
+
+def one_line(value: object, hidden: Iterable[str]) -> str:
+    """A text for a message: cleaned, in one line, cut where it is long."""
+    text = " ".join(cleaned(str(value), hidden).split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

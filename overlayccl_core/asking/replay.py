@@ -1,0 +1,58 @@
+"""Answers that were recorded earlier, found by what is said: whoever answered it then answers it now."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from overlayccl_core.asking.clean import one_line
+from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, Usage, User
+from overlayccl_core.asking.record import FOLDER, Record, Records
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A LanguageModel of a folder of records. It is free, and always the same.
+
+    Of several answers to one prompt (by other models, at other temperatures) it takes that of the very request,
+    else the first by name of its file.
+    """
+
+    folder: Path
+    recorded: bool = True
+
+    def answer(self, request: Request, *, purpose: str) -> Answer:
+        """The recorded answer. NoAnswer: which request has none, and how to record it."""
+        if not self.folder.is_dir():
+            raise self._miss(
+                f"there is no folder {self.folder}: name one that has recorded answers", final=True
+            )
+        try:
+            records = self._by_prompt.get(request.prompt_digest, ())
+        except ValueError as error:
+            raise NoAnswer(str(error), outcome=Outcome.DAMAGED, usage=Usage(), final=True) from None
+        for record in sorted(records, key=lambda one: one.digest != request.digest):
+            if record.answer is not None:
+                return record.answer
+        raise self._miss(
+            f"{self.folder} has no answer to the request {request.prompt_digest[:12]} ({purpose}: "
+            f"{_first_line(request)!r}): record it with proposer=claude or proposer=command, and put the files of "
+            f"the search's folder `{FOLDER}` there"
+        )
+
+    @cached_property
+    def _by_prompt(self) -> dict[str, list[Record]]:
+        found: dict[str, list[Record]] = {}
+        for record in Records(self.folder).answered():
+            found.setdefault(record.prompt_digest, []).append(record)
+        return found
+
+    def _miss(self, message: str, *, final: bool = False) -> NoAnswer:
+        return NoAnswer(message, outcome=Outcome.NOT_RECORDED, usage=Usage(), final=final)
+
+
+def _first_line(request: Request) -> str:
+    """Of what was said last."""
+    last = request.messages[-1] if request.messages else User()
+    results = last.results if isinstance(last, User) else ()
+    text = last.text or (results[0].text if results else "")
+    return one_line(text.strip().partition("\n")[0], ())

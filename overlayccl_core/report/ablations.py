@@ -1,0 +1,175 @@
+"""The page of the target `ablations`: searches side by side, by what they found after how many evaluations."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from overlayccl_core.evidence.ablations import mean_curves
+from overlayccl_core.measuring.figures import figures
+from overlayccl_core.measuring.statistics import Ratio, over_seeds
+from overlayccl_core.report.blocks import NOTHING, Block, Cards, Figure, Section, Table, Text, count, percent
+from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
+from overlayccl_core.report.rendering import Part, rendered
+
+LEAD = "Searches side by side: what they found, by the cost model's prices, after how many evaluations."
+SCRIPTED = "scripted"
+ANSWERED_BY_MODEL = "model"
+_INKS = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW, Ink.GREY)
+_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])  # no two of the first 28 searches have both alike
+_TICKS = (1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 7)
+
+
+def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
+    """The HTML. curves, arms: the tables `ablation_curves` and `ablations`; name: of the run."""
+    problems = curves["problem"].unique().sort()
+    section = Section(anchor="searches", title="Prices by evaluations", blocks=tuple(_blocks(curves, arms)))
+    part = Part(
+        name=name,
+        label=f"Run {name}",
+        about=f"problems {', '.join(problems)}.",
+        cards=Cards(cards=()),
+        notes=(),
+        sections=(section,),
+    )
+    return rendered([part], LEAD)
+
+
+def label(arm: str, made_by: Sequence[str]) -> str:
+    """A search as it is named to people: `enumerate (scripted)` where no model answered it."""
+    others = [who for who in made_by if who != ANSWERED_BY_MODEL]
+    return f"{arm} ({', '.join(others)})" if others else arm
+
+
+def _blocks(curves: pl.DataFrame, arms: pl.DataFrame) -> list[Block]:
+    labels = {
+        arm: label(arm, sorted({who for row in here["made_by"] for who in row}))
+        for (arm,), here in arms.group_by("arm", maintain_order=True)
+    }
+    parts: list[Block] = [_reading(curves)]
+    if any(SCRIPTED in made_by for made_by in arms["made_by"]):
+        text = (
+            f"A search that is marked {SCRIPTED} was answered by a script or a person: nothing about models "
+            "follows from it."
+        )
+        parts.append(Text(text=text, tone="warning"))
+    return [*parts, _figure(curves, labels), _table(arms, labels)]
+
+
+def _reading(curves: pl.DataFrame) -> Text:
+    places = curves.select("case", "direction").n_unique()
+    return Text(
+        text=(
+            f"{count(curves['arm'].n_unique(), 'search', 'searches')} at "
+            f"{count(places, 'Case and direction', 'Cases and directions')}. An evaluation is a proposal that came "
+            "to a Program with a price: a new one, or one that was known (a duplicate, which costs little). The "
+            "strategies that every search begins with count, and what is tried under other labels. All prices "
+            "are the cost model's; nothing here was timed."
+        )
+    )
+
+
+def _figure(curves: pl.DataFrame, labels: Mapping[str, str]) -> Figure:
+    rows = [
+        row
+        | {
+            "arm": labels[row["arm"]],
+            "text": f"{labels[row['arm']]}, {row['evaluations']} evaluations: {_ratio(Ratio(**_ends(row)))}",
+        }
+        for row in mean_curves(curves)
+    ]
+    bands = [row for row in rows if row["low"] is not None]
+    most = max(row["high"] or row["value"] for row in rows)
+    scale = alt.Scale(type="log", domain=[1, max(1.02 * most, 1.05)], nice=False)
+    known = list(labels.values())
+    inks = [_INKS[n % len(_INKS)].value for n in range(len(known))]
+    dashes = [_DASHES[n % len(_DASHES)] for n in range(len(known))]
+
+    def build(width: int) -> Any:
+        x = alt.X("evaluations:Q", title="evaluations at each place (log)", scale=_log_x(rows))
+        axis = alt.Axis(values=_ticks(scale.domain[1]))
+        title = "over the best" if is_narrow(width) else "price over the cheapest that any search found (log)"
+        legend = alt.Legend(symbolType="stroke", symbolOpacity=1)
+        color = alt.Color("arm:N", title=None, legend=legend, scale=alt.Scale(domain=known, range=inks))
+        dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=known, range=dashes))
+        band = (
+            alt.Chart(named("bands"))
+            .mark_area(opacity=0.18, interpolate="step-after", aria=False)
+            .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis, title=title), y2="high:Q", color=color)
+        )
+        line = (
+            alt.Chart(named("rows"))
+            .mark_line(strokeWidth=1.8, interpolate="step-after", point=alt.OverlayMarkDef(size=10))
+            .encode(
+                x=x,
+                y=alt.Y("value:Q", scale=scale, axis=axis, title=title),
+                color=color,
+                strokeDash=dash,
+                description="text:N",
+            )
+        )
+        return alt.layer(band, line).properties(height=320)
+
+    return figure(
+        "The cheapest price so far",
+        "Line: of the geometric mean over all Cases and directions the median over seeds. Band: its 95% interval "
+        "over seeds (Student's, of logarithms); a search with fewer than 5 seeds has none. A search that ended at "
+        "one place keeps what it found there while it goes on at others; its line ends with its last evaluation.",
+        build,
+        {"rows": rows, "bands": bands},
+    )
+
+
+def _ticks(most: float) -> list[float]:
+    return [at for at in (*_TICKS, *log_ticks(10, max(most, 10))) if at <= most]
+
+
+def _log_x(rows: Sequence[Mapping[str, Any]]) -> Any:
+    ends = [row["evaluations"] for row in rows]
+    return alt.Scale(type="log", domain=[min(ends), max(*ends, min(ends) + 1)], nice=False)
+
+
+def _table(arms: pl.DataFrame, labels: Mapping[str, str]) -> Table:
+    return Table(
+        title="Each search over its seeds (medians; brackets: 95% interval over seeds, from 5 on)",
+        headers=(
+            "search",
+            "seeds",
+            "evaluations a place",
+            "of them duplicates",
+            "end price over the best of all",
+            "after equally many evaluations",
+            "families a place",
+            "USD, all seeds",
+        ),
+        rows=tuple(
+            (
+                labels[str(arm)],
+                str(here.height),
+                figures(_median(here["evaluations"] / here["places"])),
+                percent(_median(1 - here["priced"] / here["evaluations"])),
+                _ratio(over_seeds(here["relative"])),
+                _ratio(over_seeds(here["relative_at_equal"])),
+                figures(_median(here["families"] / here["places"])),
+                NOTHING if here["usd"].null_count() == here.height else f"{here['usd'].sum():.2f}",
+            )
+            for (arm,), here in arms.group_by("arm", maintain_order=True)
+        ),
+        numeric=frozenset(range(1, 8)),
+    )
+
+
+def _median(values: pl.Series) -> float:
+    return float(values.median())  # type: ignore[arg-type]  # of numbers, and there are some
+
+
+def _ends(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("value", "low", "high")}
+
+
+def _ratio(ratio: Ratio) -> str:
+    """`1.042 (1.011..1.080)`."""
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3f}"
+    return f"{ratio.value:.3f} ({ratio.low:.3f}..{ratio.high:.3f})"

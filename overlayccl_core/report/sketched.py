@@ -1,0 +1,158 @@
+"""What language models were asked, what they brought, and what that cost."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
+from overlayccl_core.report.rejected import OUTCOMES
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.search.proposal import ProposalOutcome
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.sketches import SKETCHES
+
+READING = (
+    "A question is asked once: an answer that was recorded is given again and costs nothing. US dollars are by the "
+    "dated table of prices, for all that was ever asked here, recorded or not. Sketches are counted where a model "
+    "was asked; at other Cases, and backward, the same are tried. Right: proven equal to the reference. "
+    "Polished: what rules made of a sketch is cheaper, by its price, than the cheapest sketch."
+)
+SCRIPTED = (
+    "Some answers are of a script or a person (scripted): nothing about language models follows from them."
+)
+MOST_SKETCHES = 60
+LONGEST = 300  # characters of a rationale
+
+Key = tuple[str, str, str]  # Problem, search, style
+
+
+def blocks(tree: Tree) -> list[Block]:
+    """Totals by Problem and style; every sketch with what became of it."""
+    calls, sketches = tree.of_searches(CALLS), tree.of_searches(SKETCHES)
+    if calls is None or not calls.height or sketches is None:
+        return [missing("No language model was asked in this run.", "docs/models.md says how to ask one.")]
+    sketched = sketches.filter(pl.col("origin") == "sketch")
+    parts: list[Block] = [Text(text=READING)]
+    if (calls["made_by"] == "scripted").any():
+        parts.append(Text(text=SCRIPTED, tone="warning"))
+    parts.append(_totals(tree, calls, sketched))
+    if sketched.height:
+        parts.append(_sketches(tree, sketched))
+    return parts
+
+
+def _totals(tree: Tree, calls: pl.DataFrame, sketched: pl.DataFrame) -> Table:
+    ends = tree.of_searches(SEARCH_ENDS)
+    keyed = calls.with_columns(pl.col("case").str.split("/").list.first().alias("problem"))
+    groups = keyed.group_by("problem", "search", "style", maintain_order=True)
+    return Table(
+        title="What was asked, by Problem and style",
+        headers=(
+            *("Problem: search, style", "who answered", "questions", "of them recorded", "without an answer"),
+            *("tokens said", "of them cached", "answered", "USD", "asked for"),
+            *("sketches", "right", "known already", "polished"),
+        ),
+        rows=tuple(_total(tuple(map(str, key)), mine, sketched, ends) for key, mine in groups),
+        numeric=frozenset(range(2, 13)),
+    )
+
+
+def _total(
+    key: tuple[str, ...], calls: pl.DataFrame, sketched: pl.DataFrame, ends: pl.DataFrame | None
+) -> tuple[str, ...]:
+    problem, search, style = key
+    places = calls.select("case", "direction", "search").unique()
+    mine = sketched.join(places, on=["case", "direction", "search"], how="semi")
+    outcomes = mine["outcome"].to_list()
+    answered = calls.filter(pl.col("made_by").is_not_null())
+    who = dict.fromkeys(
+        f"{m or 'a program'} ({by})" for m, by in answered.select("model", "made_by").iter_rows()
+    )
+    said = _sum(calls, "input_tokens", "cache_read_tokens", "cache_write_tokens")
+    right = sum(outcome in (ProposalOutcome.PROGRAM, ProposalOutcome.DUPLICATE) for outcome in outcomes)
+    return (
+        f"{problem}: {search}, {style}",
+        ", ".join(who) or NOTHING,
+        str(calls.height),
+        str(int(calls["recorded"].sum())),
+        str(calls["made_by"].null_count()),
+        said,
+        _sum(calls, "cache_read_tokens"),
+        _sum(calls, "output_tokens"),
+        NOTHING if calls["usd"].null_count() == calls.height else f"{calls['usd'].sum():.4f}",
+        NOTHING if calls["seconds"].null_count() == calls.height else duration(float(calls["seconds"].sum())),
+        str(len(outcomes)),
+        str(right),
+        str(outcomes.count(ProposalOutcome.DUPLICATE.value)),
+        _polished(places, ends),
+    )
+
+
+def _sum(calls: pl.DataFrame, *columns: str) -> str:
+    known = [int(calls[c].sum()) for c in columns if calls[c].null_count() < calls.height]
+    return f"{sum(known):,}" if known else NOTHING
+
+
+def _polished(places: pl.DataFrame, ends: pl.DataFrame | None) -> str:
+    if ends is None:
+        return NOTHING
+    mine = ends.join(places, on=["case", "direction", "search"], how="semi")["polished"].drop_nulls()
+    return NOTHING if not mine.len() else "yes" if mine.any() else "no"
+
+
+def _sketches(tree: Tree, sketched: pl.DataFrame) -> Table:
+    prices = _prices(tree)
+    rows = list(_rows(sketched, prices))
+    more = len(rows) - MOST_SKETCHES
+    return Table(
+        title=f"{count(sketched.height, 'sketch', 'sketches')}, and what became of each"
+        + (f" (the first {MOST_SKETCHES})" if more > 0 else ""),
+        headers=(
+            "Case and direction",
+            "strategy",
+            "asked to",
+            "outcome",
+            "predicted",
+            "why, in its author's words",
+        ),
+        rows=tuple(rows[:MOST_SKETCHES]),
+        numeric=frozenset({4}),
+        folded=True,
+    )
+
+
+def _rows(sketched: pl.DataFrame, prices: dict[tuple[str, str, str], float]) -> Iterator[tuple[str, ...]]:
+    for row in sketched.iter_rows(named=True):
+        outcome = OUTCOMES[ProposalOutcome(row["outcome"])]
+        us = prices.get((row["case"], row["direction"], row["value_digest"] or ""))
+        yield (
+            f"{row['case']} {row['direction']}",
+            row["function"] or NOTHING,
+            _aim(row),
+            outcome if not row["message"] else f"{outcome}: {row['message'][:LONGEST]}",
+            ms(us),
+            row["rationale"][:LONGEST],
+        )
+
+
+def _aim(row: dict[str, Any]) -> str:
+    """`refine: collectives of 1.50 ms, now 1.20 ms`."""
+    said = row["purpose"] or NOTHING
+    return (
+        said
+        if row["aim"] is None
+        else f"{said}: {row['aim']} of {ms(row['aim_us'])}, now {ms(row['aimed_us'])}"
+    )
+
+
+def _prices(tree: Tree) -> dict[tuple[str, str, str], float]:
+    """(Case, direction, value_digest) -> us of the cheapest of that value."""
+    candidates = tree.of_searches(CANDIDATES)
+    if candidates is None:
+        return {}
+    priced = candidates.filter(pl.col("predicted_us").is_not_null()).sort("predicted_us", descending=True)
+    rows = priced.select("case", "direction", "value_digest", "predicted_us").iter_rows()
+    return {(case, direction, value): us for case, direction, value, us in rows}

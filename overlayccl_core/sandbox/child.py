@@ -1,0 +1,60 @@
+"""The process that traces one source: reads what is asked, confines itself, traces, writes what came of it.
+
+On stdin: a JSON object `{source, function, problem, limits}`. On stdout: a line, CONFINED or why not; then a JSON
+object with one of `program`, `rejected` (with `line`), `not_applicable`. All that tracing needs is imported before:
+afterwards no file can be opened.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+import numpy.ma
+
+from overlayccl_core.program.json_form import to_json
+from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem_json import problem_from_json
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.sandbox.confine import CannotConfine, Limits, confine
+
+CONFINED = "confined"
+NEEDED_LATER = (numpy.ma,)  # by numpy.unique
+
+
+def main() -> None:
+    """Answer one question. Ends the process at once: nothing is left to be done that a filter may refuse."""
+    asked = json.load(sys.stdin)
+    problem = problem_from_json(asked["problem"])
+    try:
+        confine(Limits(**asked["limits"]))
+    except CannotConfine as error:
+        _say(" ".join(str(error).split()))
+        return
+    _say(CONFINED)
+    try:
+        _say(json.dumps(_traced(asked["source"], asked["function"], problem), separators=(",", ":")))
+    except MemoryError:
+        _say(json.dumps({"rejected": "the strategy takes too much memory: make less", "line": None}))
+    os._exit(0)
+
+
+def _traced(source: str, function: str, problem: Problem) -> dict[str, Any]:
+    try:
+        return {"program": to_json(trace_source(source, function, problem))}
+    except Rejected as error:
+        return {"rejected": error.args[0], "line": error.line}
+    except NotApplicable as reason:
+        return {"not_applicable": str(reason)}
+    except MemoryError:
+        raise
+    except (
+        Exception
+    ) as error:  # the language has a hole, or the limits do not let it go on: no Program in any case
+        return {"rejected": f"tracing failed: {type(error).__name__}: {error}", "line": None}
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

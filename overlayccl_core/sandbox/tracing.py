@@ -1,0 +1,154 @@
+"""Tracing a source that nobody vouches for, in a process of its own that can do nothing but compute.
+
+What comes back is data. It is read as JSON, held to the schema of Programs and built anew with the constructors, so
+that a process which was taken over can at most send another legal Program, and every Program is proven.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import IO
+
+import numpy
+
+import overlayccl_core
+from overlayccl_core.program.json_form import InvalidProgram, from_json
+from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem_json import problem_to_json
+from overlayccl_core.program.program import Program
+from overlayccl_core.sandbox import child
+from overlayccl_core.sandbox.confine import LIMITS, CannotConfine, Limits
+
+START_S = 120.0  # for the imports, which a busy machine may keep waiting; nothing of the source runs in them
+CHUNK_BYTES = 2**20
+
+_COMMAND = f"import sys; sys.path += sys.argv[1:]; from {child.__name__} import main; main()"
+_PATHS = tuple(str(Path(str(m.__file__)).parents[1]) for m in (overlayccl_core, numpy))
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}  # threads take memory
+
+
+def trace_confined(source: str, function: str, problem: Problem, *, limits: Limits = LIMITS) -> Program:
+    """What `trace_source` gives, from a confined process.
+
+    Raises Rejected and NotApplicable as it does, and Rejected where a limit or a wall stopped the source, whatever
+    it did; CannotConfine (a ValueError) where this system cannot confine a process.
+    """
+    asked_of = problem_to_json(problem)
+    asked = {"source": source, "function": function, "problem": asked_of, "limits": asdict(limits)}
+    return program_of(_answer(json.dumps(asked), limits), problem)
+
+
+def program_of(answer: bytes, problem: Problem) -> Program:
+    """The Program that a confined process answered with, of the Problem that it was asked for.
+
+    Raises what it answered with otherwise, Rejected where it is no answer.
+    """
+    try:
+        data = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"what traced the strategy gave no JSON: {error}") from None
+    match data:
+        case {"program": {"problem": of} as written, **more} if not more:
+            if of != problem_to_json(problem):
+                raise Rejected("what traced the strategy gave a Program of another Problem")
+            try:
+                events = from_json(written).events
+            except InvalidProgram as error:
+                raise Rejected(f"what traced the strategy gave no Program: {error}") from None
+            return Program(problem, events)
+        case {"rejected": str() as message, "line": int() | None as line, **more} if not more:
+            raise Rejected(message) if line is None else Rejected(message).at(line)
+        case {"not_applicable": str() as reason, **more} if not more:
+            raise NotApplicable(reason)
+        case _:
+            raise Rejected("what traced the strategy gave neither a Program nor a reason")
+
+
+def _answer(question: str, limits: Limits) -> bytes:
+    """What a confined process says to a question."""
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as complaints:
+        asked.write(question.encode())
+        asked.seek(0)
+        with _process(asked, complaints) as process:
+            assert process.stdout is not None
+            out = process.stdout.fileno()
+            confined = f"{child.CONFINED}\n".encode()
+            first = _read(out, len(confined), monotonic() + START_S)
+            if first != confined:
+                why = first + _read(out, CHUNK_BYTES, monotonic() + START_S)
+                complaints.seek(0)
+                raise CannotConfine(_no_start(why + complaints.read()))
+            deadline = monotonic() + limits.wall_s
+            answer = _read(out, limits.output_bytes + 1, deadline)
+            if len(answer) > limits.output_bytes:
+                raise Rejected(f"the Program takes more than {limits.output_bytes} bytes: make a smaller one")
+            code = _exit_code(process, deadline)
+    if code is None:
+        raise Rejected(f"tracing did not end within {limits.wall_s:g} s: compute less")
+    if code:
+        raise Rejected(_ended_by(code, limits))
+    return answer
+
+
+@contextmanager
+def _process(asked: IO[bytes], complaints: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The child, in an empty folder of its own; whatever happens, it is gone afterwards."""
+    command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _COMMAND, *_PATHS]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            command, stdin=asked, stdout=subprocess.PIPE, stderr=complaints, cwd=folder, env=_ENVIRONMENT
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _read(pipe: int, most: int, deadline: float) -> bytes:
+    """What comes until a pipe is closed, `most` bytes have come or the time is over."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    read = bytearray()
+    while len(read) < most and poll.poll(max(0.0, 1000 * (deadline - monotonic()))):
+        piece = os.read(pipe, min(CHUNK_BYTES, most - len(read)))
+        if not piece:
+            break
+        read += piece
+    return bytes(read)
+
+
+def _exit_code(process: subprocess.Popen[bytes], deadline: float) -> int | None:
+    """How it ended; None: it did not in time."""
+    try:
+        return process.wait(max(0.0, deadline - monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _ended_by(code: int, limits: Limits) -> str:
+    if code == -signal.SIGXCPU:
+        return f"tracing takes more than {limits.cpu_s} s of CPU: compute less"
+    if code < 0:
+        return f"the process that traced the strategy was ended by {signal.Signals(-code).name}"
+    return f"the process that traced the strategy ended with code {code} and no answer"
+
+
+def _no_start(said: bytes) -> str:
+    lines = said.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+    return f"the process that traces strategies did not start: {lines[-1]}"

@@ -1,0 +1,147 @@
+"""A search that asks a language model: its fields, and the proposer that a style makes of it.
+
+The model is asked at one Case of a Problem, that with the most calls to compose. Elsewhere what it brought there
+is tried as it is, at a linear backward as its transpose. Then the rules polish all of it, if the search says so.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from overlayccl_core import loader
+from overlayccl_core.asking.conversation import LanguageModel, NoAnswer
+from overlayccl_core.asking.ledger import Ledger
+from overlayccl_core.asking.record import Records, spent
+from overlayccl_core.configuration import prices
+from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.search.desk import Desk
+from overlayccl_core.search.proposal import Proposal
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.proposers import offline
+from overlayccl_core.search.style import FOLDER, Purpose, style
+
+
+def _known(name: str) -> str:
+    loader.path(FOLDER, name)  # ValueError naming those there are
+    return name
+
+
+class How(Fields):
+    """How the calls of one purpose are answered, where it differs from the search's."""
+
+    model: str | None = Field(default=None, description="as its vendor names it")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="of sampling")
+    max_tokens: int | None = Field(default=None, ge=256, description="of an answer, at most")
+
+
+class Enumerate(Fields):
+    """1 + sketches + refined x refinements calls, and those of repairs."""
+
+    sketches: int = Field(
+        default=5, ge=1, le=50, description="K: ideas asked for in one call, each written out in one"
+    )
+    refined: int = Field(default=2, ge=0, description="how many of the best are refined in each round")
+    refinements: int = Field(default=2, ge=0, description="R: rounds")
+
+
+class React(Fields):
+    """One conversation."""
+
+    turns: int = Field(default=20, ge=1, description="calls of the model, at most")
+
+
+class Islands(Fields):
+    """islands x rounds calls, and those of repairs."""
+
+    islands: int = Field(default=5, ge=1, description="populations that do not see each other")
+    rounds: int = Field(default=4, ge=1, description="in which each island makes a call")
+    migration: int = Field(
+        default=2, ge=1, description="after so many rounds each island gets its neighbour's best"
+    )
+
+
+class Search(offline.Search):
+    """A search by a language model, then by the rules."""
+
+    style: Annotated[str, AfterValidator(_known)] = Field(
+        default="enumerate", description="how the model is asked: a file in overlayccl_core/search/styles"
+    )
+    enumerate: Enumerate = Field(default=Enumerate(), description="of the style of that name")
+    react: React = Field(default=React(), description="of the style of that name")
+    islands: Islands = Field(default=Islands(), description="of the style of that name")
+    repairs: int = Field(default=2, ge=0, description="of one sketch, at most: it is told what was wrong")
+    model: str = Field(default="", description="as its vendor names it; empty: whoever answers")
+    temperature: float | None = Field(
+        default=None, ge=0, le=2, description="of sampling; without: the model's own"
+    )
+    max_tokens: int = Field(default=16000, ge=256, description="of an answer, at most")
+    phases: Mapping[Purpose, How] = Field(
+        default={}, description="purpose of a call to what differs there: model, temperature, max_tokens"
+    )
+    show_scores: bool = Field(
+        default=True, description="false: no price is told, and none orders what is refined"
+    )
+    polish: bool = Field(default=True, description="false: rules turn no knob of what was sketched")
+
+    def how(self, purpose: Purpose) -> dict[str, Any]:
+        """Model, temperature and longest answer of the calls of a purpose."""
+        own = self.phases.get(purpose, How()).model_dump(exclude_none=True)
+        return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Where the answers of a search are kept, and what they may cost.
+
+    answers: the folder. tree: of results, whose answers may cost max_usd together; None: no ceiling. root: of the
+    repository, with the prices of models.
+    """
+
+    answers: Path
+    tree: Path
+    max_usd: float | None
+    root: Path = Path()
+
+    def ledger(self, model: LanguageModel) -> Ledger:
+        """What a desk asks through."""
+        return Ledger(
+            model,
+            Records(self.answers),
+            prices.load(self.root),
+            max_usd=self.max_usd,
+            spent=lambda: spent(self.tree),
+            clock=time.monotonic,
+            now=lambda: datetime.now(UTC),
+        )
+
+
+class Asked:
+    """The proposer of one Case and direction. asks: whether it is there that the model is asked."""
+
+    def __init__(self, search: Search, *, desk: Desk, asks: bool) -> None:
+        self._search = search
+        self._desk = desk
+        self._asks = asks
+        self._rules = offline.Offline(search)
+        self._round = 0
+
+    def propose(self, standing: Standing) -> Iterator[Proposal] | None:
+        """What the model says, or said elsewhere, in the first round; then what rules make of it."""
+        self._round += 1
+        if self._round == 1:
+            return self._sketches(standing)
+        return self._rules.propose(standing) if self._search.polish else None
+
+    def _sketches(self, standing: Standing) -> Iterator[Proposal]:
+        if not self._asks:
+            yield from self._desk.brought(standing.problem)
+            return
+        try:
+            yield from style(self._search.style).propose(self._desk, standing)
+        except NoAnswer as error:
+            self._desk.ended = str(error)

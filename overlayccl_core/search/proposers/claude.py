@@ -1,0 +1,23 @@
+"""claude: the model of that name proposes (asking/claude.py says what it needs)."""
+
+from pydantic import Field
+
+from overlayccl_core.asking.claude import Claude, Settings
+from overlayccl_core.search import asked
+
+
+class Search(asked.Search):
+    """A search by Claude, then by the rules."""
+
+    model: str = Field(min_length=1, description="as its vendor names it: claude-...")
+    claude: Settings = Field(default=Settings(), description="how it is reached")
+
+
+def language_model(search: Search) -> Claude:
+    """Who answers."""
+    return Claude(search.claude)
+
+
+def check(search: Search) -> None:
+    """ValueError where it cannot be asked: no package, no key."""
+    language_model(search).check()

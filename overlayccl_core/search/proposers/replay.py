@@ -1,0 +1,25 @@
+"""replay: answers that were recorded propose again. Free, and always the same."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from overlayccl_core.asking.replay import Replay
+from overlayccl_core.search import asked
+
+
+class Search(asked.Search):
+    """A search by recorded answers, then by the rules."""
+
+    answers: str = Field(description="folder of recorded answers: the `answers` of another search, say")
+
+
+def language_model(search: Search) -> Replay:
+    """Who answers."""
+    return Replay(Path(search.answers))
+
+
+def check(search: Search) -> None:
+    """ValueError where the folder is not there."""
+    if not Path(search.answers).is_dir():
+        raise ValueError(f"answers: there is no folder {search.answers}: name one that has recorded answers")

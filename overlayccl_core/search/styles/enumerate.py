@@ -1,0 +1,54 @@
+"""enumerate: one call for ideas that are unlike each other, one to write out each, then the best are refined.
+
+1 + K + refined x R calls, and those of repairs. The default.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from overlayccl_core.asking.conversation import NoAnswer, User
+from overlayccl_core.search.answers import Idea, ideas_of
+from overlayccl_core.search.desk import Aim, Desk, Draft, Talk
+from overlayccl_core.search.proposal import Sketch
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.style import Purpose
+
+
+def most_calls(search: Any) -> int:
+    """1 + K + refined x R, and repairs of each sketch."""
+    of = search.enumerate
+    return int(1 + (of.sketches + of.refined * of.refinements) * (1 + search.repairs))
+
+
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+    """The question for ideas."""
+    talk = desk.talk(standing)
+    return talk, Purpose.IDEAS, talk.message(Purpose.IDEAS, count=desk.search.enumerate.sketches)
+
+
+def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
+    """The sketches of all ideas, then those of refinements."""
+    settings = desk.search.enumerate
+    right: list[Draft] = []
+    for idea in _ideas(desk, standing):
+        draft = yield from desk.drafted(desk.talk(standing), standing, Purpose.IMPLEMENT, idea=idea)
+        right += [draft] if draft else []
+    for number in range(settings.refinements):
+        for chosen in desk.best(right)[: settings.refined]:
+            aim = Aim.of(chosen.candidate) if desk.search.show_scores else None
+            talk, of = (
+                desk.talk(standing, draw=number),
+                {"sketch": chosen.sketch, "candidate": chosen.candidate},
+            )
+            draft = yield from desk.drafted(talk, standing, Purpose.REFINE, aim, **of)
+            right += [draft] if draft else []
+
+
+def _ideas(desk: Desk, standing: Standing) -> tuple[Idea, ...]:
+    talk, purpose, message = opening(desk, standing)
+    try:
+        return ideas_of(talk.send(purpose, message), desk.search.enumerate.sketches)
+    except NoAnswer as error:
+        if error.final:
+            raise
+        return ()

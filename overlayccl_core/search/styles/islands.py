@@ -1,0 +1,66 @@
+"""islands: populations that do not see each other, each asked once a round; now and then the best one moves on.
+
+islands x rounds calls, and those of repairs. After every `migration` rounds each island gets the best of its
+neighbour, which it has not made itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from overlayccl_core.asking.conversation import User
+from overlayccl_core.search.candidate import Candidate
+from overlayccl_core.search.desk import Desk, Draft, Talk
+from overlayccl_core.search.proposal import Sketch
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.style import Purpose
+
+SHOWN = 3  # members of a population, the best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a prompt shows of a draft."""
+
+    name: str
+    source: str
+    candidate: Candidate
+
+
+def most_calls(search: Any) -> int:
+    """One of each island in each round, and repairs of each sketch."""
+    return int(search.islands.islands * search.islands.rounds * (1 + search.repairs))
+
+
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+    """What the first island is asked."""
+    talk = desk.talk(standing)
+    return talk, Purpose.ISLAND, talk.message(Purpose.ISLAND, population=[])
+
+
+def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
+    """A sketch of each island in each round."""
+    settings = desk.search.islands
+    islands: list[list[Draft]] = [[] for _ in range(settings.islands)]
+    draws = count()
+    for number in range(1, settings.rounds + 1):
+        for island in islands:
+            shown = [_member(draft) for draft in reversed(desk.best(island)[:SHOWN])]
+            talk = desk.talk(standing, draw=next(draws))
+            draft = yield from desk.drafted(talk, standing, Purpose.ISLAND, population=shown)
+            island += [draft] if draft else []
+        if number % settings.migration == 0:
+            migrate(desk, islands)
+
+
+def migrate(desk: Desk, islands: list[list[Draft]]) -> None:
+    """Each island gets the best of the one before it, in a ring; all move at once."""
+    best = [desk.best(island)[:1] for island in islands]
+    for island, moving in zip(islands, [best[-1], *best[:-1]], strict=True):
+        known = {member.candidate.program.value_digest for member in island}
+        island += [draft for draft in moving if draft.candidate.program.value_digest not in known]
+
+
+def _member(draft: Draft) -> Member:
+    return Member(name=draft.sketch.function, source=draft.sketch.source, candidate=draft.candidate)

@@ -1,0 +1,72 @@
+"""react: one conversation in which the model thinks, submits a strategy, hears what it came to, and goes on."""
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from overlayccl_core.asking.conversation import NoAnswer, Tool, ToolCall, ToolResult, User
+from overlayccl_core.search.answers import SKETCH, sketch_of_call
+from overlayccl_core.search.desk import Desk, Talk
+from overlayccl_core.search.proposal import Attempt, Sketch
+from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.style import Purpose
+
+SUBMIT = Tool(
+    name="submit",
+    description="Trace, prove and price a strategy: a function of a whole source in the language.",
+    schema=SKETCH,
+)
+FINISH = Tool(
+    name="finish",
+    description="End the search.",
+    schema={"type": "object", "properties": {}, "additionalProperties": False},
+)
+NO_CALL = "Call `submit` with a whole source, or `finish`."
+NO_SUCH_TOOL = "There is no such tool. " + NO_CALL
+
+
+def most_calls(search: Any) -> int:
+    """A call a turn."""
+    return int(search.react.turns)
+
+
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+    """The task, and the tools."""
+    talk = desk.talk(standing, (SUBMIT, FINISH))
+    return talk, Purpose.TURN, talk.message(Purpose.TURN, turns=desk.search.react.turns)
+
+
+def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
+    """The sketches that the model submits, until it ends or has had its turns."""
+    talk, purpose, message = opening(desk, standing)
+    for left in range(desk.search.react.turns - 1, -1, -1):
+        try:
+            answer = talk.send(purpose, message)
+        except NoAnswer as error:
+            if error.final:
+                raise
+            return
+        if any(call.name == FINISH.name for call in answer.calls):
+            return
+        results = []
+        for call in answer.calls:
+            result = yield from _result(desk, talk, standing, call)
+            results.append(result)
+        message = User(
+            text=f"{NO_CALL if not results else ''} {left} turns left.".strip(), results=tuple(results)
+        )
+
+
+def _result(
+    desk: Desk, talk: Talk, standing: Standing, call: ToolCall
+) -> Generator[Sketch, None, ToolResult]:
+    """Tries what a call submits; returns what to tell of it."""
+    if call.name != SUBMIT.name:
+        return ToolResult(id=call.id, text=NO_SUCH_TOOL, failed=True)
+    attempt, draft = yield from desk.tried(talk, standing, Purpose.TURN, sketch_of_call(call))
+    if draft is None:
+        return ToolResult(id=call.id, text=_refused(attempt), failed=True)
+    return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {talk.briefing.line(draft.candidate)}")
+
+
+def _refused(attempt: Attempt) -> str:
+    return f"{attempt.outcome.value}: {attempt.message}"

@@ -1,0 +1,20 @@
+"""ablation: searches side by side, by what they found after how many evaluations. Needs no ranks."""
+
+import polars as pl
+
+from overlayccl_core.evidence.ablations import arm_rows, curve_rows
+from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.remake import snakemake
+
+
+def run(sketches: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The rows of `ablation_curves` and `ablations`, from the tables of all searches at all seeds together."""
+    fingerprint = one_fingerprint({"candidates": candidates}, f"{snakemake()} --forcerun fit")
+    curves = curve_rows(sketches, candidates)
+    if curves.is_empty():
+        raise ValueError(
+            "ablations: no search found a Program with a price: the probes do not tell what the cost model needs"
+        )
+    arms = arm_rows(curves, candidates, calls)
+    of = pl.lit(fingerprint, dtype=pl.String).alias("fingerprint")
+    return {"ablation_curves": curves.with_columns(of), "ablations": arms.with_columns(of)}

@@ -1,0 +1,335 @@
+"""The real `anthropic` client and a server that misbehaves: every answer has its stop, every failure its mend."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.asking import claude_http
+from overlayccl_core.asking.claude import KEY, LONGEST_WAIT_S
+from overlayccl_core.asking.claude_errors import retry_after_s
+from overlayccl_core.asking.claude_form import NOT_AN_OBJECT
+from overlayccl_core.asking.conversation import (
+    NoAnswer,
+    Outcome,
+    Request,
+    Stop,
+    Tool,
+    ToolResult,
+    Usage,
+    User,
+)
+from tests.asking import messages_api as api
+from tests.asking.messages_api import Api, Play
+from tests.asking.rig import REQUEST, SECRET, Rig, failed
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
+
+
+def test_an_answer_has_its_text_its_tokens_and_who_made_it(rig: Rig) -> None:
+    tokens = {"cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}
+    with Api(api.says("def best(p):", **tokens)) as server:
+        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
+    assert (answer.text, answer.stop, answer.model) == ("def best(p):", Stop.END, "claude-opus-5-5")
+    assert answer.usage == Usage(input=12, output=7, cache_read=5, cache_write=3)
+    assert server.headers[0]["authorization"] == f"Bearer {SECRET}"
+    assert not rig.waits
+
+
+def test_what_is_sent_is_cached_where_it_is_said_again(rig: Rig) -> None:
+    with Api(api.says("yes")) as server:
+        claude = rig.claude(server.url)
+        claude.answer(REQUEST, purpose="test")
+        said = (
+            *REQUEST.messages,
+            api_turn := claude.answer(REQUEST, purpose="test").turn,
+            User(text="Go on."),
+        )
+        claude.answer(Request(system="", messages=said, model="m", max_tokens=1), purpose="test")
+    first, _, last = server.seen
+    assert first["system"] == [
+        {"type": "text", "text": REQUEST.system, "cache_control": {"type": "ephemeral"}}
+    ]
+    assert "cache_control" not in first and first["stream"] is True
+    assert last["cache_control"] == {"type": "ephemeral"} and "system" not in last
+    assert [m["role"] for m in last["messages"]] == ["user", "assistant", "user"]
+    assert last["messages"][1]["content"] == [{"type": "text", "text": api_turn.text}]
+
+
+def test_schema_temperature_and_tools_are_sent_as_the_service_wants_them(rig: Rig) -> None:
+    request = Request(
+        system="s",
+        messages=(User(text="t", results=(ToolResult(id="a", text="no", failed=True),)),),
+        tools=(Tool(name="probe", description="times one", schema=SCHEMA),),
+        answer_schema=SCHEMA,
+        model="m",
+        temperature=0.5,
+        max_tokens=9,
+    )
+    with Api(api.says("{}")) as server:
+        rig.claude(server.url).answer(request, purpose="test")
+    (sent,) = server.seen
+    assert sent["temperature"] == 0.5 and sent["max_tokens"] == 9
+    assert sent["tools"] == [{"name": "probe", "description": "times one", "input_schema": SCHEMA}]
+    form = sent["output_config"]["format"]
+    assert form["type"] == "json_schema" and form["schema"]["additionalProperties"] is False
+    result, text = sent["messages"][0]["content"]
+    assert result == {"type": "tool_result", "tool_use_id": "a", "content": "no", "is_error": True}
+    assert text == {"type": "text", "text": "t"}
+
+
+def test_thinking_goes_back_as_it_came(rig: Rig) -> None:
+    thought = api.block(
+        0,
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "signature_delta", "signature": "abc"},
+    )
+    events = (api.start(), *thought, *api.tool(1, "probe", '{"n": 1}'), *api.end("tool_use"))
+    with Api(api.play(*events), api.says("done")) as server:
+        claude = rig.claude(server.url)
+        answer = claude.answer(REQUEST, purpose="test")
+        said = (
+            *REQUEST.messages,
+            answer.turn,
+            User(results=(ToolResult(id=answer.calls[0].id, text="4 us"),)),
+        )
+        claude.answer(Request(system="", messages=said, model="m", max_tokens=1), purpose="test")
+    assert (answer.stop, answer.text) == (Stop.TOOL_CALLS, "")
+    back = server.seen[1]["messages"][1]["content"]
+    assert [one["type"] for one in back] == ["thinking", "tool_use"]
+    assert back[0]["signature"] == "abc" and back[1]["input"] == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("stop", "meant"),
+    [
+        ("max_tokens", Stop.MAX_TOKENS),
+        ("model_context_window_exceeded", Stop.MAX_TOKENS),
+        ("refusal", Stop.REFUSAL),
+        ("stop_sequence", Stop.END),
+        ("something_new", Stop.END),
+    ],
+)
+def test_a_cut_answer_and_a_refusal_are_answers_with_their_stop(rig: Rig, stop: str, meant: Stop) -> None:
+    with Api(api.says("I", stop)) as server:
+        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
+    assert (answer.stop, answer.text) == (meant, "I")
+
+
+def test_an_empty_answer_is_one(rig: Rig) -> None:
+    with Api(api.play(api.start(), *api.end())) as server:
+        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
+    assert (answer.text, answer.calls, answer.usage) == ("", (), Usage(input=12, output=7))
+
+
+@pytest.mark.parametrize(
+    ("parts", "meant"),
+    [
+        (('{"siz', 'e": "no number"}'), {"size": "no number"}),
+        (("[1, 2]",), {NOT_AN_OBJECT: [1, 2]}),
+        ((), {}),
+        (('{"size": 1',), {"size": 1}),
+        (('{"text": "\\ud800"}',), None),
+    ],
+)
+def test_wrong_arguments_of_a_tool_come_back_as_they_are(
+    rig: Rig, parts: tuple[str, ...], meant: dict[str, object] | None
+) -> None:
+    events = (api.start(), *api.tool(0, "probe", *parts), *api.end("tool_use"))
+    with Api(api.play(*events)) as server:
+        if meant is None:
+            with pytest.raises(NoAnswer) as error:
+                rig.claude(server.url).answer(REQUEST, purpose="test")
+            assert error.value.outcome is Outcome.MALFORMED
+            return
+        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
+    assert answer.stop is Stop.TOOL_CALLS
+    assert [(call.name, call.input) for call in answer.calls] == [("probe", meant)]
+
+
+@pytest.mark.parametrize("code", [408, 409, 429, 500, 503, 529])
+def test_a_busy_service_is_asked_again(rig: Rig, code: int) -> None:
+    with Api(api.status(code), api.status(code), api.says("yes")) as server:
+        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
+    assert answer.text == "yes" and len(server.seen) == 3
+    first, second = rig.waits
+    assert 0.5 <= first <= 1 <= second <= 2
+
+
+def test_an_error_as_first_event_is_a_busy_service(rig: Rig) -> None:
+    with Api(api.error_at_once, api.says("yes")) as server:
+        assert rig.claude(server.url).answer(REQUEST, purpose="test").text == "yes"
+    assert len(rig.waits) == 1
+
+
+def test_a_service_that_says_how_long_is_asked_then(rig: Rig) -> None:
+    plays = (api.status(429, retry_after="17"), api.status(529, retry_after_ms="250"), api.says("yes"))
+    with Api(*plays) as server:
+        rig.claude(server.url).answer(REQUEST, purpose="test")
+    assert rig.waits == [17, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3),
+        ({"retry-after": "0"}, 0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0),
+        ({}, None),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers) == seconds
+
+
+def test_patience_ends_after_so_many_tries(rig: Rig) -> None:
+    error = failed(rig, api.status(529, "Overloaded"), tries=3)
+    assert error.outcome is Outcome.OVERLOADED and error.usage == Usage() and not error.final
+    assert "529 (Overloaded)" in str(error) and "tried 3 times" in str(error)
+    assert len(rig.waits) == 2 and max(rig.waits) <= LONGEST_WAIT_S
+
+
+def test_patience_ends_where_the_wait_would_be_too_long(rig: Rig) -> None:
+    error = failed(rig, api.status(429, retry_after="3600"))
+    assert error.outcome is Outcome.OVERLOADED and not rig.waits
+    assert "tried once" in str(error) and "total_seconds" in str(error)
+
+
+def test_a_service_that_says_not_to_come_back_is_not_asked_again(rig: Rig) -> None:
+    error = failed(rig, api.status(429, x_should_retry="false"))
+    assert error.outcome is Outcome.OVERLOADED and not rig.waits
+
+
+def test_a_service_that_is_not_there_is_tried_and_cost_nothing(rig: Rig) -> None:
+    with Api(api.says("")) as server:
+        url = server.url
+    with pytest.raises(NoAnswer) as error:
+        rig.claude(url, tries=2).answer(REQUEST, purpose="test")
+    assert error.value.usage == Usage() and "cannot be reached" in str(error.value) and len(rig.waits) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "final"),
+    [(400, False), (401, True), (402, True), (403, True), (404, True), (413, False), (422, False)],
+)
+def test_a_no_is_not_tried_again_and_says_the_mend(rig: Rig, code: int, final: bool) -> None:
+    error = failed(rig, api.status(code, "because"))
+    assert error.outcome is Outcome.REJECTED and error.usage == Usage() and error.final is final
+    assert f"{code} (because): " in str(error) and not rig.waits
+
+
+def test_a_redirect_is_not_followed(rig: Rig) -> None:
+    with Api(api.says("caught")) as other:
+        error = failed(rig, api.status(307, location=f"{other.url}/v1/messages"))
+        assert not other.seen
+    assert error.outcome is Outcome.REJECTED and error.final and "base_url" in str(error)
+
+
+@pytest.mark.parametrize("bad", [api.cut, api.reset_halfway, api.error_halfway])
+def test_an_answer_that_breaks_off_is_lost_at_the_cost_of_what_came(rig: Rig, bad: Play) -> None:
+    error = failed(rig, bad)
+    assert error.outcome is Outcome.LOST and error.again and not rig.waits
+    assert error.usage is None or error.usage.input == 12
+
+
+@pytest.mark.parametrize("bad", [api.reset, api.silent])
+def test_where_nothing_came_nothing_is_known(rig: Rig, bad: Play) -> None:
+    error = failed(rig, bad, request_seconds=0.3)
+    assert error.outcome is Outcome.LOST and error.again and error.usage is None and not rig.waits
+
+
+def test_signs_of_life_do_not_lengthen_the_time_of_a_request(rig: Rig) -> None:
+    began = time.monotonic()
+    error = failed(rig, api.slow, request_seconds=0.3)
+    assert error.outcome is Outcome.LOST and "the time of the request is over" in str(error)
+    assert time.monotonic() - began < api.SLOW_S
+
+
+def test_an_answer_without_an_end_is_cut(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_http, "LONGEST_BYTES", 1 << 22)
+    error = failed(rig, api.endless)
+    assert error.outcome is Outcome.MALFORMED and "4 MiB" in str(error)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        api.no_json,
+        api.garbage(b"event: message_start\ndata: {\n\n"),
+        api.garbage(b"event: message_start\ndata: []\n\n"),
+        api.garbage(b"event: message_start\ndata: {}\n\nevent: message_stop\ndata: {}\n\n"),
+        api.garbage(b"\xff\xfe\x00" * 100),
+        api.garbage(b""),
+        api.play(*api.text("no start"), *api.end()),
+        api.play(
+            api.start(),
+            *api.text("before"),
+            *list(api.block(9, {"type": "text", "text": ""}))[1:],
+            *api.end(),
+        ),
+        api.play(api.start(input_tokens="many"), *api.text("x"), *api.end()),
+        api.play(api.start(input_tokens=-4), *api.text("x"), *api.end()),
+        api.play(api.start(), *api.tool(0, "probe", "}{"), *api.end()),
+        api.play(api.start(), *api.tool(0, "probe", '{"n":' + "[" * 200 + "]" * 200 + "}"), *api.end()),
+        api.play(api.start(), *api.tool(0, "probe", '{"n": NaN}'), *api.end()),
+    ],
+)
+def test_what_is_no_answer_is_said_to_be_none(rig: Rig, bad: Play) -> None:
+    error = failed(rig, bad)
+    assert error.outcome in (Outcome.MALFORMED, Outcome.LOST) and error.again and not rig.waits
+
+
+@pytest.mark.parametrize("key", [None, "", "  ", "two words", "ключ-0123456789"])
+def test_without_a_key_it_says_how_to_set_one_and_how_to_go_on(
+    rig: Rig, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY) if key is None else monkeypatch.setenv(KEY, key)
+    claude = rig.claude("http://127.0.0.1:9")
+    with pytest.raises(NoAnswer) as error:
+        claude.answer(REQUEST, purpose="test")
+    with pytest.raises(ValueError) as before:
+        claude.check()
+    assert str(before.value) == str(error.value)
+    assert error.value.outcome is Outcome.NO_KEY and error.value.final and error.value.usage == Usage()
+    assert KEY in str(error.value) and "proposer=offline" in str(error.value)
+    assert not (key or "").strip() or key not in str(error.value)
+
+
+def test_a_wrong_place_in_the_environment_is_said_before_anything_starts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "api.example.org")
+    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must begin with https"):
+        rig.claude("").check()
+
+
+def test_the_place_is_of_the_configuration_else_of_the_environment(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Api(api.says("environment")) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        assert rig.claude("").answer(REQUEST, purpose="test").text == "environment"
+
+
+def test_nothing_but_asking_imports_the_package() -> None:
+    code = (
+        "import sys; from overlayccl_core.asking import claude, command, ledger, replay; "
+        "claude.Claude(claude.Settings()); sys.exit('anthropic' in sys.modules or 'httpx2' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_a_client_is_made_once(rig: Rig) -> None:
+    with Api(api.says("a")) as server:
+        claude = rig.claude(server.url)
+        claude.answer(REQUEST, purpose="test")
+        first = claude._client
+        claude.answer(REQUEST, purpose="test")
+    assert first is not None and claude._client is first

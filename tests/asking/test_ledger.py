@@ -1,0 +1,264 @@
+"""What is known is not asked again, what could cost too much is not sent, and what was spent is not forgotten."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from overlayccl_core.asking import money
+from overlayccl_core.asking.claude import KEY, Claude, Settings
+from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, Outcome, Request, Stop, Usage
+from overlayccl_core.asking.ledger import Ledger
+from overlayccl_core.asking.record import FOLDER, Records, read, spent
+from overlayccl_core.configuration.prices import Prices
+from overlayccl_core.evidence.asked import call_rows
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.table import write
+from tests.asking import messages_api as api
+from tests.asking.messages_api import Api, Play
+from tests.asking.requests import DAY, PRICES, YES, Told, ledger, request
+
+LOST = NoAnswer("lost", outcome=Outcome.LOST, again=True)
+MOST = money.most_usd(request(), PRICES) or 0.0
+SECRET = "sk-ant-planted-0123456789abcdef"
+
+
+def ask(one: Ledger, what: Request | None = None) -> Answer:
+    return one.ask(what or request(), purpose="sketch", style="enumerate")
+
+
+def refused(one: Ledger, what: Request | None = None) -> NoAnswer:
+    with pytest.raises(NoAnswer) as error:
+        ask(one, what)
+    return error.value
+
+
+def test_an_answer_is_recorded_and_then_not_asked_for_again(tmp_path: Path) -> None:
+    model = Told([YES])
+    assert ask(ledger(model, tmp_path)) == YES
+    again = ledger(model, tmp_path, max_usd=0.0)
+    assert ask(again) == YES and len(model.asked) == 1
+    (call,) = again.calls
+    assert call.recorded and call.seconds is None and call.usage == YES.usage
+    assert call.usd == pytest.approx((20 * 100 + 10 * 500) / 1e6)
+    assert spent(tmp_path) == call.usd
+
+
+def test_a_request_that_differs_in_anything_is_another(tmp_path: Path) -> None:
+    model = Told([YES])
+    one = ledger(model, tmp_path)
+    for what in (
+        request(),
+        request("Another."),
+        request(sample=1),
+        request(max_tokens=99),
+        request(model=""),
+    ):
+        ask(one, what)
+    assert len(model.asked) == 5 and not any(call.recorded for call in one.calls)
+
+
+def test_nothing_is_sent_that_could_cost_more_than_is_left(tmp_path: Path) -> None:
+    model = Told([YES])
+    error = refused(ledger(model, tmp_path, max_usd=MOST * 0.99))
+    assert error.outcome is Outcome.CEILING and error.final and not model.asked
+    assert "max_usd" in str(error) and f"{MOST:.4f}" in str(error) and spent(tmp_path) == 0
+    assert ask(ledger(model, tmp_path, max_usd=MOST * 1.01)) == YES
+
+
+def test_the_ceiling_is_of_the_whole_tree(tmp_path: Path) -> None:
+    model = Told([YES])
+    ask(ledger(model, tmp_path))
+    elsewhere = tmp_path / "b" / FOLDER
+    elsewhere.mkdir(parents=True)
+    (file,) = (tmp_path / "a" / FOLDER).iterdir()
+    file.rename(elsewhere / file.name)
+    assert refused(ledger(model, tmp_path, max_usd=MOST)).outcome is Outcome.CEILING
+
+
+def test_a_model_without_a_price_is_not_asked_under_a_ceiling(tmp_path: Path) -> None:
+    model = Told([YES])
+    error = refused(ledger(model, tmp_path, max_usd=9.0), request(model="new"))
+    assert error.outcome is Outcome.UNPRICED and error.final and not model.asked
+    assert "config/prices.yaml" in str(error) and "'new'" in str(error)
+    free = ledger(model, tmp_path)
+    ask(free, request(model="new"))
+    assert free.calls[0].usd is None
+
+
+def test_a_program_of_ones_own_has_no_ceiling_but_its_tokens_are_priced(tmp_path: Path) -> None:
+    one = ledger(Told([YES, Answer(text="no")]), tmp_path, max_usd=0.0)
+    ask(one, request(model=""))
+    ask(one, request("Another.", model=""))
+    priced, not_priced = one.calls
+    assert priced.usd == pytest.approx(0.007) and not_priced.usd is None
+
+
+def test_who_does_not_count_tokens_may_have_used_the_most(tmp_path: Path) -> None:
+    one = ledger(Told([Answer(text="yes")]), tmp_path)
+    ask(one)
+    assert one.calls[0].usd == spent(tmp_path) == MOST
+
+
+class PowerLoss(BaseException):
+    pass
+
+
+def test_a_run_that_is_killed_has_spent_what_it_may_have(tmp_path: Path) -> None:
+    class Killed(Told):
+        def answer(self, request: Request, *, purpose: str) -> Answer:
+            raise PowerLoss
+
+    with pytest.raises(PowerLoss):
+        ask(ledger(Killed([YES]), tmp_path))
+    assert spent(tmp_path) == MOST
+    (file,) = (tmp_path / "a" / FOLDER).iterdir()
+    left = read(file)
+    assert (left.outcome, left.answer, left.usd) == (Outcome.ASKED, None, MOST)
+    assert refused(ledger(Told([YES]), tmp_path, max_usd=1.5 * MOST)).outcome is Outcome.CEILING
+    assert ask(ledger(Told([YES]), tmp_path)) == YES
+    assert spent(tmp_path) == pytest.approx(MOST + 0.007)
+
+
+def test_what_got_lost_is_asked_once_more_at_its_own_cost(tmp_path: Path) -> None:
+    one = ledger(Told([LOST, YES]), tmp_path)
+    assert ask(one) == YES
+    assert [call.outcome for call in one.calls] == [Outcome.LOST, Stop.END]
+    assert one.calls[0].usd == MOST and spent(tmp_path) == pytest.approx(MOST + 0.007)
+    tight = ledger(Told([LOST, YES]), tmp_path / "other", max_usd=1.5 * MOST)
+    assert refused(tight).outcome is Outcome.CEILING
+    assert [call.outcome for call in tight.calls] == [Outcome.LOST, Outcome.CEILING]
+
+
+def test_what_is_lost_twice_is_lost(tmp_path: Path) -> None:
+    one = ledger(Told([LOST]), tmp_path)
+    assert refused(one).outcome is Outcome.LOST
+    assert len(one.calls) == 2 and spent(tmp_path) == pytest.approx(2 * MOST)
+
+
+@pytest.mark.parametrize("usage", [Usage(), Usage(input=12, output=1)])
+def test_a_failure_costs_nothing_or_as_much_as_it_may_have(tmp_path: Path, usage: Usage) -> None:
+    one = ledger(Told([NoAnswer("no", outcome=Outcome.LOST, usage=usage)]), tmp_path)
+    refused(one)
+    (call,) = one.calls
+    assert call.usage == usage and call.message == "no" and call.seconds == 1.0
+    assert (
+        call.usd
+        == spent(tmp_path)
+        == (0.0 if usage == Usage() else pytest.approx((12 * 100 + 100 * 500) / 1e6))
+    )
+
+
+def test_what_is_replayed_costs_nothing_and_is_not_kept_twice(tmp_path: Path) -> None:
+    one = ledger(Told([YES], recorded=True), tmp_path, max_usd=0.0)
+    assert ask(one) == YES
+    (call,) = one.calls
+    assert call.recorded and call.seconds is None and call.usd == pytest.approx(0.007)
+    assert spent(tmp_path) == 0 and not (tmp_path / "a").exists()
+
+
+def test_a_damaged_record_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
+    model = Told([YES])
+    ask(ledger(model, tmp_path))
+    (file,) = (tmp_path / "a" / FOLDER).iterdir()
+    file.write_text(file.read_text().replace('"Write one."', '"Write two."'))
+    error = refused(ledger(model, tmp_path))
+    assert error.outcome is Outcome.DAMAGED and error.final and str(file) in str(error)
+    other = refused(ledger(model, tmp_path, max_usd=9.0), request("Another."))
+    assert other.outcome is Outcome.DAMAGED and len(model.asked) == 1
+
+
+def test_a_record_says_who_answered_what_and_when(tmp_path: Path) -> None:
+    scripted = Answer(text="def best(p):", made_by=MadeBy.SCRIPTED)
+    ask(ledger(Told([scripted]), tmp_path), request(model=""))
+    (file,) = (tmp_path / "a" / FOLDER).iterdir()
+    said = json.loads(file.read_text())
+    assert file.stem == said["digest"] == request(model="").digest
+    assert said["prompt_digest"] == request().prompt_digest
+    assert (said["made_by"], said["date"], said["purpose"]) == (
+        "scripted",
+        "2026-10-24T12:00:00+00:00",
+        "sketch",
+    )
+    assert said["request"] == json.loads(json.dumps(request(model="").to_json()))
+    assert said["answer"]["text"] == "def best(p):"
+
+
+def test_calls_are_rows(tmp_path: Path) -> None:
+    one = ledger(Told([YES, LOST, NoAnswer("no", outcome=Outcome.FAILED)]), tmp_path)
+    ask(one)
+    ask(one)
+    refused(one, request("Another."))
+    head = {"case": "c", "direction": "forward", "search": "a"}
+    frame = write(CALLS, [head | row for row in call_rows(one.calls)], tmp_path / "calls.parquet")
+    assert frame["outcome"].to_list() == ["end", "end", "lost", "failed"]
+    assert frame["recorded"].to_list() == [False, True, False, False]
+    assert frame["input_tokens"].to_list() == [20, 20, None, None]
+    assert frame["seconds"].to_list() == [1.0, None, 1.0, 1.0]
+    assert frame["number"].to_list() == [0, 1, 2, 3]
+
+
+def test_every_outcome_may_stand_in_the_table() -> None:
+    (column,) = (column for column in CALLS.columns if column.name == "outcome")
+    assert set(column.values) == {*Stop, *Outcome} - {Outcome.ASKED}
+    (column,) = (column for column in CALLS.columns if column.name == "made_by")
+    assert set(column.values) == set(MadeBy)
+
+
+PLAYS: list[Play] = [
+    *(api.says("yes"), api.says("I", "refusal"), api.says("I", "max_tokens")),
+    *(api.status(429), api.status(529), api.status(500), api.status(400), api.status(401), api.status(307)),
+    *(api.no_json, api.cut, api.reset, api.reset_halfway, api.error_halfway, api.error_at_once, api.echo),
+    api.garbage(b"event: message_start\ndata: {\n\n"),
+    api.play(api.start(), *api.tool(0, "probe", "[1]"), *api.end("tool_use")),
+    api.play(api.start(input_tokens="many"), *api.text("x"), *api.end()),
+]
+
+
+@given(plays=st.lists(st.sampled_from(PLAYS), min_size=1, max_size=12), share=st.floats(0.0, 6.0))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_service_does_no_more_is_spent_than_may_be(
+    plays: list[Play], share: float, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the records, and by the bill of a service that wants money for all that it began, at its dearest."""
+    monkeypatch.setenv(KEY, SECRET)
+    tree, max_usd = tmp_path_factory.mktemp("tree"), share * MOST
+    with Api(*plays) as server:
+        claude = Claude(Settings(base_url=server.url, tries=3, request_seconds=5), sleep=lambda _: None)
+        one = ledger(claude, tree, max_usd=max_usd)
+        for number in range(6):
+            try:
+                ask(one, request(sample=number))
+            except NoAnswer as error:
+                assert str(error)
+        if claude._client is not None:
+            claude._client.close()
+    billed = sum(money.usd_of(usage, "dear", PRICES) or 0.0 for usage in server.billed)
+    assert spent(tree) <= max_usd + 1e-12
+    assert billed <= max_usd + 1e-12
+    assert sum(call.usd or 0.0 for call in one.calls if not call.recorded) == pytest.approx(spent(tree))
+    for file in tree.rglob("*.json"):
+        assert SECRET not in file.read_text()
+        read(file)
+    for row in call_rows(one.calls):
+        assert SECRET not in repr(row)
+
+
+def test_attempts_must_be_some(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="attempts must be at least 1"):
+        ask(ledger(Told([YES]), tmp_path, attempts=0))
+
+
+def test_a_ledger_of_no_prices_still_keeps_answers(tmp_path: Path) -> None:
+    one = Ledger(
+        Told([YES]),
+        Records(tmp_path / FOLDER),
+        Prices(),
+        max_usd=None,
+        spent=lambda: 0.0,
+        clock=lambda: 0.0,
+        now=lambda: DAY,
+    )
+    assert ask(one) == YES and one.calls[0].usd is None and len(list((tmp_path / FOLDER).iterdir())) == 1

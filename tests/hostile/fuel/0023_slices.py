@@ -1,0 +1,11 @@
+# Tries: copies a list again and again
+# Wall: fuel: does not end within
+# Without: s of CPU
+from overlayccl_core.program.language import all_reduce
+
+
+def tried(io, p):
+    table = list(range(10 ** 6))
+    for _ in range(10 ** 5):
+        copy = table[:]
+    io.write("y", all_reduce(io.read("x")))

@@ -1,0 +1,10 @@
+# Tries: looks for files
+# Wall: process: Errno 1]
+# Without: goes through
+from overlayccl_core.program.language import all_reduce
+
+
+def tried(io, p):
+    import os
+    os.listdir('/')
+    io.write("y", all_reduce(io.read("x")))

@@ -1,0 +1,10 @@
+# Tries: becomes somebody else
+# Wall: process: Errno 1]
+# Without: goes through
+from overlayccl_core.program.language import all_reduce
+
+
+def tried(io, p):
+    import os
+    os.setuid(os.getuid())
+    io.write("y", all_reduce(io.read("x")))

@@ -9,6 +9,8 @@ from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import BINARY, UNARY, computed, kind_of, not_integers
 from overlayccl_core.program.recorder import IO, Value
 from overlayccl_core.program.scopes import (
+    STEPS_PER_COMPARISON,
+    STEPS_PER_OPERATION,
     Builtin,
     Code,
     Compiled,
@@ -152,7 +154,7 @@ def binary(op: ast.operator, left: Compiled, right: Compiled, node: ast.expr | a
     sign = BINARY[type(op)]
 
     def run(scope: Scope) -> Any:
-        scope.fuel.spend()
+        scope.fuel.spend(STEPS_PER_OPERATION)
         a, b = left(scope), right(scope)
         if isinstance(a, int) and isinstance(b, int):
             return computed(sign, a, b)
@@ -215,7 +217,7 @@ def _compare(node: ast.Compare) -> Compiled:
     tests = [(op, _COMPARE[type(op)]) for op in node.ops]
 
     def run(scope: Scope) -> bool:
-        scope.fuel.spend()
+        scope.fuel.spend(STEPS_PER_COMPARISON)
         left = parts[0](scope)
         for (op, test), part in zip(tests, parts[1:], strict=True):
             right = part(scope)

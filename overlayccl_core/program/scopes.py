@@ -14,6 +14,7 @@ MAX_STEPS = 4_000_000
 MAX_ITEMS = 4_000_000  # made in lists, tuples and texts, in all
 MAX_NESTING = 250  # levels of syntax of all functions that are being called: the interpreter recurses by them
 MAX_NESTED_LISTS = 32
+STEPS_PER_OPERATION, STEPS_PER_COMPARISON = 2, 3  # a step is about what it takes to go round a loop
 STEPS_PER_CALL = 8  # of a function of the source, which takes about as long as so many operations
 PIECES_PER_STEP = (
     16  # of syntax in what a loop repeats, or a function: a long body costs more than a short one

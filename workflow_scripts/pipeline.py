@@ -9,7 +9,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.profile import read as read_profile
-from overlayccl_core.configuration.searches import Begin, Search, at_seeds
+from overlayccl_core.configuration.searches import Begin, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
@@ -32,6 +31,7 @@ from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.search.proposer import asks
 from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import PROFILE
+from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
 
 DEPLOYMENTS = Path("config/deployments")
 WITHOUT_JOBS = {
@@ -277,24 +277,24 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     settings = load_settings(config, overrides=overrides)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     settings = load_settings(config, overrides=overrides, usual=deployment.preset)
-    _check_models(settings.models)
-    unsolved = {m: needs for m in settings.models if (needs := _unsolved(m, settings.problems, deployment))}
-    for model, needs in unsolved.items() if "models" in overrides else ():
+    check_models(settings.models)
+    lacking = {m: needs for m in settings.models if (needs := unsolved(m, settings.problems, deployment))}
+    for model, needs in lacking.items() if "models" in overrides else ():
         raise ValueError(
             f"--config models: {model} has {needs} at its sites, which is not among `problems` "
             f"({', '.join(settings.problems)}): add it there, or leave {model} out"
         )
-    settings = settings.changed(models=tuple(m for m in settings.models if m not in unsolved))
+    settings = settings.changed(models=tuple(m for m in settings.models if m not in lacking))
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
-        _check_search(settings.asking.of(load_search(name)), starts=starts)
+        check_search(settings.asking.of(load_search(name)), starts=starts)
     for name in settings.ablations.searches:
         load_search(name)
     for name in settings.models:
         settings.longrun.check(load_model(name), deployment.ranks)
     if starts:
-        _check_backend(deployment, settings.models)
-    named = ", ".join(f"{model} (needs {needs})" for model, needs in unsolved.items())
+        check_backend(deployment, settings.models)
+    named = ", ".join(f"{model} (needs {needs})" for model, needs in lacking.items())
     left_out = (
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
     )
@@ -319,34 +319,6 @@ def refuse_unrecorded(results: Path) -> None:
             f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
             "along"
         )
-
-
-def _check_search(search: Search, *, starts: bool) -> None:
-    """Where jobs will start, somebody answers a search that asks a language model."""
-    plugin = asks(search.proposer)
-    if plugin is not None and starts:
-        try:
-            plugin.check(search)
-        except ValueError as error:
-            raise ValueError(f"search {search.name}: {error}") from None
-
-
-def _check_models(models: Iterable[str]) -> None:
-    """Each has a training step."""
-    trained = loader.names("training/models")
-    for name in models:
-        if (workload := load_model(name).workload) not in trained:
-            raise ValueError(
-                f"model {name}: its workload {workload} has no training step (no file "
-                f"training/models/{workload}.py; there are: {', '.join(trained)}): leave it out of `models`; "
-                f"`overlayccl estimate --models {name}` sizes it"
-            )
-
-
-def _unsolved(name: str, problems: Iterable[str], deployment: Deployment) -> str:
-    """The Problems at a model's sites that are not configured, as a text; empty if all are."""
-    needed = problems_of(load_model(name), deployment.ranks)
-    return ", ".join(one for one in needed if one not in problems)
 
 
 def prefer_this_python() -> None:
@@ -388,25 +360,6 @@ def _profiles() -> list[str]:
     parser.add_argument("--profile", action="append", default=[])
     named: list[str] = parser.parse_known_args(sys.argv[1:])[0].profile
     return [name for name in named or [os.environ.get("SNAKEMAKE_PROFILE", "none")] if name != "none"]
-
-
-def _check_backend(deployment: Deployment, models: Iterable[str]) -> None:
-    """The backend's libraries are installed, it can start the ranks, and train if it must; none is imported."""
-    backend = backend_of(deployment)
-    missing = [name for name in backend.REQUIRES if find_spec(name) is None]
-    if missing:
-        raise ValueError(
-            f"deployment {deployment.name}: backend {deployment.backend} needs {', '.join(missing)}, which "
-            "this Python does not have: install it there (for the backends of this repository `make env` does)"
-        )
-    if refused := backend.refuses(deployment):
-        raise ValueError(refused)
-    if (why := backend.cannot_train(deployment)) and (named := ", ".join(models)):
-        raise ValueError(
-            f"deployment {deployment.name}: backend {deployment.backend} trains no model ({why}), "
-            f"and {named} is configured: choose what is deployed by the bench alone, with `models: []` in the "
-            "configuration"
-        )
 
 
 def _file(folder: str, name: str, part: str = "") -> str:

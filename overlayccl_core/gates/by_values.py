@@ -26,10 +26,11 @@ from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.facts import value_numbers
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.meaning import Held, evaluate
-from overlayccl_core.program.nodes import Port, without_labels
+from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import NONLINEAR_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, loses
 from overlayccl_core.program.problem import Draw, Problem, port_text
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.substitution import without_labels
 from overlayccl_core.program.tracing import trace_function
 
 Inputs = Mapping[Port, Array]

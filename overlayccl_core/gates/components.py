@@ -13,10 +13,10 @@ from overlayccl_core.program.nodes import (
     Outputs,
     Port,
     topological,
-    without_labels,
 )
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.substitution import without_labels
 
 
 def components(program: Program, reference: Program) -> list[AtomPair]:

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import CALL_DIGITS, COALESCED, COLLECTIVES, NO_LABEL, Kind, Label, Reduction
+from overlayccl_core.program.kinds import (
+    CALL_DIGITS,
+    COALESCED,
+    COLLECTIVES,
+    NO_LABEL,
+    Kind,
+    Label,
+    Reduction,
+)
 from overlayccl_core.program.nodes import Node, make_collective
 
 Call = tuple[Node, ...]

@@ -20,11 +20,11 @@ from overlayccl_core.program.nodes import (
     make_scale,
     make_view,
     rebuild,
-    substitute,
     topological,
 )
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
+from overlayccl_core.program.substitution import substitute
 
 
 def simplify(program: Program) -> Program:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from overlayccl_core.program.kinds import Rejected
-from overlayccl_core.program.nodes import Node, substitute
+from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
+from overlayccl_core.program.substitution import substitute
 from overlayccl_core.rewrites import rule as rules_
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.rule import DoesNotApply, Rule, rule_names

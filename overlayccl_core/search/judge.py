@@ -9,8 +9,8 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Reason, Verdict
-from overlayccl_core.program.nodes import without_labels
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.substitution import without_labels
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.candidate import Candidate, Origin
 from overlayccl_core.search.family import family_of, is_lossy

@@ -4,10 +4,11 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.program.kinds import IssueOrder, Label
-from overlayccl_core.program.nodes import relabel, substitute, topological
+from overlayccl_core.program.nodes import relabel, topological
 from overlayccl_core.program.program import Program, Write
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.program.segments import Depths, IllegalOrder, Run, by_readiness, walk
+from overlayccl_core.program.substitution import substitute
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from tests.seed_cases import case

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from overlayccl_core.program.kinds import DType, IssueOrder, Kind, Label
-from overlayccl_core.program.nodes import Node, substitute, topological
+from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.substitution import substitute
 from overlayccl_core.rewrites import rule as rules_
 from overlayccl_core.rewrites.classes import tiers
 

@@ -1,0 +1,59 @@
+"""What can be checked before a job starts: searches, models, libraries. ValueError: what is wrong, and the mend."""
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from overlayccl_core import loader
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.configuration.models import problems_of
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.search.proposer import asks
+
+
+def check_search(search: Search, *, starts: bool) -> None:
+    """Where jobs will start, somebody answers a search that asks a language model."""
+    plugin = asks(search.proposer)
+    if plugin is not None and starts:
+        try:
+            plugin.check(search)
+        except ValueError as error:
+            raise ValueError(f"search {search.name}: {error}") from None
+
+
+def check_models(models: Iterable[str]) -> None:
+    """Each has a training step."""
+    trained = loader.names("training/models")
+    for name in models:
+        if (workload := load_model(name).workload) not in trained:
+            raise ValueError(
+                f"model {name}: its workload {workload} has no training step (no file "
+                f"training/models/{workload}.py; there are: {', '.join(trained)}): leave it out of `models`; "
+                f"`overlayccl estimate --models {name}` sizes it"
+            )
+
+
+def check_backend(deployment: Deployment, models: Iterable[str]) -> None:
+    """The backend's libraries are installed, it can start the ranks, and train if it must; none is imported."""
+    backend = backend_of(deployment)
+    missing = [name for name in backend.REQUIRES if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"deployment {deployment.name}: backend {deployment.backend} needs {', '.join(missing)}, which "
+            "this Python does not have: install it there (for the backends of this repository `make env` does)"
+        )
+    if refused := backend.refuses(deployment):
+        raise ValueError(refused)
+    if (why := backend.cannot_train(deployment)) and (named := ", ".join(models)):
+        raise ValueError(
+            f"deployment {deployment.name}: backend {deployment.backend} trains no model ({why}), "
+            f"and {named} is configured: choose what is deployed by the bench alone, with `models: []` in the "
+            "configuration"
+        )
+
+
+def unsolved(name: str, problems: Iterable[str], deployment: Deployment) -> str:
+    """The Problems at a model's sites that are not configured, as a text; empty if all are."""
+    needed = problems_of(load_model(name), deployment.ranks)
+    return ", ".join(one for one in needed if one not in problems)

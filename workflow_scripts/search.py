@@ -6,7 +6,7 @@ from time import monotonic
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.search.asked import Asking
+from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import search
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -17,7 +17,7 @@ from overlayccl_core.configuration.searches import load
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search import proposer
-from overlayccl_core.search.asked import Asking
+from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.desk import Desk, Talk
 from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.style import Purpose, style

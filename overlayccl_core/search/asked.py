@@ -4,22 +4,18 @@ The model is asked at one Case of a Problem, that with the most calls to compose
 is tried as it is, at a linear backward as its transpose. Then the rules polish all of it, if the search says so.
 """
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from overlayccl_core import loader
-from overlayccl_core.asking.conversation import LanguageModel, NoAnswer
+from overlayccl_core.asking.conversation import NoAnswer
 from overlayccl_core.asking.ledger import Ledger
-from overlayccl_core.asking.record import Records, spent
-from overlayccl_core.configuration import prices
 from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.search.allowance import Place
 from overlayccl_core.search.desk import Desk
+from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.proposal import Proposal
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.proposers import offline
@@ -94,32 +90,6 @@ class Search(offline.Search):
         return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """Where the answers of a search are kept, and what they may cost.
-
-    answers: the folder. tree: of results, whose answers may cost max_usd together; None: no ceiling. root: of the
-    repository, with the prices of models.
-    """
-
-    answers: Path
-    tree: Path
-    max_usd: float | None
-    root: Path = Path()
-
-    def ledger(self, model: LanguageModel) -> Ledger:
-        """What a desk asks through."""
-        return Ledger(
-            model,
-            Records(self.answers),
-            prices.load(self.root),
-            max_usd=self.max_usd,
-            spent=lambda: spent(self.tree),
-            clock=time.monotonic,
-            now=lambda: datetime.now(UTC),
-        )
-
-
 class Asked:
     """The proposer of one Case and direction. asks: whether it is there that the model is asked."""
 
@@ -145,3 +115,8 @@ class Asked:
             yield from style(self._search.style).propose(self._desk, standing)
         except NoAnswer as error:
             self._desk.ended = str(error)
+
+
+def desk(search: Search, ledger: Ledger, facts: DeploymentFacts, leads: frozenset[Place]) -> Desk:
+    """Where such a search asks."""
+    return Desk(search=search, ledger=ledger, facts=facts, leads=leads)

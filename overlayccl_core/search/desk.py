@@ -10,7 +10,8 @@ from typing import Any
 
 from overlayccl_core.asking.conversation import Answer, Message, NoAnswer, Request, Tool, User
 from overlayccl_core.asking.ledger import Call, Ledger
-from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.search.allowance import Place
 from overlayccl_core.search.answers import FORM_OF, sketch_of
 from overlayccl_core.search.briefing import Briefing
 from overlayccl_core.search.candidate import Candidate
@@ -22,7 +23,6 @@ from overlayccl_core.search.style import Purpose
 FINE = (ProposalOutcome.PROGRAM, ProposalOutcome.DUPLICATE)
 AGAIN = "it computes what was refused before"
 DRAWS = 1000  # conversations of one seed that begin with equal words, at most
-Place = tuple[str, Direction]  # id of a Case, and direction
 
 
 @dataclass(slots=True, kw_only=True)

@@ -137,12 +137,15 @@ class LanguageModelPlugIn(Protocol):
     """What one defines that asks a language model instead; the search's `style` says how it is asked.
 
     Search: derived from `asked.Search`. language_model: who answers such a search; making it asks nothing. check:
-    ValueError with the mend where nobody could, before anything starts.
+    ValueError with the mend where nobody could, before anything starts. desk, proposer: those of `asked.py`. What
+    asking needs is imported by such files alone, so that it is no code of searches that ask nobody.
     """
 
     Search: type[Search]
     language_model: Callable[[Any], LanguageModel]
     check: Callable[[Any], None]
+    desk: Callable[..., Any]
+    proposer: Callable[..., Proposer]
 
 
 def plug_in(name: str) -> ProposerPlugIn:

@@ -29,10 +29,9 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.search import proposer
+from overlayccl_core.search.allowance import Asking, Place
 from overlayccl_core.search.archive import Archive, Base
-from overlayccl_core.search.asked import Asked, Asking
 from overlayccl_core.search.candidate import Origin, Stage
-from overlayccl_core.search.desk import Desk, Place
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
 from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.family import is_lossy
@@ -77,7 +76,8 @@ def run(
     desk = _desk(search, asking, facts, leads(seeds_of, problems.values()))
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
-        propose = None if desk is None else partial(Asked, desk=desk, asks=desk.asks(place))
+        made: Any = proposer.plug_in(search.proposer).proposer
+        propose = made if desk is None else partial(made, desk=desk, asks=desk.asks(place))
         rows_of[place] += searched(
             *(problems[place], seeds_of[place], search, facts, clock, progress), propose=propose
         )
@@ -91,7 +91,7 @@ def run(
     return tables
 
 
-def _say_ended(tables: list[tuple[str, list[Row]]], desk: Desk, progress: Callable[[str], None]) -> None:
+def _say_ended(tables: list[tuple[str, list[Row]]], desk: Any, progress: Callable[[str], None]) -> None:
     """Add to how a search ended why its model was asked no more, if it was not."""
     if not desk.ended:
         return
@@ -129,13 +129,12 @@ def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> f
     return frozenset(place for _, place in most.values())
 
 
-def _desk(search: Search, asking: Asking, facts: DeploymentFacts, leads: frozenset[Place]) -> Desk | None:
-    """Where the search asks; None for one that asks nobody."""
+def _desk(search: Search, asking: Asking, facts: DeploymentFacts, leads: frozenset[Place]) -> Any:
+    """The Desk where the search asks; None for one that asks nobody."""
     plugin = proposer.asks(search.proposer)
     if plugin is None:
         return None
-    ledger = asking.ledger(plugin.language_model(search))
-    return Desk(search=search, ledger=ledger, facts=facts, leads=leads)
+    return plugin.desk(search, asking.ledger(plugin.language_model(search)), facts, leads)
 
 
 def searched(

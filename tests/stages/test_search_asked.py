@@ -15,7 +15,7 @@ import yaml
 from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, ToolCall, User
 from overlayccl_core.configuration import searches
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
-from overlayccl_core.search.asked import Asking
+from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.proposers import command
 from overlayccl_core.stages import search, seed
 from overlayccl_core.stages.cases import row as row_of

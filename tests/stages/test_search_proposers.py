@@ -15,7 +15,7 @@ from overlayccl_core.configuration import searches
 from overlayccl_core.digest import closure
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.recipe import SOURCE, Recipe, replay, sources
-from overlayccl_core.search.asked import Asking
+from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import search, seed
 from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.candidates import CANDIDATES

@@ -18,6 +18,9 @@ def language_model(search: Search) -> Claude:
     return Claude(search.claude)
 
 
+desk, proposer = asked.desk, asked.Asked
+
+
 def check(search: Search) -> None:
     """ValueError where it cannot be asked: no package, no key."""
     language_model(search).check()

@@ -32,6 +32,9 @@ def language_model(search: Search) -> Command:
     return Command(shlex.split(search.command), search.command_seconds)
 
 
+desk, proposer = asked.desk, asked.Asked
+
+
 def check(search: Search) -> None:
     """ValueError where there is no such program."""
     program = shlex.split(search.command)[0]

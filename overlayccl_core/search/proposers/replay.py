@@ -19,6 +19,9 @@ def language_model(search: Search) -> Replay:
     return Replay(Path(search.answers))
 
 
+desk, proposer = asked.desk, asked.Asked
+
+
 def check(search: Search) -> None:
     """ValueError where the folder is not there."""
     if not Path(search.answers).is_dir():

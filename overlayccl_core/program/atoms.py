@@ -39,6 +39,9 @@ from overlayccl_core.program.problem import PortSpec, Problem
 MAX_CUTS = 2**20  # of one value
 ATOMS_PER_PIECE = 8
 MAX_CARRIED = 2**24  # along one relation: 128 MiB of positions
+MAX_SEEN = (
+    2**24
+)  # cuts that are looked at until they are closed: strategies of 224 ranks need less than 2**20
 
 Ties = Sequence[tuple[Node, Node]]
 Ends = Mapping[Node, Ints]  # where else a value is cut: behind what is valid of it
@@ -180,7 +183,8 @@ class _DisjointSets:
 def interval_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
     """node -> Intervals: the smallest sets of cuts that are closed under all relations, both ways.
 
-    Raises TooLarge at more than MAX_CUTS cuts of one value.
+    Raises TooLarge at more than MAX_CUTS cuts of one value, and where cuts bring forth cuts with no end in sight: a
+    value that is tied to itself turned by one gets one at a time.
     """
     known = {x: relations(x) for x in order}
     alike = _cut_alike(order, ties, known)
@@ -222,10 +226,14 @@ def _close(cuts: dict[Node, Ints], edges: list[_Edge]) -> None:
         touching.setdefault(y, []).append(i)
     todo = list(range(len(edges)))
     queued = set(todo)
+    seen = 0
     while todo:
         i = todo.pop()
         queued.discard(i)
         x, y, d, s, n = edges[i]
+        seen += len(cuts[x]) + len(cuts[y])
+        if seen > MAX_SEEN:
+            raise TooLarge(f"cuts that bring forth cuts: {seen} looked at (limit {MAX_SEEN})")
         for a, b, start, to in ((x, y, d, s), (y, x, s, d)):
             if _carry(cuts, a, b, start, to, n):
                 fresh = [j for j in touching[b] if j not in queued]

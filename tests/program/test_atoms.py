@@ -1,5 +1,7 @@
 """Atoms: as coarse as the Program allows and no coarser, and the same meaning over them."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,14 @@ def test_too_many_cuts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = pair_of(make_view([x_of(40)], maps.permuted((8, 5), (1, 0))))
     with pytest.raises(TooLarge, match="cuts"):
         pair.cut(interval_cuts)
+
+
+def test_cuts_that_bring_forth_cuts_one_at_a_time_are_given_up() -> None:
+    """A value against the same turned by one: closed, each of a million elements would be an atom."""
+    x = x_of(2**20)
+    turned = maps.Map(1, x.size, np.array([0, x.size - 1]), np.array([1, 0]))
+    pair = pair_of(make_view([x], turned), x)
+    begun = time.process_time()
+    with pytest.raises(TooLarge, match="cuts that bring forth cuts"):
+        pair.cut(interval_cuts)
+    assert time.process_time() - begun < 60

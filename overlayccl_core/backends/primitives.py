@@ -234,5 +234,5 @@ def _primitive(deployment: Deployment, x: Node, y: Node, block: int) -> Primitiv
         parameters={},
         linear=False,
     )
-    program = Program(problem, [Read(INPUT), Issue(y), Write(OUTPUT, y)])
+    program = Program(problem, [Read(INPUT), Issue((y,)), Write(OUTPUT, y)])
     return Primitive(program=program, collective=y, block=block)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from overlayccl_core.emit.shared_memory import shared_outputs
 from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter, tags_of
+from overlayccl_core.program.calls import call_name
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import port_text
@@ -59,9 +60,7 @@ def _section(
     first = len(printer.lines)
     for step in steps:
         printer.step(step)
-    started = [
-        step.node.kind.value for step in steps if step.action is Action.START and step.node is not None
-    ]
+    started = [call_name(step.nodes) for step in steps if step.action is Action.START]
     written = [step.port for step in steps if step.action is Action.WRITE and step.port is not None]
     return Section(
         group=group,
@@ -77,8 +76,7 @@ def _independent(program: Program) -> Iterator[list[Step]]:
     steps: list[Step] = []
     for step in lower(program):
         steps.append(step)
-        if step.node is not None:
-            alive.add(step.node)
+        alive.update(step.nodes)
         alive.difference_update(step.frees)
         if not alive and step.action is not Action.BOUNDARY:
             yield steps

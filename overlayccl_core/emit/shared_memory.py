@@ -19,20 +19,18 @@ def shared_outputs(program: Program) -> dict[Port, Port | None]:
     places: dict[Node, Place] = {}
     parts: dict[Node, list[tuple[Port, Node]]] = {}
     for step in lower(program):
-        x = step.node
-        if x is None:
-            continue
-        if step.action is Action.WRITE:
-            assert step.port is not None
-            parts.setdefault(places[x][0], []).append((step.port, x))
-        elif step.plan is not None and step.plan.is_alias:
-            pieces = [row[0] for row in step.plan.pieces]
-            owner, starts = places[x.operands[pieces[0].operand]]
-            rows = max(len(pieces), len(starts))
-            begin, more = starts * (rows // len(starts)), pieces * (rows // len(pieces))
-            places[x] = owner, tuple(a + piece.start for a, piece in zip(begin, more, strict=True))
-        elif step.action is not Action.WAIT:
-            places[x] = places[x.operands[0]] if step.in_place else (x, (0,))
+        for x in step.nodes:
+            if step.action is Action.WRITE:
+                assert step.port is not None
+                parts.setdefault(places[x][0], []).append((step.port, x))
+            elif step.plan is not None and step.plan.is_alias:
+                pieces = [row[0] for row in step.plan.pieces]
+                owner, starts = places[x.operands[pieces[0].operand]]
+                rows = max(len(pieces), len(starts))
+                begin, more = starts * (rows // len(starts)), pieces * (rows // len(pieces))
+                places[x] = owner, tuple(a + piece.start for a, piece in zip(begin, more, strict=True))
+            elif step.action is not Action.WAIT:
+                places[x] = places[x.operands[0]] if x in step.in_place else (x, (0,))
     shared: dict[Port, Port | None] = {}
     for owner, of in parts.items():
         if owner.kind is Kind.INPUT:

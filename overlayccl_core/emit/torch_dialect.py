@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from overlayccl_core.emit.runtime_text import runtime_text
 from overlayccl_core.emit.torch_views import WIDTH, TableStore, print_view, table_text
+from overlayccl_core.program.calls import COALESCED_SUFFIX, Call, call_name
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind, Reduction
@@ -43,7 +44,7 @@ _NAMES = {
 }
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
-    rf"|{'|'.join(Kind)}|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write|MAX|permutes"
+    rf"|({'|'.join(Kind)})({COALESCED_SUFFIX})?|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write|MAX|permutes"
     r"|pairs_\d+|masked_rows|boundary"
 )
 _HEAD = """\
@@ -220,8 +221,7 @@ class StepPrinter:
                 work = self.works[step.node]
                 self.lines += [f"{work}.wait()", f"del {work}"]  # it would keep the operand
             case Action.START:
-                assert step.node is not None
-                self.start(step.node, step)
+                self.start(step.nodes, step)
             case _:
                 assert step.node is not None
                 self.let(step.node, self.local(step.node, step))
@@ -236,7 +236,7 @@ class StepPrinter:
 
     def overwrites(self, step: Step) -> bool:
         """True if the statement may leave its result where an operand was."""
-        return step.in_place and not self.store.uniform
+        return bool(step.in_place) and not self.store.uniform
 
     def let(self, node: Node, expression: str, name: str | None = None) -> None:
         self.names[node] = name or f"{_NAMES[node.kind]}_{len(self.names)}"
@@ -258,16 +258,29 @@ class StepPrinter:
             case _:
                 return f"{operands[0]}.to(torch.{x.dtype.value})"
 
-    def start(self, x: Node, step: Step) -> None:
-        """The statement that starts a collective."""
-        self.store.helpers.add(x.kind.value)
-        operand = self.names[x.operands[0]]
-        name = f"{_NAMES[x.kind]}_{len(self.names)}"
-        work = "_" if self.store.uniform else f"work_{len(self.names)}"  # where ranks compile, no step waits
-        self.lines.append(f"{name}, {work} = {x.kind.value}({self.collective_arguments(x, operand, step)})")
-        self.names[x], self.works[x] = name, work
+    def start(self, call: Call, step: Step) -> None:
+        """The statement that starts a call."""
+        function = call_name(call)
+        self.store.helpers.add(function)
+        first = len(self.names)
+        names = [f"{_NAMES[x.kind]}_{first + i}" for i, x in enumerate(call)]
+        operands = [self.operand(x, step) for x in call]
+        if len(call) > 1:
+            given, results = f"[{', '.join(operands)}]", f"({', '.join(names)})"
+        else:
+            [given], [results] = operands, names
+        work = "_" if self.store.uniform else f"work_{first}"  # where ranks compile, no step waits
+        self.lines.append(f"{results}, {work} = {function}({self.collective_arguments(call[0], given)})")
+        self.names.update(zip(call, names, strict=True))
+        self.works.update(dict.fromkeys(call, work))
 
-    def collective_arguments(self, x: Node, operand: str, step: Step) -> str:
+    def operand(self, x: Node, step: Step) -> str:
+        """What a collective is given: a copy where the library would overwrite what somebody looks at."""
+        operand = self.names[x.operands[0]]
+        kept = x.kind is not Kind.ALL_REDUCE or x in step.in_place or self.store.uniform
+        return operand if kept else f"{operand}.clone()"
+
+    def collective_arguments(self, x: Node, operand: str) -> str:
         if x.kind is Kind.COLLECTIVE_PERMUTE:
             tag = self.tags[len(self.works) % len(self.tags)]
             among = f", {self.store.permutes}" if self.store.permutes else ""
@@ -278,8 +291,7 @@ class StepPrinter:
             self.store.helpers.add("MAX")
             reduction = ", MAX"
         if x.kind is Kind.ALL_REDUCE:
-            kept = operand if step.in_place or self.store.uniform else f"{operand}.clone()"
-            return f"{kept}, {group}{reduction}"
+            return f"{operand}, {group}{reduction}"
         if x.kind is Kind.ALL_TO_ALL:
             return f"{operand}, {group}"
         return f"{operand}, {x.size}, {group}{reduction if x.kind is Kind.REDUCE_SCATTER else ''}"

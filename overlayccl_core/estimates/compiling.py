@@ -60,7 +60,7 @@ def graphs_of(program: Program) -> list[int]:
         if isinstance(event, Boundary):
             graphs.append([])
         elif isinstance(event, Issue):
-            graphs[-1].append(payload_bytes(event.node))
+            graphs[-1].append(sum(map(payload_bytes, event.call)))
     return [max(payloads) for payloads in graphs if payloads]
 
 

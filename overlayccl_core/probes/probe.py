@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.program import nodes
+from overlayccl_core.program.calls import bare
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups, world
 from overlayccl_core.program.kinds import NO_LABEL, DType, Kind, Label
@@ -65,7 +66,7 @@ class ProbeBuilder:
             made = nodes.make_permute(operand, members.array[members.group, before].tolist(), self._label)
         else:
             made = nodes.make_collective(kind, operand, members, self._label)
-        self._events.append(Issue(made.operands[0] if made.kind is Kind.SCALE else made))
+        self._events.append(Issue((bare(made),)))
         return made
 
     def write(self, node: Node) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from overlayccl_core.program import nodes
 from overlayccl_core.program.groups import Groups, groups_of
-from overlayccl_core.program.kinds import DType, Impl, IssueOrder, Kind, Label, Reduction
+from overlayccl_core.program.kinds import DType, IssueOrder, Kind, Label, Reduction
 from overlayccl_core.program.maps import Ints, Map, check_runs
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.problem import Problem
@@ -19,7 +19,7 @@ from overlayccl_core.program.problem_json import problem_from_json, problem_to_j
 from overlayccl_core.program.program import BOUNDARY, Boundary, Event, Issue, Program, Read, Write
 from overlayccl_core.program.rowwise import RowAttr
 
-VERSION = 3
+VERSION = 4
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
 _MEND = "another release wrote it, so write it again with this one"
 
@@ -152,15 +152,15 @@ class _Writer:
 
 
 def _label_to_json(label: Label) -> dict[str, str]:
-    return {"graph": label.graph, "issue": label.issue.value, "impl": label.impl.value}
+    return {"graph": label.graph, "issue": label.issue.value, "call": label.call}
 
 
 def _event_to_json(event: Event, index: dict[Node, int]) -> list[Any]:
     match event:
         case Read(port):
             return ["read", list(port)]
-        case Issue(node):
-            return ["issue", index[node]]
+        case Issue(call):
+            return ["issue", *(index[node] for node in call)]
         case Write(port, node):
             return ["write", list(port), index[node]]
         case Boundary():
@@ -258,15 +258,17 @@ def _sources(fields: dict[str, Any], problem: Problem) -> list[int]:
 
 
 def _label_from_json(fields: dict[str, str]) -> Label:
-    return Label(graph=fields["graph"], issue=IssueOrder(fields["issue"]), impl=Impl(fields["impl"]))
+    return Label(graph=fields["graph"], issue=IssueOrder(fields["issue"]), call=fields["call"])
 
 
 def _event_from_json(fields: list[Any], made: list[Node]) -> Event:
     match fields:
         case ["read", list(port)]:
             return Read(tuple(port))
-        case ["issue", int(i)] if 0 <= i < len(made) and made[i].is_collective:
-            return Issue(made[i])
+        case ["issue", *numbers] if numbers and all(
+            type(i) is int and 0 <= i < len(made) and made[i].is_collective for i in numbers
+        ):
+            return Issue(tuple(made[i] for i in numbers))
         case ["write", list(port), int(i)] if 0 <= i < len(made):
             return Write(tuple(port), made[i])
         case ["boundary"]:

@@ -56,6 +56,7 @@ COLLECTIVES = (
 )
 
 REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+COALESCED = (Kind.ALL_REDUCE,)  # what one call of a library may do for several values
 
 
 class DType(StrEnum):
@@ -104,23 +105,18 @@ class IssueOrder(StrEnum):
     EARLY = "early"
 
 
-class Impl(StrEnum):
-    """Which of the library's ways of running a collective is called."""
-
-    NATIVE = "native"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What distinguishes two collectives that compute the same.
 
     `graph` is the compiled graph that it was traced in: empty before the strategy's first boundary, then `g1`,
-    `g2`, ... Collectives that differ only here are different nodes; without it they are one.
+    `g2`, ... `call` is the call that it shares with others (calls.py), empty: it has one of its own. Collectives
+    that differ only here are different nodes; without it they are one.
     """
 
     graph: str = ""
     issue: IssueOrder = IssueOrder.AS_WRITTEN
-    impl: Impl = Impl.NATIVE
+    call: str = ""
 
 
 NO_LABEL = Label()

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import NoReturn
+from typing import NoReturn, overload
 
 import numpy as np
 
 from overlayccl_core.program import maps, nodes
+from overlayccl_core.program.calls import make_call
 from overlayccl_core.program.groups import Groups, groups_of, world
 from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
-from overlayccl_core.program.maps import Ints
 from overlayccl_core.program.recorder import Value, active, dtype_of
 from overlayccl_core.program.rowwise import RowAttr
+from overlayccl_core.program.static import PerRank, check_rows, extremes, integers_of, per_rank
 
-PerRank = int | Sequence[int]
 GroupList = Sequence[Sequence[int]]
 
 
@@ -75,7 +75,7 @@ def permute_dims(x: Value, order: Sequence[int]) -> Value:
 def slice_axis(x: Value, dim: int, start: PerRank, length: int) -> Value:
     """`length` elements of an axis from `start` on; start: one int, or one per rank."""
     outer, extent, inner = _split_at(x, dim)
-    first = _per_rank(start, "slice_axis start")
+    first = per_rank(start, "slice_axis start")
     if length < 1 or first.min() < 0 or first.max() + length > extent:
         raise Rejected(
             f"slice_axis [{first.min()}, {first.max() + length}) of an axis of {extent}: must lie inside it"
@@ -87,7 +87,7 @@ def slice_axis(x: Value, dim: int, start: PerRank, length: int) -> Value:
 def pad(x: Value, dim: int, before: PerRank, total: int) -> Value:
     """Zeros around x so that the axis has `total` elements, `before` of them in front: one int or one per rank."""
     outer, extent, inner = _split_at(x, dim)
-    first = _per_rank(before, "pad before")
+    first = per_rank(before, "pad before")
     if first.min() < 0 or first.max() + extent > total:
         raise Rejected(f"pad {extent} elements to {total} after {first.max()}: does not fit")
     return _along(x, dim, total, maps.padded(tuple(first.tolist()), total, outer, extent, inner))
@@ -96,10 +96,10 @@ def pad(x: Value, dim: int, before: PerRank, total: int) -> Value:
 def leading(x: Value, dim: int, count: PerRank) -> Value:
     """The first `count` elements of an axis and zeros behind them; count: one int, or one per rank."""
     outer, extent, inner = _split_at(x, dim)
-    kept = _per_rank(count, "leading count")
+    kept = per_rank(count, "leading count")
     if kept.min() < 0 or kept.max() > extent:
         raise Rejected(
-            f"leading {_extremes(kept)} elements of an axis of {extent}: counts must lie in 0..{extent}"
+            f"leading {extremes(kept)} elements of an axis of {extent}: counts must lie in 0..{extent}"
         )
     return _along(x, dim, extent, maps.along_axis(maps.leading(kept, extent), outer, extent, inner))
 
@@ -107,10 +107,10 @@ def leading(x: Value, dim: int, count: PerRank) -> Value:
 def index_select(x: Value, table: Sequence[int] | Sequence[Sequence[int]], dim: int = 0) -> Value:
     """Elements of an axis by index; table: int[n], or int[N][n] for one row per rank; -1 gives zeros."""
     outer, extent, inner = _split_at(x, dim)
-    full = np.atleast_2d(_integers(table, "index_select table"))
-    _check_rows(len(full), "index_select table")
+    full = np.atleast_2d(integers_of(table, "index_select table"))
+    check_rows(len(full), "index_select table")
     if full.size == 0 or full.min() < -1 or full.max() >= extent:
-        raise Rejected(f"index_select: entries must lie in -1..{extent - 1} (got {_extremes(full)})")
+        raise Rejected(f"index_select: entries must lie in -1..{extent - 1} (got {extremes(full)})")
     return _along(x, dim, full.shape[1], maps.along_axis(maps.from_table(full), outer, extent, inner))
 
 
@@ -159,7 +159,7 @@ def zeros(shape: Sequence[int], dtype: str = "float32") -> Value:
 
 def select(x: Value, mask: Sequence[int | bool]) -> Value:
     """x on the ranks where mask[rank], zeros on the others (whatever stands there, NaN included)."""
-    _check_rows(len(mask), "select mask", whole=True)
+    check_rows(len(mask), "select mask", whole=True)
     return Value(nodes.make_view([x.node], maps.on_ranks(mask, x.node.size)), x.shape)
 
 
@@ -252,11 +252,26 @@ def one_hot(ids: Value, first: PerRank, size: int, dtype: str = "float32") -> Va
 
 
 # -------------------------------------------------------------------------------------------- collectives
-def all_reduce(x: Value, op: str = "sum", groups: GroupList | None = None) -> Value:
-    """The sum (or `max`) of x over the ranks of each group, on all of them."""
+@overload
+def all_reduce(x: Value, op: str = ..., groups: GroupList | None = ...) -> Value: ...
+@overload
+def all_reduce(x: Sequence[Value], op: str = ..., groups: GroupList | None = ...) -> list[Value]: ...
+def all_reduce(
+    x: Value | Sequence[Value], op: str = "sum", groups: GroupList | None = None
+) -> Value | list[Value]:
+    """The sum (or `max`) of x over the ranks of each group, on all of them; of each value of a list by one call."""
     if op not in tuple(Reduction):
         raise Rejected(f"all_reduce: op must be one of {[r.value for r in Reduction]} (got {op!r})")
-    return Value(_issue(Kind.ALL_REDUCE, x, _groups(groups), Reduction(op)), x.shape)
+    if isinstance(x, Value):
+        return Value(_issue(Kind.ALL_REDUCE, x, _groups(groups), Reduction(op)), x.shape)
+    values, recorder = list(x), active()
+    if len({value.dtype for value in values}) != 1:
+        dtypes = sorted({value.dtype for value in values})
+        raise Rejected(f"all_reduce of a list: one call is of values of one dtype (got {dtypes}): cast them")
+    operands = [value.node for value in values]
+    made = make_call(Kind.ALL_REDUCE, operands, _groups(groups), recorder.label, Reduction(op))
+    recorder.issue_call(made)
+    return [Value(node, value.shape) for node, value in zip(made, values, strict=True)]
 
 
 def all_gather(x: Value, dim: int = 0, groups: GroupList | None = None) -> Value:
@@ -356,7 +371,7 @@ def _over_axis(name: str, x: Value, dim: int) -> Value:
 
 
 def _ids_from(first: PerRank, what: str) -> tuple[int, ...]:
-    return tuple(_per_rank(first, f"{what} first").tolist())
+    return tuple(per_rank(first, f"{what} first").tolist())
 
 
 def _merge_front(stacked: Value, dim: int) -> Value:
@@ -365,33 +380,3 @@ def _merge_front(stacked: Value, dim: int) -> Value:
     order = [i + 1 for i in range(dim)] + [0] + [i + 1 for i in range(dim, len(shape))]
     moved = permute_dims(stacked, order) if dim else stacked
     return Value(moved.node, (*shape[:dim], g * shape[dim], *shape[dim + 1 :]))
-
-
-def _per_rank(value: PerRank, what: str) -> Ints:
-    if type(value) is int:
-        return np.array([value], np.int64)
-    rows = np.atleast_1d(_integers(value, what))
-    if rows.ndim != 1:
-        raise Rejected(f"{what}: one int, or one per rank")
-    _check_rows(len(rows), what)
-    return rows
-
-
-def _check_rows(rows: int, what: str, *, whole: bool = False) -> None:
-    ranks = active().problem.ranks
-    if rows != ranks and (whole or rows != 1):
-        raise Rejected(f"{what}: one entry per rank means {ranks} (got {rows})")
-
-
-def _integers(value: object, what: str) -> Ints:
-    try:
-        integers = np.asarray(value)
-    except ValueError:
-        integers = np.empty(0)
-    if integers.dtype.kind not in "iub" or integers.size == 0:
-        raise Rejected(f"{what}: must be integers in a list or a list of equally long lists")
-    return integers.astype(np.int64)
-
-
-def _extremes(table: Ints) -> str:
-    return f"{table.min()}..{table.max()}" if table.size else "nothing"

@@ -13,6 +13,7 @@ flight, and `run_order.as_run` says what runs together.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from overlayccl_core.program.calls import Call
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
@@ -40,19 +41,25 @@ class Action(StrEnum):
 class Step:
     """One statement of the emitted module.
 
-    event: index of the Program's event that it serves. plan: how a view is made (COPY). in_flight: collectives
-    outstanding before the step. in_place: the result takes over its operand's storage (a START that is not
-    in place copies its operand first where the library overwrites it). frees: values not needed afterwards.
+    event: index of the Program's event that it serves. nodes: the values that it is of: one, none at a boundary;
+    a START or WAIT has all that one call gives. plan: how a view is made (COPY). in_flight: calls outstanding
+    before the step. in_place: of the values those that take over their operand's storage (a START copies the
+    operands of the others first where the library overwrites them). frees: values not needed afterwards.
     """
 
     action: Action
     event: int
-    node: Node | None = None
+    nodes: tuple[Node, ...] = ()
     port: Port | None = None
     plan: ViewPlan | None = None
     in_flight: int = 0
-    in_place: bool = False
+    in_place: tuple[Node, ...] = ()
     frees: tuple[Node, ...] = ()
+
+    @property
+    def node(self) -> Node | None:
+        """The value that it is of; of a call with several, the first."""
+        return self.nodes[0] if self.nodes else None
 
 
 _LOCAL = {
@@ -87,12 +94,12 @@ def _lower(program: Program) -> tuple[Step, ...]:
             case Read(port):
                 node = program.problem.input_node(port)
                 lowering.made.add(node)
-                lowering.add(Action.READ, node=node, port=port)
-            case Issue(node):
-                lowering.make(node)
+                lowering.add(Action.READ, (node,), port=port)
+            case Issue(call):
+                lowering.start(call)
             case Write(port, node):
                 lowering.use(node)
-                lowering.add(Action.WRITE, node=node, port=port)
+                lowering.add(Action.WRITE, (node,), port=port)
             case Boundary():
                 lowering.wait_for_all()
                 lowering.add(Action.BOUNDARY)
@@ -106,7 +113,7 @@ class _Draft:
 
     action: Action
     event: int
-    node: Node | None
+    nodes: tuple[Node, ...]
     port: Port | None
     plan: ViewPlan | None
     in_flight: int
@@ -118,21 +125,22 @@ class _Lowering:
         self.steps: list[_Draft] = []
         self.event = 0
         self.made: set[Node] = set()
-        self.pending: dict[Node, None] = {}
+        self.pending: dict[Node, Call] = {}
+        self.in_flight = 0
 
-    def add(self, action: Action, *, node: Node | None = None, port: Port | None = None) -> None:
-        plan = None
-        if node is not None and action is Action.COPY:
-            plan = view_plan(node, uniform=self.uniform)
-        self.steps.append(_Draft(action, self.event, node, port, plan, len(self.pending)))
+    def add(self, action: Action, nodes: tuple[Node, ...] = (), port: Port | None = None) -> None:
+        plan = view_plan(nodes[0], uniform=self.uniform) if action is Action.COPY else None
+        self.steps.append(_Draft(action, self.event, nodes, port, plan, self.in_flight))
 
     def wait_for(self, node: Node) -> None:
-        if node in self.pending:
-            self.add(Action.WAIT, node=node)
-            del self.pending[node]
+        if call := self.pending.get(node):
+            self.add(Action.WAIT, call)
+            self.in_flight -= 1
+            for x in call:
+                del self.pending[x]
 
     def wait_for_all(self) -> None:
-        for node in list(self.pending):
+        for node in list(self.pending):  # some go with others of their call
             self.wait_for(node)
 
     def use(self, node: Node) -> None:
@@ -141,17 +149,23 @@ class _Lowering:
         self.wait_for(node)
 
     def make(self, node: Node) -> None:
-        """The node's value, made; a collective stays in flight."""
+        """The node's value, made of collectives that have started, or one of them."""
         for x in topological([node], self.made):
             for y in x.operands:
                 self.wait_for(y)
-            if x.is_collective:
-                self.add(Action.START, node=x)
-                if not self.uniform:
-                    self.pending[x] = None
-            else:
-                self.add(_LOCAL[x.kind], node=x)
+            self.add(_LOCAL[x.kind], (x,))
             self.made.add(x)
+
+    def start(self, call: Call) -> None:
+        """Start a call, whose values stay in flight."""
+        for x in call:
+            for y in x.operands:
+                self.use(y)
+        self.add(Action.START, call)
+        self.made.update(call)
+        if not self.uniform:
+            self.in_flight += 1
+            self.pending.update(dict.fromkeys(call, call))
 
 
 LOCAL_ACTIONS = tuple(_LOCAL.values())
@@ -169,7 +183,7 @@ def _with_storage(steps: list[_Draft], *, uniform: bool) -> tuple[Step, ...]:
         Step(
             action=step.action,
             event=step.event,
-            node=step.node,
+            nodes=step.nodes,
             port=step.port,
             plan=step.plan,
             in_flight=step.in_flight,
@@ -184,10 +198,10 @@ def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
     """node -> the last step that names it."""
     last: dict[Node, int] = {}
     for i, step in enumerate(steps):
-        if step.node is not None:
-            last[step.node] = i
+        for x in step.nodes:
+            last[x] = i
             if step.action in _MAKES:
-                last.update(dict.fromkeys(step.node.operands, i))
+                last.update(dict.fromkeys(x.operands, i))
     return last
 
 
@@ -200,26 +214,25 @@ class _Storage:
         self.owned: set[Node] = set()  # no alias of it is made and it is not written
         self.in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads
 
-    def takes_over(self, index: int, step: _Draft) -> bool:
-        """Note what a step does; True if its result may live in its operand's storage."""
-        x = step.node
-        if x is None:
-            return False
-        in_place = False
-        if step.action is Action.SCALE or _overwrites(x, step.action):
-            y = x.operands[0]
-            in_place = y in self.owned and self.last[y] == index and y not in self.in_use.values()
-        elif step.action is Action.START and not self.uniform:
-            self.in_use[x] = x.operands[0]
-        elif step.action is Action.WAIT:
-            self.in_use.pop(x, None)
-        elif step.action is Action.WRITE:
-            self.owned.discard(x)
-        if step.plan is not None and step.plan.is_alias:
-            self.owned.difference_update(x.operands)
-        elif step.action in _MAKES:
-            self.owned.add(x)
-        return in_place
+    def takes_over(self, index: int, step: _Draft) -> tuple[Node, ...]:
+        """Note what a step does; those of its results that may live in their operand's storage."""
+        in_place = []
+        for x in step.nodes:
+            if step.action is Action.SCALE or _overwrites(x, step.action):
+                y = x.operands[0]
+                if y in self.owned and self.last[y] == index and y not in self.in_use.values():
+                    in_place.append(x)
+            elif step.action is Action.START and not self.uniform:
+                self.in_use[x] = x.operands[0]
+            elif step.action is Action.WAIT:
+                self.in_use.pop(x, None)
+            elif step.action is Action.WRITE:
+                self.owned.discard(x)
+            if step.plan is not None and step.plan.is_alias:
+                self.owned.difference_update(x.operands)
+            elif step.action in _MAKES:
+                self.owned.add(x)
+        return tuple(in_place)
 
 
 def _overwrites(x: Node, action: Action) -> bool:

@@ -25,15 +25,14 @@ def peak_bytes(program: Program) -> int:
     last: dict[Node, int] = {}
     end_of_event: dict[int, int] = {step.event: i for i, step in enumerate(steps)}
     for i, step in enumerate(steps):
-        if step.node is None:
-            continue
-        owner = base[step.node]
-        made.setdefault(owner, i)
-        used = [step.node, *step.node.operands] if step.action in _USES_OPERANDS else [step.node]
-        if step.action is Action.WRITE and step.port in released:
-            last[owner] = max(last.get(owner, 0), end_of_event[released[step.port]])
-        for x in used:
-            last[base[x]] = max(last.get(base[x], 0), i)
+        for node in step.nodes:
+            owner = base[node]
+            made.setdefault(owner, i)
+            used = [node, *node.operands] if step.action in _USES_OPERANDS else [node]
+            if step.action is Action.WRITE and step.port in released:
+                last[owner] = max(last.get(owner, 0), end_of_event[released[step.port]])
+            for x in used:
+                last[base[x]] = max(last.get(base[x], 0), i)
     change = [0] * (len(steps) + 1)
     for x, first in made.items():
         if x.kind is not Kind.INPUT:
@@ -64,12 +63,12 @@ def _storage(steps: tuple[Step, ...]) -> dict[Node, Node]:
     """node -> the node whose storage it lives in."""
     base: dict[Node, Node] = {}
     for step in steps:
-        x = step.node
-        if x is None or x in base:
-            continue
-        shares = step.in_place or (step.plan is not None and step.plan.is_alias)
-        operand = x.operands[_aliased(step)] if shares else x
-        base[x] = base.get(operand, operand) if shares else x
+        for x in step.nodes:
+            if x in base:
+                continue
+            shares = x in step.in_place or (step.plan is not None and step.plan.is_alias)
+            operand = x.operands[_aliased(step)] if shares else x
+            base[x] = base.get(operand, operand) if shares else x
     return base
 
 

@@ -18,13 +18,22 @@ So two strategies that differ in layout only have one form.
 import hashlib
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from overlayccl_core.program import map_algebra
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import COLLECTIVES, NO_LABEL, DType, Kind, Label, Reduction, Rejected
+from overlayccl_core.program.kinds import (
+    COALESCED,
+    COLLECTIVES,
+    NO_LABEL,
+    DType,
+    Kind,
+    Label,
+    Reduction,
+    Rejected,
+)
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.rowwise import Form, RowAttr
 from overlayccl_core.program.view_form import Laid, normal_view
@@ -75,7 +84,7 @@ class PermuteAttr:
 
 
 def _label_key(label: Label) -> tuple[str, str, str]:
-    return label.graph, label.issue.value, label.impl.value
+    return label.graph, label.issue.value, label.call
 
 
 class Node:
@@ -251,7 +260,12 @@ def make_rowwise(attr: RowAttr, operands: Sequence[Node], dtype: DType | None = 
 def make_collective(
     kind: Kind, x: Node, groups: Groups, label: Label = NO_LABEL, reduction: Reduction = Reduction.SUM
 ) -> Node:
-    """A collective over replica groups; blocks of the larger side are in member order."""
+    """A collective over replica groups; blocks of the larger side are in member order.
+
+    One of a kind that shares no call has a call of its own, whatever its label says.
+    """
+    if label.call and kind not in COALESCED:
+        label = replace(label, call="")
     if x.kind is Kind.SCALE and reduction is Reduction.SUM:
         return make_scale(make_collective(kind, x.operands[0], groups, label), x.ratio)
     g = groups.size

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from overlayccl_core.program.calls import Call, call_key
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem, no_such, port_text
@@ -20,9 +21,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A collective starts."""
+    """A call starts: of one collective, or of several that are one call."""
 
-    node: Node
+    call: Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ BOUNDARY = Boundary()
 @dataclass(frozen=True, eq=False)
 class Program:
     """A strategy at one Case. Its parts are checked: each input read at most once, before anything computed
-    from it is issued or written; each output written exactly once, in the declared size and dtype.
+    from it is issued or written; each call issued once, before anything computed from it, and none of its
+    collectives from another; each output written exactly once, in the declared size and dtype.
 
     `facts` holds memoised analyses (steps, prices). Two Programs are the same if their digests are.
     """
@@ -64,12 +66,17 @@ class Program:
     @cached_property
     def nodes(self) -> list[Node]:
         """Every node that an output or an issued collective needs, operands first, in order of first use."""
-        return topological(e.node for e in self.events if isinstance(e, Issue | Write))
+        return topological(x for e in self.events for x in _roots(e))
 
     @cached_property
+    def calls(self) -> list[Call]:
+        """The calls in the order in which they are issued."""
+        return [e.call for e in self.events if isinstance(e, Issue)]
+
+    @property
     def collectives(self) -> list[Node]:
         """The collectives in the order in which they are issued."""
-        return [e.node for e in self.events if isinstance(e, Issue)]
+        return [x for call in self.calls for x in call]
 
     @cached_property
     def starts_early(self) -> bool:
@@ -85,8 +92,8 @@ class Program:
             match event:
                 case Read(port):
                     h.update(b"r" + repr(port).encode())
-                case Issue(node):
-                    h.update(b"i" + node.digest)
+                case Issue(call):
+                    h.update(b"i" + b"".join(x.digest for x in call))
                 case Write(port, node):
                     h.update(b"w" + repr(port).encode() + node.digest)
                 case Boundary():
@@ -115,9 +122,21 @@ class Program:
         return users
 
 
+def _roots(event: Event) -> Call:
+    """The nodes that an event is of."""
+    match event:
+        case Issue(call):
+            return call
+        case Write(_, node):
+            return (node,)
+        case _:
+            return ()
+
+
 def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
     read: set[Port] = set()
     known: set[Node] = set()
+    issued: set[object] = set()
     outputs: Outputs = {}
     for event in events:
         match event:
@@ -127,10 +146,10 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
                 if port in read:
                     raise Rejected(f"{port_text(port)} is read twice: keep the value of the first read")
                 read.add(port)
-            case Issue(node):
-                _check_read(node, read, known)
+            case Issue(call):
+                _check_issued(call, read, known, issued)
             case Write(port, node):
-                _check_read(node, read, known)
+                _check_known(node, read, known, issued)
                 _check_written(problem, port, node, outputs)
                 outputs[port] = node
     missing = [port_text(p) for p in problem.outputs if p not in outputs]
@@ -141,11 +160,28 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
     return {port: outputs[port] for port in problem.outputs}
 
 
-def _check_read(node: Node, read: set[Port], known: set[Node]) -> None:
-    """Everything below `node` that is an input must have been read."""
+def _check_issued(call: Call, read: set[Port], known: set[Node], issued: set[object]) -> None:
+    """One call, which starts once, when all that it takes is known."""
+    keys = {call_key(x) for x in call}
+    if len(keys) != 1 or not all(x.is_collective for x in call):
+        raise Rejected(
+            f"{', '.join(map(str, call)) or 'nothing'} is issued: it must be one call of collectives"
+        )
+    if not issued.isdisjoint(keys) or len({*call}) != len(call):
+        raise Rejected(f"{call[0]} is issued twice: keep the value of the first")
+    for y in dict.fromkeys(y for x in call for y in x.operands):
+        _check_known(y, read, known, issued)
+    issued |= keys
+    known.update(call)
+
+
+def _check_known(node: Node, read: set[Port], known: set[Node], issued: set[object]) -> None:
+    """Everything below `node` that is an input must have been read, and every collective been issued."""
     for x in topological([node], known):
-        if not x.operands and x.kind is Kind.INPUT and x.port not in read:
+        if x.kind is Kind.INPUT and x.port not in read:
             raise Rejected(f"{node} uses {port_text(x.port)} before it is read: read it first")
+        if x.is_collective:
+            raise Rejected(f"{node} uses {x} before it is issued: what one call does cannot wait for itself")
         known.add(x)
 
 

@@ -1,11 +1,12 @@
 """What a strategy handles while it is traced (values with shapes, its io), and the recorder of its events."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from overlayccl_core.program.calls import bare
 from overlayccl_core.program.case import count
-from overlayccl_core.program.kinds import FLOATS, NO_LABEL, DType, Kind, Label, Rejected
+from overlayccl_core.program.kinds import FLOATS, NO_LABEL, DType, Label, Rejected
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import Problem, port_text
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
@@ -76,11 +77,15 @@ class Recorder:
 
     def issue(self, made: Node) -> Node:
         """Record the Issue of a collective that a constructor made (it may stand below a scale)."""
-        node = made.operands[0] if made.kind is Kind.SCALE else made
-        if node not in self._issued:
-            self._issued.add(node)
-            self.events.append(Issue(node))
+        self.issue_call([made])
         return made
+
+    def issue_call(self, made: Sequence[Node]) -> None:
+        """Record the Issue of collectives that are one call, each as a constructor made it."""
+        call = tuple(dict.fromkeys(map(bare, made)))
+        if not self._issued.issuperset(call):
+            self._issued.update(call)
+            self.events.append(Issue(call))
 
     @property
     def label(self) -> Label:

@@ -40,8 +40,8 @@ def _renamed(event: Event, new: Mapping[Node, Node], ports: Mapping[Port, Port])
     match event:
         case Read(port):
             return Read(ports[port])
-        case Issue(node):
-            return Issue(new[node])
+        case Issue(call):
+            return Issue(tuple(new[node] for node in call))
         case Write(port, node):
             return Write(ports[port], new[node])
         case Boundary():

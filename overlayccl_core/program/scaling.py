@@ -31,8 +31,8 @@ def _with_node(event: Event, runs: "_Rewriting") -> Event:
     match event:
         case Write(port, node):
             return Write(port, runs.value(node))
-        case Issue(node):
-            return Issue(runs.new[node])
+        case Issue(call):
+            return Issue(tuple(runs.new[node] for node in call))
         case _:
             return event
 

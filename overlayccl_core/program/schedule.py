@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from overlayccl_core.program.calls import calls_of
 from overlayccl_core.program.kinds import IssueOrder, Kind
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem, Segment
@@ -12,8 +13,8 @@ from overlayccl_core.program.segments import Depths, readiness
 def schedule(problem: Problem, outputs: Outputs) -> Program:
     """A legal Program that writes `outputs`.
 
-    Sorting by depth through the segments is always a legal order; collectives of one depth come in the order in
-    which the model gives what they are made of. Those labelled `early` are issued first, and nothing is written
+    Sorting by depth through the segments is always a legal order; calls of one depth come in the order in which
+    the model gives all that they are made of. Those labelled `early` are issued first, and nothing is written
     that needs one of them before all of them are in flight. A boundary stands between collectives of different
     graphs.
     """
@@ -22,18 +23,23 @@ def schedule(problem: Problem, outputs: Outputs) -> Program:
     position = {x: i for i, x in enumerate(order)}
     ready = readiness(problem, order)
     depth = {x: depths.node(x) for x in order}
-    issue = sorted(
-        (x for x in order if x.is_collective), key=lambda x: (depth[x], _late(x), ready[x], position[x])
-    )
-    ticket = {x: i for i, x in enumerate(issue)}
-    level_end = {depth[x]: ticket[x] for x in issue}
-    early_end = {depth[x]: ticket[x] for x in issue if not _late(x)}
+
+    def place(x: Node) -> tuple[int, bool, int, int]:
+        return depth[x], _late(x), ready[x], position[x]
+
+    collectives = sorted((x for x in order if x.is_collective), key=place)
+    issue = sorted(calls_of(collectives), key=lambda call: max(map(place, call)))
+    ticket = {x: i for i, call in enumerate(issue) for x in call}
+    level_end = {depth[call[0]]: i for i, call in enumerate(issue)}
+    early_end = {depth[call[0]]: i for i, call in enumerate(issue) if not _late(call[0])}
     when: dict[Node, int] = {}  # ticket of the last collective that a node waits for
     for x in order:
         own = [ticket[x] if _late(x) else early_end[depth[x]]] if x in ticket else []
         read = [level_end.get(depth[x], -1)] if x.kind is Kind.INPUT else []
         when[x] = max(own + read + [when[y] for y in x.operands], default=-1)
-    steps: list[tuple[tuple[int, int, int], Issue | Write]] = [((ticket[x], 0, 0), Issue(x)) for x in issue]
+    steps: list[tuple[tuple[int, int, int], Issue | Write]] = [
+        ((i, 0, 0), Issue(call)) for i, call in enumerate(issue)
+    ]
     steps += [
         ((when[outputs[port]], 1, i), Write(port, outputs[port]))
         for i, port in enumerate(_in_order_of_need(problem, outputs))
@@ -99,11 +105,12 @@ def _with_reads_and_boundaries(events: Iterable[Issue | Write]) -> list[Event]:
     seen: set[Node] = set()
     graph: str | None = None
     for event in events:
+        nodes = event.call if isinstance(event, Issue) else (event.node,)
         if isinstance(event, Issue):
-            if graph is not None and event.node.label.graph != graph:
+            if graph is not None and nodes[0].label.graph != graph:
                 out.append(BOUNDARY)
-            graph = event.node.label.graph
-        for x in topological([event.node], seen):
+            graph = nodes[0].label.graph
+        for x in topological(nodes, seen):
             seen.add(x)
             if x.kind is Kind.INPUT:
                 out.append(Read(x.port))

@@ -10,6 +10,7 @@ come when all that the node is made of exists, whatever the schedule.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from overlayccl_core.program.calls import Call, call_key, calls_of
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.problem import Problem, Segment, port_text
@@ -93,7 +94,10 @@ class _Walk:
 
 
 class Depths:
-    """Collectives that must be over before a node, a read or a segment, counted through the model too."""
+    """Collectives that must be over before a node, a read or a segment, counted through the model too.
+
+    Those of one call have one depth: that of the last of them.
+    """
 
     def __init__(self, problem: Problem, outputs: Mapping[Port, Node]) -> None:
         self._problem = problem
@@ -101,6 +105,9 @@ class Depths:
         self._segments = {s.name: s for s in problem.segments}
         self._node: dict[Node, int] = {}
         self._segment: dict[Port, int | None] = {}
+        self._call: dict[object, int | None] = {}
+        shared = (x for x in topological(outputs.values()) if x.is_collective and x.label.call)
+        self._calls: dict[object, Call] = {call_key(call[0]): call for call in calls_of(shared)}
 
     def node(self, root: Node) -> int:
         """Depth of a node; IllegalOrder if a segment would wait for itself."""
@@ -109,11 +116,27 @@ class Depths:
         for x in topological([root], self._node):
             if x in self._node:  # set meanwhile, through a segment
                 continue
+            if x.is_collective and x.label.call:
+                self._node[x] = self.call(call_key(x))
+                continue
             below = [self._node[y] for y in x.operands]
             if x.kind is Kind.INPUT and (giver := self._problem.giver(x.port)):
                 below.append(self.segment(giver.name))
             self._node[x] = max(below, default=0) + x.is_collective
         return self._node[root]
+
+    def call(self, key: object) -> int:
+        """Depth of the collectives of a call that several share."""
+        if key in self._call:
+            known = self._call[key]
+            if known is None:
+                raise IllegalOrder(
+                    "a call would wait for itself: collectives are one call across a dependence"
+                )
+            return known
+        self._call[key] = None
+        self._call[key] = depth = 1 + max(self.node(y) for x in self._calls[key] for y in x.operands)
+        return depth
 
     def segment(self, name: Port) -> int:
         """Collectives that must be over before a segment can run."""

@@ -1,9 +1,9 @@
 """A Program as text that a person reads: its events in order, every value named where it is first needed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from overlayccl_core.program.kinds import NO_LABEL, IssueOrder, Kind, Reduction
+from overlayccl_core.program.kinds import IssueOrder, Kind, Reduction
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
@@ -33,8 +33,8 @@ def _lines(program: Program) -> Iterator[str]:
                 node = program.problem.input_node(port)
                 names[node] = "_".join(map(str, port))
                 yield f"  {names[node]} = read {port_text(port)}  {_type(node)}"
-            case Issue(node):
-                yield from _made(node, names)
+            case Issue(call):
+                yield from _started(call, names)
             case Write(port, node):
                 yield from _made(node, names)
                 yield f"  write {port_text(port)} = {names[node]}"
@@ -47,6 +47,16 @@ def _made(node: Node, names: dict[Node, str]) -> Iterator[str]:
     for x in topological([node], names):
         names[x] = f"{_PREFIX.get(x.kind, 'v')}{len(names)}"
         yield f"  {names[x]} = {_operation(x, [names[y] for y in x.operands])}  {_type(x)}"
+
+
+def _started(call: Sequence[Node], names: dict[Node, str]) -> Iterator[str]:
+    """The lines that start a call, which may be one of several values."""
+    for x in call:
+        for y in x.operands:
+            yield from _made(y, names)
+    yield from (line for x in call for line in _made(x, names))
+    if len(call) > 1:
+        yield f"  {', '.join(names[x] for x in call)} are one call"
 
 
 _PREFIX = {Kind.VIEW: "view", Kind.SUM: "sum", Kind.SCALE: "scaled", Kind.CAST: "cast", Kind.ROWWISE: "row"}
@@ -92,7 +102,7 @@ def _attributes(x: Node) -> Iterator[str]:
             yield "max"
         if not x.groups.is_world:
             yield "groups " + _some([_ranks(g) for g in x.groups.members], 2)
-    if x.label != NO_LABEL:
+    if x.label.graph or x.label.issue is IssueOrder.EARLY:
         yield "graph " + (x.label.graph or "0") + (", early" if x.label.issue is IssueOrder.EARLY else "")
 
 

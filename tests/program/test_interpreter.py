@@ -96,7 +96,7 @@ def test_local_functions_close_over_names_and_comprehensions_do_not_leak() -> No
         ("y = [*range(3)]", r"line 5: \* before a value is not"),
         ("y[0] = 1", "line 5: only names"),
         ("(yield 1)", "line 5: yield is not"),
-        ("y = all_reduce(3)", "line 5: 'int' object has no attribute"),
+        ("y = all_reduce(3)", "line 5: 'int' object is not iterable"),
         ("y = all_reduce()", "line 5: all_reduce.. missing 1 required"),
         ("y = 3 / 4", r"line 5: / is not in the language: use scale\(x, 1, n\), or // for integers"),
         ("del io", "line 5: del is not"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import AllreduceCoalescedOptions
 
 MAX = dist.ReduceOp.MAX
 
@@ -40,6 +41,15 @@ def all_reduce(
 ) -> tuple[torch.Tensor, dist.Work]:
     """Starts in place: the result takes over x."""
     return x, dist.all_reduce(x, op=op, group=group.get(), async_op=True)
+
+
+def all_reduce_coalesced(
+    xs: list[torch.Tensor], group: Held, op: dist.ReduceOp = dist.ReduceOp.SUM
+) -> tuple[list[torch.Tensor], dist.Work]:
+    """Starts in place. What torch.distributed.all_reduce_coalesced does, which cannot be waited for as a Work."""
+    options = AllreduceCoalescedOptions()
+    options.reduceOp, options.asyncOp = op, True
+    return xs, group.get().allreduce_coalesced(xs, options)
 
 
 def all_gather(x: torch.Tensor, size: int, group: Held) -> tuple[torch.Tensor, dist.Work]:

@@ -53,6 +53,15 @@ def all_reduce(
     return xm.all_reduce(op, x, groups=group), TRACED
 
 
+def all_reduce_coalesced(
+    xs: list[torch.Tensor], group: list[list[int]], op: str = xm.REDUCE_SUM
+) -> tuple[list[torch.Tensor], Traced]:
+    """One operation of the graph. A list is reduced in place, so what it is done to are values of its own, which
+    no graph has: xs stay as they are."""
+    ys = [x.clone() for x in xs]
+    return xm.all_reduce(op, ys, groups=group), TRACED
+
+
 def all_gather(x: torch.Tensor, size: int, group: list[list[int]]) -> tuple[torch.Tensor, Traced]:
     """The result has `size` elements."""
     return xm.all_gather(x, groups=group, pin_layout=False), TRACED

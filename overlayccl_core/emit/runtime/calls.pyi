@@ -21,6 +21,11 @@ MAX: Any  # the reduction `maximum`, given as `op`
 def all_reduce(x: torch.Tensor, group: Group, op: Any = ...) -> tuple[torch.Tensor, Work]:
     """The result may take over x; where one graph is compiled for all ranks, it does not."""
 
+def all_reduce_coalesced(
+    xs: list[torch.Tensor], group: Group, op: Any = ...
+) -> tuple[list[torch.Tensor], Work]:
+    """One call for several values of one dtype, each of which is a result; as `all_reduce` may take them over."""
+
 def all_gather(x: torch.Tensor, size: int, group: Group) -> tuple[torch.Tensor, Work]:
     """The result has `size` elements."""
 

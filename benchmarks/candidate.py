@@ -75,7 +75,7 @@ def _measure(problem_name: str, strategy: str) -> tuple[list[float], int, int] |
         if repeat == 0:
             theta = _any_theta(program)
             counts = (
-                len(program.collectives),
+                len(program.calls),
                 max((x.map.runs for x in program.nodes if x.kind == "view"), default=0),
             )
         del program

@@ -68,7 +68,7 @@ def capabilities(topology: Topology, here: Deployment) -> list[Row]:
 
 def _payloads(topology: Topology, primitive: Primitive) -> list[int]:
     """A byte, and one more than every limit of the operation allows."""
-    limits = [one for one in topology.limits if one.operation is primitive.collective.kind]
+    limits = [one for one in topology.limits if one.operation is primitive.collectives[0].kind]
     return [1, *(one.most_payload_bytes + 1 for one in limits if one.most_payload_bytes is not None)]
 
 

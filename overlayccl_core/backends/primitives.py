@@ -1,7 +1,8 @@
-"""Programs of one collective each: what a selftest tries on a library."""
+"""Programs of one call each: what a selftest tries on a library."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,13 @@ from overlayccl_core.deployments.capabilities import (
     permute_shape,
     shape_text,
 )
-from overlayccl_core.program import nodes
+from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
+from overlayccl_core.program.calls import Call as CallOfNodes
+from overlayccl_core.program.calls import call_name, make_call
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
-from overlayccl_core.program.kinds import FLOATS, DType, Kind, Placement, Reduction
+from overlayccl_core.program.kinds import COALESCED, FLOATS, DType, Kind, Placement, Reduction
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
@@ -31,40 +34,41 @@ from overlayccl_core.program.program import Issue, Program, Read, Write
 INPUT: Port = ("x",)
 OUTPUT: Port = ("y",)
 LARGEST_INTEGER = 8
+SEVERAL = 3  # values of a call that does several
 EXACT = 256  # whole numbers up to there are exact in bfloat16, in whatever order they are added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Primitive:
-    """A Program of one collective.
+    """A Program of one call.
 
     block: elements that go or come together, of which the larger side has as many as a group has ranks.
     like: a smaller one whose values it has, each block over and over; None: it has its own.
     """
 
     program: Program
-    collective: Node
+    collectives: CallOfNodes
     block: int
     like: "Primitive | None" = None
 
     @property
     def call(self) -> Call:
         """As the capabilities table has it."""
-        return call_of(self.collective, self.program.problem.case)
+        return call_of(self.collectives, self.program.problem.case)
 
     def over(self, limits: Iterable[Limit], payload_bytes: int | None = None) -> Limit | None:
         """The first published limit that it is over, with so many bytes on a rank (its own unless given)."""
         call, case = self.call, self.program.problem.case
         spread = case.ranks // case.ranks_per_node
-        if self.collective.kind is not Kind.COLLECTIVE_PERMUTE:
-            of_node = self.collective.groups.array // case.ranks_per_node
+        if self.collectives[0].kind is not Kind.COLLECTIVE_PERMUTE:
+            of_node = self.collectives[0].groups.array // case.ranks_per_node
             spread = max(len(np.unique(row)) for row in of_node)
         asked = {
             "ranks": call.shape[0],
             "nodes": spread,
             "payload_bytes": payload_bytes or call.payload_bytes,
         }
-        return next((one for one in limits if one.refuses(self.collective.kind, **asked)), None)
+        return next((one for one in limits if one.refuses(self.collectives[0].kind, **asked)), None)
 
     @property
     def name(self) -> str:
@@ -83,7 +87,7 @@ class Primitive:
 
     def floats_of_places(self, seed: int) -> dict[Port, NDArray[np.float64]]:
         """port -> float64[N, elements]: unit normals; members with one place in their groups have the same."""
-        groups = self.collective.groups
+        groups = self.collectives[0].groups
         spec = self.program.problem.inputs[INPUT]
         drawn = np.random.default_rng(seed).standard_normal((groups.size, spec.size))
         typed = drawn.astype(NUMPY_DTYPES[spec.dtype]).astype(np.float64)
@@ -91,7 +95,7 @@ class Primitive:
 
     def meaning(self, inputs: Values) -> NDArray[np.float64]:
         """float64[N, elements]: what every rank must get."""
-        typed = {INPUT: inputs[INPUT].astype(NUMPY_DTYPES[self.collective.dtype])}
+        typed = {INPUT: inputs[INPUT].astype(NUMPY_DTYPES[self.collectives[0].dtype])}
         held, _ = evaluate(self.program.outputs, typed, Real(), self.program.problem.ranks)
         return held[OUTPUT].on_all().astype(np.float64)
 
@@ -150,12 +154,13 @@ def at_a_payload(deployment: Deployment, size: int, elements: int) -> list[Primi
 
 def larger(deployment: Deployment, small: Primitive, size: int) -> Primitive:
     """The same with about so many bytes a call: a whole number of times as many."""
-    block, y = small.block * max(size // small.call.payload_bytes, 1), small.collective
+    block, y = small.block * max(size // small.call.payload_bytes, 1), small.collectives[0]
     if y.kind is Kind.COLLECTIVE_PERMUTE:
         made = permute(deployment, y.dtype, block, y.sources)
     else:
         reduction = getattr(y.attr, "reduction", Reduction.SUM)
-        made = grouped(deployment, y.kind, y.groups, y.dtype, block * y.groups.size, reduction)
+        values, elements = len(small.collectives), block * y.groups.size
+        made = grouped(deployment, y.kind, y.groups, y.dtype, elements, reduction, values=values)
     return replace(made, like=small)
 
 
@@ -163,6 +168,7 @@ def _over(deployment: Deployment, groups: Groups, dtype: DType, elements: int) -
     return [
         *(grouped(deployment, kind, groups, dtype, elements) for kind in _GROUPED),
         grouped(deployment, Kind.ALL_REDUCE, groups, dtype, elements, Reduction.MAX),
+        *(grouped(deployment, kind, groups, dtype, elements, values=SEVERAL) for kind in COALESCED),
     ]
 
 
@@ -176,18 +182,26 @@ def grouped(
     dtype: DType,
     elements: int,
     reduction: Reduction = Reduction.SUM,
+    *,
+    values: int = 1,
 ) -> Primitive:
-    """One collective over replica groups; `elements` at its larger side, made a multiple of the group."""
+    """One call over replica groups; `elements` at its larger side, made a multiple of the group.
+
+    values: so many parts of the input, of unlike sizes, by one call (of kinds that are as large on both sides).
+    """
     whole = -(-elements // groups.size) * groups.size
     x = _input(whole // groups.size if kind is Kind.ALL_GATHER else whole, dtype)
-    y = nodes.make_collective(kind, x, groups, reduction=reduction)
-    return _primitive(deployment, x, y, whole // groups.size)
+    cuts = [whole * i**2 // values**2 for i in range(values + 1)]
+    parts = [nodes.make_view([x], maps.window(a, b - a)) for a, b in pairwise(cuts)] if values > 1 else [x]
+    return _primitive(
+        deployment, x, make_call(kind, parts, groups, reduction=reduction), whole // groups.size
+    )
 
 
 def permute(deployment: Deployment, dtype: DType, elements: int, sources: Sequence[int]) -> Primitive:
     """A permute of all ranks: rank r hears sources[r], or nobody (-1) and then holds zeros."""
     x = _input(elements, dtype)
-    return _primitive(deployment, x, nodes.make_permute(x, sources), elements)
+    return _primitive(deployment, x, [nodes.make_permute(x, sources)], elements)
 
 
 def permutes(ranks: int) -> list[tuple[int, ...]]:
@@ -214,7 +228,9 @@ def _input(size: int, dtype: DType) -> Node:
     return nodes.make_input(INPUT, equal=False, size=size, dtype=dtype)
 
 
-def _primitive(deployment: Deployment, x: Node, y: Node, block: int) -> Primitive:
+def _primitive(deployment: Deployment, x: Node, made: Sequence[Node], block: int) -> Primitive:
+    y = nodes.make_view(made, maps.identity(sum(z.size for z in made)))
+
     def spec(node: Node) -> PortSpec:
         return PortSpec(shape=(node.size,), dtype=node.dtype, placement=Placement.VARYING)
 
@@ -225,7 +241,7 @@ def _primitive(deployment: Deployment, x: Node, y: Node, block: int) -> Primitiv
             ranks_per_node=deployment.ranks_per_node,
             dtype=x.dtype,
             uniform=deployment.uniform,
-            name=f"{y.kind.value}",
+            name=call_name(made),
             parameters=(),
         ),
         inputs={INPUT: spec(x)},
@@ -234,5 +250,5 @@ def _primitive(deployment: Deployment, x: Node, y: Node, block: int) -> Primitiv
         parameters={},
         linear=False,
     )
-    program = Program(problem, [Read(INPUT), Issue((y,)), Write(OUTPUT, y)])
-    return Primitive(program=program, collective=y, block=block)
+    program = Program(problem, [Read(INPUT), Issue(tuple(made)), Write(OUTPUT, y)])
+    return Primitive(program=program, collectives=tuple(made), block=block)

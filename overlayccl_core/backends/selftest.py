@@ -31,6 +31,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
 from overlayccl_core.measuring import statistics
+from overlayccl_core.program.calls import COALESCED_SUFFIX
 from overlayccl_core.program.groups import across_nodes, contiguous, world
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import Port
@@ -42,6 +43,8 @@ TIER_ELEMENTS = 2**18
 TIER_SECONDS = 20.0
 STEP_TIMEOUT_S = 20.0
 LESS = 16  # what a payload that fails is divided by, to see what does not
+
+SUMS = (Kind.ALL_REDUCE.value, Kind.ALL_REDUCE.value + COALESCED_SUFFIX)  # whose results are replicated
 
 RULE = "selftest"
 ONES_CHECK = "all_reduce of ones gives {ranks}"
@@ -113,11 +116,7 @@ class Selftest:
         ]
         capabilities = [self._capability(primitive, one) for primitive, one in became]
         checks += self._bits(
-            [
-                p
-                for p, one in became
-                if one.outcome == PASS and p.call.operation == Kind.ALL_REDUCE and not p.like
-            ]
+            [p for p, one in became if one.outcome == PASS and p.call.operation in SUMS and not p.like]
         )
         checks.append(self._tiers())
         bad = [row for row in checks if row["outcome"] == FAIL and row["check"] != TIERS_CHECK]

@@ -11,6 +11,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import print_line
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.gates import legality
+from overlayccl_core.program.calls import call_name
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.payload import group_size, payload_bytes, wire_bytes
 from overlayccl_core.program.program import Program
@@ -50,13 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _facts(program: Program, where: Context) -> Iterator[tuple[str, str]]:
     """(name, value) of what a Program needs."""
-    kinds = Counter((x.kind, group_size(x), payload_bytes(x)) for x in program.collectives)
+    kinds = Counter(
+        (call_name(call), group_size(call[0]), sum(map(payload_bytes, call))) for call in program.calls
+    )
     parts = [
-        f"{n} {kind.value} of {bytes_text(size)}"
-        + ("" if kind is Kind.COLLECTIVE_PERMUTE else f" over {ranks}")
-        for (kind, ranks, size), n in kinds.items()
+        f"{n} {name} of {bytes_text(size)}" + ("" if name == Kind.COLLECTIVE_PERMUTE else f" over {ranks}")
+        for (name, ranks, size), n in kinds.items()
     ]
-    yield "collectives", f"{len(program.collectives)}" + (f": {', '.join(parts)}" if parts else "")
+    yield "collectives", f"{len(program.calls)}" + (f": {', '.join(parts)}" if parts else "")
     depth = max(x.depth for x in program.outputs.values())
     yield "depth", f"{depth} (collectives that must follow one another)"
     yield "sent", f"{bytes_text(round(sum(map(wire_bytes, program.collectives))))} by the busiest rank"

@@ -1,9 +1,10 @@
 """What a Program does, counted from its steps as they run: the columns of the cost model, as data.
 
 Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
-outstanding (`alone`) and while something is (`together`), each with a count and bytes; then the times that
-the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes (those beyond
-what caches hold once more), collectives that come `after_work`, with the bytes of it, graphs, and bytes through a
+outstanding (`alone`) and while something is (`together`), each with a count and bytes; a call of several values is
+one of them with the bytes of all, and its values and bytes are counted as `coalesced` besides; then the times that
+the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes (those beyond what
+caches hold once more), collectives that come `after_work`, with the bytes of it, graphs, and bytes through a
 network card. Some columns are optional: the fit takes them only if they help. Those of the network card can be told
 from the bytes of collectives that span nodes only where permutes or all_to_all send different shares of their bytes
 through it; others refine `together` by how many are outstanding.
@@ -19,6 +20,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.program.calls import call_name
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind
 from overlayccl_core.program.lowering import Action, Step
@@ -112,8 +114,8 @@ class _Counts:
     def __init__(self) -> None:
         self.sums: dict[Column, float] = {}
 
-    def add(self, name: str, term: Term, increment: Increment = Increment.NONE) -> None:
-        self._add(_column(f"{name}.count", term, "us", increment), 1)
+    def add(self, name: str, term: Term, increment: Increment = Increment.NONE, times: int = 1) -> None:
+        self._add(_column(f"{name}.count", term, "us", increment), times)
 
     def add_bytes(self, name: str, term: Term, size: float, increment: Increment = Increment.NONE) -> None:
         self._add(_column(f"{name}.bytes", term, "us/B", increment), size)
@@ -131,8 +133,7 @@ def _column(name: str, term: Term, unit: str, increment: Increment = Increment.N
 
 
 def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
-    node = step.node
-    assert node is not None
+    node, size = step.nodes[0], sum(map(payload_bytes, step.nodes))
     name = f"{node.kind.value}.{_reach(node, ranks_per_node)}"
     if step.in_flight == 0:
         state, term = "alone", Term.COLLECTIVES
@@ -143,11 +144,14 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
         if step.in_flight <= EIGHTH:
             counts.add(f"{node.kind.value}.{Increment.TO_EIGHTH.value}", term, Increment.TO_EIGHTH)
     counts.add(f"{name}.{state}", term)
-    counts.add_bytes(f"{name}.{state}", term, payload_bytes(node))
+    counts.add_bytes(f"{name}.{state}", term, size)
+    if len(step.nodes) > 1:
+        counts.add(call_name(step.nodes), Term.COLLECTIVES, times=len(step.nodes))
+        counts.add_bytes(call_name(step.nodes), Term.COLLECTIVES, size)
     if node.kind in REDUCING and node.dtype.bytes == NARROW_BYTES:
-        counts.add_bytes("narrow_reduction", Term.COLLECTIVES, payload_bytes(node))
+        counts.add_bytes("narrow_reduction", Term.COLLECTIVES, size)
     if crosses_nodes(node, ranks_per_node):
-        through = node_bytes(node, ranks_per_node)
+        through = sum(node_bytes(x, ranks_per_node) for x in step.nodes)
         counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, through, Increment.NETWORK_CARD)
 
 

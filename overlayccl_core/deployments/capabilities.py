@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from overlayccl_core.program.calls import call_name
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import NO_ORDER
 from overlayccl_core.program.kinds import DType, Kind, Reduction
@@ -125,13 +126,16 @@ def _judged(rows: Sequence[Capability], call: Call) -> Support:
     return Support(supported=True, evidence=worked[0].evidence) if worked else NOT_TRIED
 
 
-def call_of(node: Node, case: Case) -> Call:
-    """The call that a collective of a Case is: its replica groups are those of the deployment's ranks."""
+def call_of(call: Sequence[Node], case: Case) -> Call:
+    """The call that does some collectives of a Case: its replica groups are those of the deployment's ranks.
+
+    Where one call does several, its payload is theirs together.
+    """
     return Call(
-        operation=operation_name(node),
-        shape=shape_of(node, case),
-        dtype=node.dtype,
-        payload_bytes=payload_bytes(node),
+        operation=operation_name(call),
+        shape=shape_of(call[0], case),
+        dtype=call[0].dtype,
+        payload_bytes=sum(map(payload_bytes, call)),
     )
 
 
@@ -177,7 +181,8 @@ def shape_text(shape: Shape) -> str:
     return f"{size}" + {1: "", NO_ORDER: " in no order"}.get(stride, f", {stride} ranks apart")
 
 
-def operation_name(node: Node) -> str:
-    """How the capabilities table names a collective: its kind, with `_max` behind a reduction by maximum."""
-    reduction = getattr(node.attr, "reduction", Reduction.SUM)
-    return node.kind.value + ("_max" if reduction is Reduction.MAX else "")
+def operation_name(call: Sequence[Node]) -> str:
+    """How the capabilities table names a call: `all_reduce`, with `_coalesced` where it does several collectives,
+    and `_max` behind a reduction by maximum."""
+    reduction = getattr(call[0].attr, "reduction", Reduction.SUM)
+    return call_name(call) + ("_max" if reduction is Reduction.MAX else "")

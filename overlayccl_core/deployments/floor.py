@@ -3,7 +3,7 @@
 A module that skips work is fast. Whatever else a rank does, two bounds hold:
 
     chain   A call starts when the calls that were waited for before it have ended. It takes the latency of its kind
-            and the time of its bytes at the best bandwidth.
+            and the time of its bytes at the best bandwidth, also where one call does several collectives.
     bytes   All that the busiest rank sends goes at the best bandwidth.
 
 The chain is that of the steps that a module is printed from. In it, local work is free, and calls in flight
@@ -18,6 +18,7 @@ from math import inf
 
 import numpy as np
 
+from overlayccl_core.program.calls import Call
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node
@@ -59,11 +60,11 @@ class Floor:
         """No right execution of the Program takes less; 0 for one without collectives."""
         per_node = program.problem.case.ranks_per_node
 
-        def call_us(call: Node) -> float:
-            alike = _calls(call, per_node)
+        def call_us(call: Call) -> float:
+            alike = _calls(call[0], per_node)
             if alike is None:
                 return 0.0
-            return self.latency_us.get(alike, 0.0) + wire_bytes(call) / self.bytes_per_us
+            return self.latency_us.get(alike, 0.0) + sum(map(wire_bytes, call)) / self.bytes_per_us
 
         return max(_chain(program, call_us), _busiest_bytes(program) / self.bytes_per_us)
 
@@ -77,9 +78,9 @@ def floor_from_probes(probes: Collection[Probed]) -> Floor:
     least: dict[Calls, float] = {}
     for probe in probes:
         per_node = probe.program.problem.case.ranks_per_node
-        alike = {_calls(call, per_node) for call in probe.program.collectives}
+        alike = {_calls(call[0], per_node) for call in probe.program.calls}
         only = alike.pop() if len(alike) == 1 else None
-        calls = len(probe.program.collectives)
+        calls = len(probe.program.calls)
         if only is not None and _chain(probe.program, lambda _: 1.0) == calls:
             least[only] = min(least.get(only, inf), probe.least_us / calls)
     latency = {calls: min(us for other, us in least.items() if _is_larger(other, calls)) for calls in least}
@@ -112,17 +113,17 @@ def _is_larger(calls: Calls, than: Calls) -> bool:
     return (calls.kind, calls.crosses_nodes) == (than.kind, than.crosses_nodes) and calls.ranks >= than.ranks
 
 
-def _chain(program: Program, call_us: Callable[[Node], float]) -> float:
+def _chain(program: Program, call_us: Callable[[Call], float]) -> float:
     """When the last call has ended, if nothing else takes time and no call disturbs another."""
-    now, last, ends = 0.0, 0.0, dict[Node, float]()
+    now, last, ends = 0.0, 0.0, dict[Call, float]()
     for step in lower(program):
         if step.action is Action.BOUNDARY:
             now = last
-        elif step.node is not None and step.action is Action.START:
-            ends[step.node] = now + call_us(step.node)
-            last = max(last, ends[step.node])
-        elif step.node is not None and step.action is Action.WAIT:
-            now = max(now, ends[step.node])
+        elif step.action is Action.START:
+            ends[step.nodes] = now + call_us(step.nodes)
+            last = max(last, ends[step.nodes])
+        elif step.action is Action.WAIT:
+            now = max(now, ends[step.nodes])
     return last
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from overlayccl_core.emit.runtime_text import runtime_text
 from overlayccl_core.emit.torch_views import WIDTH, TableStore, print_view, table_text
-from overlayccl_core.program.calls import COALESCED_SUFFIX, Call, call_name
+from overlayccl_core.program.calls import CALL_NAMES, Call, call_name
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind, Reduction
@@ -44,8 +44,8 @@ _NAMES = {
 }
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
-    rf"|({'|'.join(Kind)})({COALESCED_SUFFIX})?|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write|MAX|permutes"
-    r"|pairs_\d+|masked_rows|boundary"
+    rf"|{'|'.join([*Kind, *CALL_NAMES])}|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write"
+    r"|MAX|permutes|pairs_\d+|masked_rows|boundary"
 )
 _HEAD = """\
 {title}

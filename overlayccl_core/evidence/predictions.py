@@ -51,7 +51,7 @@ def first_choice(priced: Sequence[tuple[Prediction, Program]]) -> int:
     most_us = price.us * (price.high_us / price.low_us) ** (APART / 2)
     most_bytes = PADDING * _sent(priced[cheapest][1])
     plain = [i for i, (p, program) in enumerate(priced) if p.us <= most_us and _sent(program) <= most_bytes]
-    return min(plain, key=lambda i: (len(priced[i][1].collectives), priced[i][0].us))
+    return min(plain, key=lambda i: (len(priced[i][1].calls), priced[i][0].us))
 
 
 def _sent(program: Program) -> float:

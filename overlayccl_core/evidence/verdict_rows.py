@@ -20,7 +20,7 @@ def judged_columns(program: Program, legal: Verdict, proof: Verdict | None) -> R
     return {
         "program": program.digest,
         "value_digest": program.value_digest,
-        "collectives": len(program.collectives),
+        "collectives": len(program.calls),
         "wire_bytes": round(sum(map(wire_bytes, program.collectives))),
         "peak_bytes": dict(legal.evidence).get("peak_bytes"),
         "numerics": None if proof is None else dict(proof.evidence).get("numerics"),

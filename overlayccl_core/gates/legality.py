@@ -25,7 +25,7 @@ def check(
     """Pass, or the first rule that the Program breaks.
 
     capabilities: what the library can do; None: anything. memory_budget_bytes: what a rank may hold; None: no
-    limit. Evidence: collectives, peak_bytes.
+    limit. Evidence: collectives (calls of the library), peak_bytes.
     """
     if Check.ORDER in checks:
         try:
@@ -49,8 +49,8 @@ def not_linear(program: Program) -> str:
 
 
 def _unsupported(program: Program, capabilities: Capabilities) -> str:
-    for x in program.collectives:
-        call = call_of(x, program.problem.case)
+    for collectives in program.calls:
+        call = call_of(collectives, program.problem.case)
         support = capabilities.supports(call)
         if not support.supported:
             return (
@@ -74,7 +74,7 @@ def _within_memory(program: Program, budget: int | None, checks: frozenset[Check
     return Verdict(
         gate=Gate.LEGALITY,
         outcome=Outcome.PASS,
-        evidence=evidence(collectives=len(program.collectives), peak_bytes=peak),
+        evidence=evidence(collectives=len(program.calls), peak_bytes=peak),
     )
 
 

@@ -1,5 +1,6 @@
 """A probe: a small Program, of a Problem of its own, that is timed to learn the deployment."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.program import nodes
-from overlayccl_core.program.calls import bare
+from overlayccl_core.program.calls import bare, make_call
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups, world
 from overlayccl_core.program.kinds import NO_LABEL, DType, Kind, Label
@@ -67,6 +68,12 @@ class ProbeBuilder:
         else:
             made = nodes.make_collective(kind, operand, members, self._label)
         self._events.append(Issue((bare(made),)))
+        return made
+
+    def issue_call(self, kind: Kind, operands: Sequence[Node]) -> list[Node]:
+        """Start the collectives of several operands over all ranks by one call."""
+        made = make_call(kind, operands, world(self.ranks), self._label)
+        self._events.append(Issue(tuple(map(bare, made))))
         return made
 
     def write(self, node: Node) -> None:

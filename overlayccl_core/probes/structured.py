@@ -1,8 +1,8 @@
 """Structured probes: each learns one thing.
 
 Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
-pipeline of two; reductions in 16 bits; collectives with local work between them; copies in sequence, strided and
-gathered; sums, scales, casts; graph boundaries; nothing.
+pipeline of two; calls of several values; reductions in 16 bits; collectives with local work between them; copies in
+sequence, strided and gathered; sums, scales, casts; graph boundaries; nothing.
 
 A library that is called waits where a result is written. In a graph that is compiled a collective comes after
 another only if it reads it, so there the next one is of the result.
@@ -19,7 +19,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
-from overlayccl_core.program.kinds import COLLECTIVES, REDUCING, DType, Kind
+from overlayccl_core.program.kinds import COALESCED, COLLECTIVES, REDUCING, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
 
@@ -38,6 +38,13 @@ WORLD_GRID = Grid(
     together=((2**8, 2), (2**8, 12), (2**13, 4), (2**16, 4), (2**19, 2), (2**21, 2)),
     pipeline=((2**11, 6),),
 )
+COALESCED_GRID = (
+    (2**8, 4, 1),
+    (2**8, 32, 1),
+    (2**13, 8, 3),
+    (2**16, 8, 1),
+    (2**19, 4, 1),
+)  # last: calls in flight
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
 AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
@@ -55,7 +62,15 @@ def structured_probes(deployment: Deployment) -> list[Probe]:
     grid = COMPILED_SUBGROUP_GRID if deployment.uniform else SUBGROUP_GRID
     for name, groups in subgroups(deployment).items():
         probes += _collectives(new, name, groups, grid)
-    return [*probes, *_narrow(new), *_after_work(new), *_copies(new), *_arithmetic(new), *_graphs(new)]
+    return [
+        *probes,
+        *_coalesced(new),
+        *_narrow(new),
+        *_after_work(new),
+        *_copies(new),
+        *_arithmetic(new),
+        *_graphs(new),
+    ]
 
 
 def subgroups(deployment: Deployment) -> dict[str, Groups]:
@@ -78,6 +93,19 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
                 _in_flight(probe, kind, [size] * times, groups, in_flight or times)
                 name = f"{kind.value}-{where}-{way}-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
                 yield probe.finish(name, Role.STRUCTURED)
+
+
+def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    """Calls of several values each."""
+    for kind in COALESCED:
+        for payload, values, calls in COALESCED_GRID:
+            probe = new()
+            size = operand_size(kind, payload, probe.ranks)
+            inputs = [[probe.read(size) for _ in range(values)] for _ in range(calls)]
+            for y in [y for xs in inputs for y in probe.issue_call(kind, xs)]:
+                probe.write(y)
+            each = f"{values}x{bytes_text(payload * DType.FLOAT32.bytes)}"
+            yield probe.finish(f"{kind.value}-coalesced-{calls}x{each}", Role.STRUCTURED)
 
 
 def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:

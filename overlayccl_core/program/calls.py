@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import NO_LABEL, Kind, Label, Reduction
+from overlayccl_core.program.kinds import COALESCED, COLLECTIVES, NO_LABEL, Kind, Label, Reduction
 from overlayccl_core.program.nodes import Node, make_collective
 
 Call = tuple[Node, ...]
 COALESCED_SUFFIX = "_coalesced"
+CALL_NAMES = (*(kind.value for kind in COLLECTIVES), *(kind.value + COALESCED_SUFFIX for kind in COALESCED))
 _NAME_BYTES = 6
 
 
@@ -36,7 +37,7 @@ def make_call(
     return [make_collective(kind, x, groups, replace(alone, call=name), reduction) for x in operands]
 
 
-def call_name(call: Call) -> str:
+def call_name(call: Sequence[Node]) -> str:
     """`all_reduce`, or `all_reduce_coalesced` where one call does several."""
     return call[0].kind.value + (COALESCED_SUFFIX if len(call) > 1 else "")
 

@@ -73,7 +73,7 @@ class Program:
         """The calls in the order in which they are issued."""
         return [e.call for e in self.events if isinstance(e, Issue)]
 
-    @property
+    @cached_property
     def collectives(self) -> list[Node]:
         """The collectives in the order in which they are issued."""
         return [x for call in self.calls for x in call]

@@ -20,7 +20,7 @@ def text(program: Program) -> str:
     Values are flat; `x[a:b]` is a stretch of elements. Where ranks differ the first ones are written out.
     """
     problem = program.problem
-    n = len(program.collectives)
+    n = len(program.calls)
     head = f"{problem.case.id} {problem.direction.value}, {n} collective{'s' * (n != 1)}, {program.digest}"
     return "\n".join([head, *_lines(program)]) + "\n"
 

@@ -53,10 +53,10 @@ class Candidate:
 
     @property
     def order(self) -> tuple[float, int, int, str]:
-        """Cheapest first; among equals those of people, of few collectives, then as their digests say."""
+        """Cheapest first; among equals those of people, of few calls, then as their digests say."""
         us = inf if self.price.us is None else self.price.us
         invented = self.origin in INVENTED
-        return us, int(invented), len(self.program.collectives), self.program.digest
+        return us, int(invented), len(self.program.calls), self.program.digest
 
     def child_recipe(self, *steps: Step) -> Recipe:
         """The recipe of what steps make of it."""

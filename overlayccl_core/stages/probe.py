@@ -86,8 +86,8 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
 
 def _supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
     """Whether the library can run a probe; says so if not."""
-    for x in probe.program.collectives:
-        call = call_of(x, probe.program.problem.case)
+    for collectives in probe.program.calls:
+        call = call_of(collectives, probe.program.problem.case)
         support = capabilities.supports(call)
         if not support.supported:
             progress(f"left out {probe.name}: {call.operation} {support.evidence}")

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from overlayccl_core.backends.rank import Deployed
-from overlayccl_core.program.kinds import COLLECTIVES
+from overlayccl_core.program.calls import CALL_NAMES
 from overlayccl_core.training.kernels import FSDP_COPIES, UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
@@ -105,9 +105,9 @@ def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
 
         return call
 
-    for kind in COLLECTIVES:
-        if hasattr(module, kind.value):
-            setattr(module, kind.value, counted(getattr(module, kind.value)))
+    for name in CALL_NAMES:
+        if hasattr(module, name):
+            setattr(module, name, counted(getattr(module, name)))
     return lambda: count[0]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from overlayccl_core.program.calls import make_call
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.nodes import (
@@ -267,6 +268,14 @@ def several_alike(d: Draft) -> list[Node]:
     return alike
 
 
+def one_call(d: Draft) -> list[Node]:
+    """all_reduces of different values by one call; at times of one value twice, or one value scaled."""
+    groups, label, reduction = d.groups(), d.label(), d.reduction()
+    operands = [d.operand(12) for _ in range(d.random.randint(2, 4))]
+    alike = [x for x in operands if x.dtype is operands[0].dtype]
+    return make_call(Kind.ALL_REDUCE, alike, groups, label, reduction)
+
+
 def computed_of_gathered(d: Draft) -> list[Node]:
     """What is computed of a gather whose rows are joined: elements, rows, a lookup; at times it just misses.
 
@@ -378,7 +387,8 @@ MOTIFS: tuple[Motif, ...] = (
     reduced_and_cut,
     sent_padded,
     several_alike,
+    one_call,
     computed_of_gathered,
     sent_around,
 )
-WEIGHTS = (1, 1, 5, 9, 5, 9, 1, 4, 4, 2, 5, 4, 2, 4, 7, 9)
+WEIGHTS = (1, 1, 5, 9, 5, 9, 1, 4, 4, 2, 5, 4, 2, 4, 2, 7, 9)

@@ -1,6 +1,6 @@
 """Planted mistakes: one for every side condition of every rule."""
 
-from overlayccl_core.rewrites import demand
+from overlayccl_core.rewrites import demand, joining
 from overlayccl_core.rewrites import rule as rules_
 from tests.rewrites.mutant import LOST_LABEL, NO_LABEL, mutants_of
 from tests.rewrites.mutants_of_facts import FACTS
@@ -55,10 +55,39 @@ BUCKETS = (
         ("one dtype", "independent", _ALIKE, "(depths.node(x), x.kind, x.attr)"),
         ("the cap", "in_buckets", "filled + size > cap", "False"),
         ("the cap counts all", "in_buckets", "filled += size", "filled = size"),
+        module=joining,
+    ),
+    *mutants_of(
+        "merge",
         ("blocks are joined one by one", "_joined", "blocks_in(first)", "1"),
         ("blocks are cut one by one", "_joined", "blocks_out(first)", "1"),
         ("values in the bucket's order", "_joined", "for x in bucket]", "for x in bucket[::-1]]"),
         ("values end where the next begin", "_joined", "start += width", "start += max(width - 1, 1)"),
+    ),
+    *mutants_of(
+        "coalesce",
+        ("what one call does stays one", "_with_own_call", "if not x.label.call", ""),
+        ("values in the bucket's order", "_by_one_call", "for y in bucket]", "for y in bucket[::-1]]"),
+        (
+            "every value of the bucket",
+            "_by_one_call",
+            "for y in bucket]",
+            "for y in bucket[:1] * len(bucket)]",
+        ),
+        (
+            "the groups stay",
+            "_by_one_call",
+            "first.groups",
+            "type(first.groups)(((*range(first.groups.ranks),),))",
+        ),
+        ("the label stays", "_by_one_call", "first.label", "type(first.label)()"),
+        ("the reduction stays", "_by_one_call", ", first.attr.reduction", ""),
+    ),
+    *mutants_of(
+        "coalesce",
+        ("one reduction", "independent", _ALIKE, "(depths.node(x), x.attr.groups, x.label, x.dtype)"),
+        ("one label", "independent", _ALIKE, "(depths.node(x), x.attr.groups, x.attr.reduction, x.dtype)"),
+        module=joining,
     ),
     *mutants_of(
         "split",

@@ -52,8 +52,13 @@ Promise = Callable[[Applied], str]
 
 
 def labels(program: Program) -> set[Label]:
-    """The labels of its collectives."""
-    return {x.label for x in program.collectives}
+    """The labels of its collectives, whatever call they share: what is of another kind has a call of its own."""
+    return {uncalled(x) for x in program.collectives}
+
+
+def uncalled(x: Node) -> Label:
+    """A label without the call."""
+    return replace(x.label, call="")
 
 
 def payload(program: Program) -> int:
@@ -63,7 +68,7 @@ def payload(program: Program) -> int:
 
 def no_new_label(a: Applied) -> str:
     """What replaces a collective has its label."""
-    new = {x.label for x in a.fresh} - labels(a.program)
+    new = {uncalled(x) for x in a.fresh} - labels(a.program)
     return f"made up the labels {new}" if new else ""
 
 
@@ -75,13 +80,13 @@ def every_label_stays(a: Applied) -> str:
 
 def labels_of_the_class_stay(a: Applied) -> str:
     """What goes has its label in what comes."""
-    lost = {x.label for x in a.gone} - {x.label for x in a.standing}
+    lost = {uncalled(x) for x in a.gone} - {uncalled(x) for x in a.standing}
     return f"lost the labels {lost}" if lost else no_new_label(a)
 
 
 def only_graphs_go(a: Applied) -> str:
     """No graph at what the class became; issue orders as before."""
-    wanted = {replace(x.label, graph="") for x in a.sites}
+    wanted = {replace(x.label, graph="", call="") for x in a.sites}
     if not wanted <= labels(a.result):
         return f"there should be the labels {wanted}"
     new = labels(a.result) - labels(a.program) - wanted
@@ -90,7 +95,7 @@ def only_graphs_go(a: Applied) -> str:
 
 def only_order_changes(a: Applied) -> str:
     """The class is early; graphs as before."""
-    wanted = {replace(x.label, issue=IssueOrder.EARLY) for x in a.sites}
+    wanted = {replace(x.label, issue=IssueOrder.EARLY, call="") for x in a.sites}
     if not wanted <= labels(a.result):
         return f"there should be the labels {wanted}"
     new = labels(a.result) - labels(a.program) - wanted
@@ -145,6 +150,14 @@ def within_the_cap(a: Applied) -> str:
     return f"buckets of {above} above {cap} bytes" if above else talks_less(a)
 
 
+def fewer_calls(a: Applied) -> str:
+    """The same bytes in fewer calls; what one call did before it still does."""
+    if payload(a.program) != payload(a.result):
+        return f"moves {payload(a.result)} bytes instead of {payload(a.program)}"
+    before, after = len(a.program.calls), len(a.result.calls)
+    return "" if after < before else f"{after} calls instead of {before}"
+
+
 def in_parts(a: Applied) -> str:
     """Sites with columns enough into the knob's number of parts, of sizes that differ by one at most."""
     allowed = set()
@@ -187,6 +200,7 @@ def promises(rule: str) -> tuple[Promise, ...]:
 PROMISES: dict[str, tuple[Promise, ...]] = {
     "drop_boundary": (only_graphs_go,),
     "early_issue": (only_order_changes,),
+    "coalesce": (labels_of_the_class_stay, fewer_calls),
     "merge": (labels_of_the_class_stay, within_the_cap),
     "split": (every_label_stays, in_parts),
     "wire_dtype": (every_label_stays, narrow_on_the_wire),

@@ -44,7 +44,7 @@ def test_the_developer_takes_the_maximum_where_the_library_can_and_gathers_elsew
 def test_what_each_calls(strategy: str, calls: dict[str, int]) -> None:
     row = rows()[strategy]
     assert (row["legality"], row["equivalence"], row["reason"]) == ("pass", "pass", "ok")
-    assert Counter(map(operation_name, loads(row["program_json"]).collectives)) == calls
+    assert Counter(map(operation_name, loads(row["program_json"]).calls)) == calls
 
 
 def test_with_all_reduces_one_value_as_large_as_the_logits_is_held() -> None:

@@ -1,24 +1,24 @@
 """{C(x_i)} -> slices of C(x_i side by side): collectives that cannot wait for each other in buckets.
 
-Knob: the largest bucket, in bytes of operands (of an all_gather: of what is gathered, which a rank has to hold):
-`all`, a share `1/k` of what can be joined, or `25MiB`. Buckets are filled in the order in which the model gives the
-values; a value larger than a bucket is alone.
-Side conditions: one kind, reduction, groups (or partners), label and dtype; equal depth through the model's
-segments, so that no bucket waits for itself or for another. Numerics: same.
+Knob: the largest bucket (joining.py). Side conditions: one kind, reduction, groups (or partners), label and dtype;
+equal depth through the model's segments, so that no bucket waits for itself or for another. Numerics: same.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.nodes import Node, Replacement, rebuild
 from overlayccl_core.program.program import Program
-from overlayccl_core.program.segments import Depths, by_readiness
+from overlayccl_core.rewrites.joining import (
+    ALL,
+    CAPS,
+    SHARES,
+    Bucket,
+    different_buckets,
+    in_buckets,
+    independent,
+)
 from overlayccl_core.rewrites.rule import (
-    DoesNotApply,
     Replacements,
     RuleNumerics,
     blocks_in,
@@ -30,26 +30,10 @@ from overlayccl_core.rewrites.rule import (
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
 
-ALL = "all"
-SHARES = ("1/2", "1/3", "1/4", "1/8", "1/16", "1/32")
-# What practitioners set: of gradients (the first is torch DistributedDataParallel's own), of gathered parameters.
-CAPS = ("25MiB", "32MiB", "64MiB", "256MiB", "512MiB")
-_KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
-
-Bucket = list[Node]
-
 
 def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
     """The knobs that give different buckets, coarse ones first."""
-    levels = independent(program, sites)
-    seen: list[list[Bucket]] = [[[x] for level in levels for x in level]]  # all alone: nothing to do
-    different = []
-    for knob in (ALL, *SHARES, *CAPS):
-        buckets = [bucket for level in levels for bucket in in_buckets(level, knob)]
-        if buckets not in seen:
-            seen.append(buckets)
-            different.append(knob)
-    return tuple(different)
+    return different_buckets(independent(program, sites), (ALL, *SHARES, *CAPS))
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
@@ -60,47 +44,6 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
             if len(bucket) > 1:
                 replacements.update(_joined(bucket))
     return replacements
-
-
-def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
-    """The sites in lists of which all may be joined, each in the order in which the model gives their values."""
-    depths = Depths(program.problem, program.outputs)
-    levels: dict[Any, list[Node]] = {}
-    for x in by_readiness(program, sites):
-        levels.setdefault((depths.node(x), x.kind, x.attr, x.dtype), []).append(x)
-    return list(levels.values())
-
-
-def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
-    """The sites in order, cut where the next one would exceed the cap."""
-    cap = cap_bytes(knob, sum(map(held_bytes, level)))
-    bucket: Bucket = []
-    filled = 0
-    for x in level:
-        size = held_bytes(x)
-        if bucket and filled + size > cap:
-            yield bucket
-            bucket, filled = [], 0
-        bucket.append(x)
-        filled += size
-    yield bucket
-
-
-def held_bytes(x: Node) -> int:
-    """Bytes of a collective's operand or result, whichever is larger."""
-    return max(x.operands[0].bytes, x.bytes)
-
-
-def cap_bytes(knob: str, total: int) -> Fraction:
-    """The largest bucket that a knob allows, of `total` bytes that can be joined. DoesNotApply: no such knob."""
-    if knob == ALL:
-        return Fraction(total)
-    match = _KNOB.fullmatch(knob)
-    if not match:
-        raise DoesNotApply(f"a bucket is {ALL}, a share as 1/4, or a cap as 25MiB (got {knob!r})")
-    if parts := match["parts"]:
-        return Fraction(total, int(parts))
-    return Fraction(int(match["mib"]) * MIB)
 
 
 def _joined(bucket: Bucket) -> dict[Node, Replacement]:

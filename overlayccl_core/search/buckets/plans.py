@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.rewrites.rules import merge
+from overlayccl_core.rewrites import joining
 from overlayccl_core.search.buckets.costs import BucketCosts, Floats
 from overlayccl_core.search.buckets.gradients import Gradient
 
@@ -192,8 +192,8 @@ def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, P
     """(knob of the rule `merge`, its plan): the one that ends first."""
     total = sum(g.bytes for g in gradients)
     plans = {
-        knob: planned(f"merge {knob}", gradients, at_most(gradients, merge.cap_bytes(knob, total)), costs)
-        for knob in (merge.ALL, *merge.SHARES, *merge.CAPS)
+        knob: planned(f"merge {knob}", gradients, at_most(gradients, joining.cap_bytes(knob, total)), costs)
+        for knob in (joining.ALL, *joining.SHARES, *joining.CAPS)
     }
     return min(plans.items(), key=lambda item: item[1].end_us)
 

@@ -12,6 +12,7 @@ from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites import joining
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
@@ -147,7 +148,7 @@ def test_what_is_merged_is_legal_and_proven(name: str) -> None:
 
 
 def test_a_merge_that_looks_at_the_graph_alone_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class GraphDepths(merge.Depths):
+    class GraphDepths(joining.Depths):
         def node(self, root: Node) -> int:
             return root.depth
 

@@ -13,6 +13,7 @@ from torch import empty
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.rewrites import joining
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
@@ -133,7 +134,7 @@ def test_a_knob_gives_the_buckets_that_the_rule_makes(knob: str) -> None:
     (site,) = site_classes(alone, merge.KINDS)
     made = apply(alone, ("merge", site, knob))
     gradients = [Gradient(name=str(i), bytes=4 * n, ready_us=0.0) for i, n in enumerate(reversed(sizes))]
-    bounds = buckets.at_most(gradients, merge.cap_bytes(knob, 4 * sum(sizes)))
+    bounds = buckets.at_most(gradients, joining.cap_bytes(knob, 4 * sum(sizes)))
     plan = planned("", gradients, bounds, costs_of(1.0, 1.0, 1.0))
     assert sorted(b.bytes for b in plan.buckets) == sorted(x.bytes for x in made.collectives)
 

@@ -1,0 +1,78 @@
+"""Which collectives may go together, and how many at once: what rules that join them share.
+
+A knob is the most that goes together, in bytes of operands (of an all_gather: of what is gathered, which a rank has
+to hold): `all`, a share `1/k` of what can be joined, or `25MiB`. Buckets are filled in the order in which the model
+gives the values; a value larger than a bucket is alone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import Depths, by_readiness
+from overlayccl_core.rewrites.rule import DoesNotApply
+
+ALL = "all"
+SHARES = ("1/2", "1/3", "1/4", "1/8", "1/16", "1/32")
+# What practitioners set: of gradients (the first is torch DistributedDataParallel's own), of gathered parameters.
+CAPS = ("25MiB", "32MiB", "64MiB", "256MiB", "512MiB")
+_KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
+
+Bucket = list[Node]
+
+
+def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
+    """The sites in lists of which all may be joined, each in the order in which the model gives their values."""
+    depths = Depths(program.problem, program.outputs)
+    levels: dict[Any, list[Node]] = {}
+    for x in by_readiness(program, sites):
+        levels.setdefault((depths.node(x), x.kind, x.attr, x.dtype), []).append(x)
+    return list(levels.values())
+
+
+def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
+    """The sites in order, cut where the next one would exceed the cap."""
+    cap = cap_bytes(knob, sum(map(held_bytes, level)))
+    bucket: Bucket = []
+    filled = 0
+    for x in level:
+        size = held_bytes(x)
+        if bucket and filled + size > cap:
+            yield bucket
+            bucket, filled = [], 0
+        bucket.append(x)
+        filled += size
+    yield bucket
+
+
+def held_bytes(x: Node) -> int:
+    """Bytes of a collective's operand or result, whichever is larger."""
+    return max(x.operands[0].bytes, x.bytes)
+
+
+def cap_bytes(knob: str, total: int) -> Fraction:
+    """The largest bucket that a knob allows, of `total` bytes that can be joined. DoesNotApply: no such knob."""
+    if knob == ALL:
+        return Fraction(total)
+    match = _KNOB.fullmatch(knob)
+    if not match:
+        raise DoesNotApply(f"a bucket is {ALL}, a share as 1/4, or a cap as 25MiB (got {knob!r})")
+    if parts := match["parts"]:
+        return Fraction(total, int(parts))
+    return Fraction(int(match["mib"]) * MIB)
+
+
+def different_buckets(levels: Sequence[Sequence[Node]], settings: Sequence[str]) -> tuple[str, ...]:
+    """Those of some knobs that give different buckets, of more than one value somewhere."""
+    seen: list[list[Bucket]] = [[[x] for level in levels for x in level]]  # all alone: nothing to do
+    different = []
+    for knob in settings:
+        buckets = [bucket for level in levels for bucket in in_buckets(level, knob)]
+        if buckets not in seen:
+            seen.append(buckets)
+            different.append(knob)
+    return tuple(different)

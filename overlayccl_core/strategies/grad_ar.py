@@ -5,9 +5,11 @@ from overlayccl_core.program.language import (
     all_gather,
     all_reduce,
     concat,
+    flatten,
     not_applicable,
     pad,
     reduce_scatter,
+    reshape,
     scale,
     slice_axis,
     split,
@@ -50,28 +52,39 @@ def buckets_64_mib(io, p):
     _bucketed(io, p, 64 * MIB)
 
 
-def buckets_50_mib(io, p):
-    """Buckets of at most 50 MiB, as torch-xla has them on Trainium (ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB)."""
+def coalesced(io, p):
+    """One all_reduce of the list of all gradients, without a buffer, as torch-xla has them without buckets."""
+    _in_lists(io, p, [p.tensor_order])
+
+
+def coalesced_50_mib_reversed(io, p):
+    """Lists of at most 50 MiB, the last tensor's first: torch-xla's reduce_gradients as torch-neuronx sets it
+    (ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB)."""
     _needs_more_than(p, 50 * MIB)
-    _bucketed(io, p, 50 * MIB)
+    _in_lists(io, p, _greedy(p.sizes, 50 * MIB // p.element_bytes, _last_first(p)))
 
 
-def buckets_512_mib_reversed(io, p):
-    """Buckets of at most 512 MiB, the last gradient first, as NeuronX-Distributed has them."""
+def coalesced_512_mib_reversed(io, p):
+    """Lists of at most 512 MiB, the last tensor's first, as NeuronX-Distributed has them."""
     _needs_more_than(p, 512 * MIB)
-    _reduced(io, p, _greedy(p, 512 * MIB, p.tensor_order[::-1]))
+    _in_lists(io, p, _greedy(p.sizes, 512 * MIB // p.element_bytes, _last_first(p)))
 
 
 def zero_1_buckets_130_mib(io, p):
-    """ZeRO stage 1 of NeuronX-Distributed: buckets whose sums are scattered, of at most 130 MiB, gathered again in
-    buckets of so much that a rank gives 130 MiB divided by the ranks."""
+    """ZeRO stage 1 of NeuronX-Distributed: each rank has a share of every tensor. Sums are scattered in buckets of
+    at most 130 MiB, and gathered in buckets of which a rank gives 130 MiB over the ranks, but a MiB at least."""
     _needs_more_than(p, 130 * MIB)
-    shares = [
-        reduce_scatter(_padded(_read(io, bucket), p.world_size))
-        for bucket in _greedy(p, 130 * MIB, p.tensor_order)
-    ]
-    for bucket, share in zip(_greedy(p, 130 * MIB, p.tensor_order), shares, strict=True):
-        _write(io, p, bucket, all_gather(scale(share, 1, p.world_size)))
+    n, mib, order = p.world_size, MIB // p.element_bytes, p.tensor_order
+    widths = [(size + n - 1) // n for size in p.sizes]  # of the shares
+    shares = []
+    for bucket in _greedy([n * width for width in widths], 130 * mib, order):
+        rows = [reshape(_padded(io.read("gradient", i), n), (n, -1)) for i in bucket]
+        shares += split(scale(reduce_scatter(concat(rows, 1)), 1, n), [widths[i] for i in bucket], 1)
+    given = [widths[i] for i in order]
+    for places in _greedy(given, max(130 // n, 1) * mib, [place for place in range(len(order))]):
+        means = all_gather(concat([shares[k] for k in places], 1))
+        for k, mean in zip(places, split(means, [given[k] for k in places], 1), strict=True):
+            io.write("mean", order[k], slice_axis(flatten(mean), 0, 0, p.sizes[order[k]]))
 
 
 def hierarchical(io, p):
@@ -93,32 +106,40 @@ def reduce_scatter_all_gather(io, p):
 
 
 def _needs_more_than(p, limit):
-    """What fits one bucket is `flat`, or `reduce_scatter_all_gather`."""
+    """What fits one bucket is `coalesced`, or `reduce_scatter_all_gather`."""
     if sum([p.sizes[i] for i in p.tensor_order]) * p.element_bytes <= limit:
         not_applicable("all gradients fit one bucket")
 
 
 def _bucketed(io, p, limit):
     """Fill buckets in the order in which gradients come; reduce each as soon as it is full."""
-    _reduced(io, p, _greedy(p, limit, p.tensor_order))
-
-
-def _reduced(io, p, buckets):
-    """An all_reduce of each bucket."""
+    buckets = _greedy(p.sizes, limit // p.element_bytes, p.tensor_order)
     sums = [all_reduce(_read(io, bucket), "sum") for bucket in buckets]
     for bucket, total in zip(buckets, sums, strict=True):
         _write(io, p, bucket, scale(total, 1, p.world_size))
 
 
-def _greedy(p, limit, order):
-    """The tensors in an order, cut where the next one would exceed `limit` bytes; a larger one is alone."""
+def _in_lists(io, p, buckets):
+    """An all_reduce of the list of each bucket's tensors."""
+    sums = [all_reduce([io.read("gradient", i) for i in bucket], "sum") for bucket in buckets]
+    for bucket, totals in zip(buckets, sums, strict=True):
+        for i, total in zip(bucket, totals, strict=True):
+            io.write("mean", i, scale(total, 1, p.world_size))
+
+
+def _last_first(p):
+    """The tensors from the last on, which is how a backward pass gives them."""
+    return [len(p.sizes) - 1 - i for i in range(len(p.sizes))]
+
+
+def _greedy(sizes, limit, order):
+    """The tensors in an order, cut where the next one would exceed `limit` elements; a larger one is alone."""
     starts, filled = [], 0
     for at, i in enumerate(order):
-        size = p.sizes[i] * p.element_bytes
-        if not starts or filled + size > limit:
+        if not starts or filled + sizes[i] > limit:
             starts += [at]
             filled = 0
-        filled += size
+        filled += sizes[i]
     ends = starts[1:]
     ends += [len(order)]
     return [order[a:b] for a, b in zip(starts, ends, strict=True)]
@@ -150,8 +171,9 @@ LIBRARY = Library(
         "buckets_25_mib",
         "buckets_32_mib",
         "buckets_64_mib",
-        "buckets_50_mib",
-        "buckets_512_mib_reversed",
+        "coalesced",
+        "coalesced_50_mib_reversed",
+        "coalesced_512_mib_reversed",
         "zero_1_buckets_130_mib",
         "hierarchical",
         "reduce_scatter_all_gather",

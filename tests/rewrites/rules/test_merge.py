@@ -153,7 +153,7 @@ def test_a_merge_that_looks_at_the_graph_alone_would_be_refused(monkeypatch: pyt
             return root.depth
 
     program = developer("tp_mlp", PROBLEMS["tp_mlp"])
-    monkeypatch.setattr(merge, "Depths", GraphDepths)
+    monkeypatch.setattr(joining, "Depths", GraphDepths)
     assert "would wait for itself" in refusal(RULE, program, "all")
 
 

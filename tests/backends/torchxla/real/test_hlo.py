@@ -43,12 +43,13 @@ def of_program(program: Program) -> list[Counter[Collective]]:
     for step in lower(program):
         if step.action is Action.BOUNDARY:
             found.append(Counter())
-        elif step.action is Action.START and step.node is not None:
-            found[-1][_collective(step.node, program.problem.case)] += 1
+        elif step.action is Action.START:
+            found[-1][_collective(step.nodes, program.problem.case)] += 1
     return [graph for graph in found if graph]
 
 
-def _collective(x: Node, case: Case) -> Collective:
+def _collective(call: tuple[Node, ...], case: Case) -> Collective:
+    x = call[0]
     if x.kind is Kind.COLLECTIVE_PERMUTE:
         local = [(source, to) for to, source in enumerate(x.sources) if source >= 0]
     else:
@@ -56,8 +57,8 @@ def _collective(x: Node, case: Case) -> Collective:
     return Collective(
         kind=x.kind.value.replace("_", "-"),
         dtype=DTYPES[x.dtype.value],
-        bytes=payload_bytes(x),
-        operands=1,
+        bytes=sum(map(payload_bytes, call)),
+        operands=len(call),
         groups=tuple(tuple(m[r] for r in group) for m in case.members() for group in local),
     )
 
@@ -117,6 +118,8 @@ BY_HAND = {
         1,
         {("reduce-scatter", 896, WORLD): 1, ("all-gather", 896, WORLD): 1},
     ),
+    # tensors of 35, 17 and 53 elements in one list
+    ("grad_ar", "forward coalesced"): (1, {("all-reduce", 105 * 4, WORLD): 1}),
     # K and V of 3 heads, 1344 positions, 5 wide
     ("ring_kv", "forward joined"): (1, {("all-gather", 2 * 3 * 1344 * 5 * 4, WORLD): 1}),
     # 224 chunks of 3 x 5, first within nodes, then between the same places of all nodes

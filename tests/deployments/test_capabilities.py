@@ -86,7 +86,7 @@ def test_the_shape_of_a_call_is_that_of_its_groups_among_all_ranks(
     """Three problems of eight ranks at once, one behind the other, or every third rank."""
     at = replace(case("uniform_a2a", ranks=8), groups=3, strided=strided)
     x = make_input(("x",), equal=False, size=8)
-    assert call_of(make_collective(Kind.ALL_REDUCE, x, groups), at).shape == shape
+    assert call_of([make_collective(Kind.ALL_REDUCE, x, groups)], at).shape == shape
 
 
 RING, LINE, SWAP, HALF, ANY = (8, 1), (7, 1), (8, 4), (4, 4), (8, NO_ORDER)
@@ -113,7 +113,7 @@ RING, LINE, SWAP, HALF, ANY = (8, 1), (7, 1), (8, 4), (4, 4), (8, NO_ORDER)
 )
 def test_the_shape_of_a_permute_is_how_many_send_and_how_far(sources: tuple[int, ...], shape: Shape) -> None:
     x = make_input(("x",), equal=False, size=8)
-    assert call_of(make_permute(x, sources), case("uniform_a2a", ranks=8)).shape == shape
+    assert call_of([make_permute(x, sources)], case("uniform_a2a", ranks=8)).shape == shape
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_permutes_of_concurrent_problems_are_one_of_all_ranks(
 ) -> None:
     at = replace(case("pp_send_recv", ranks=2), groups=2, strided=strided)
     x = make_input(("x",), equal=False, size=8)
-    assert call_of(make_permute(x, sources), at).shape == shape
+    assert call_of([make_permute(x, sources)], at).shape == shape
 
 
 def test_a_permute_that_was_not_tried_is_not_supported_by_one_that_was() -> None:
@@ -150,7 +150,7 @@ def test_shapes_in_words() -> None:
 
 def test_names_of_operations() -> None:
     x = make_input(("x",), equal=False, size=8)
-    assert operation_name(make_permute(x, [1, 0, 3, 2])) == "collective_permute"
-    assert operation_name(make_collective(Kind.ALL_REDUCE, x, world(4))) == "all_reduce"
+    assert operation_name([make_permute(x, [1, 0, 3, 2])]) == "collective_permute"
+    assert operation_name([make_collective(Kind.ALL_REDUCE, x, world(4))]) == "all_reduce"
     largest = make_collective(Kind.ALL_REDUCE, x, world(4), reduction=Reduction.MAX)
-    assert operation_name(largest) == "all_reduce_max"
+    assert operation_name([largest]) == "all_reduce_max"

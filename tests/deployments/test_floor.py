@@ -65,7 +65,7 @@ def moved(*turns: Sequence[int]) -> Program:
         value: Node = probe.read(256)
         for sources in turns:
             value = nodes.make_permute(value, list(sources))
-            probe._events.append(Issue(value))
+            probe._events.append(Issue((value,)))
         probe.write(value)
 
     return finished(build)

@@ -63,7 +63,7 @@ def test_an_input_and_an_alias_are_never_overwritten() -> None:
     problem = exchange(4, {"a": (8,)}, {"y": (4,), "z": (4,)})
     body = 'x = all_reduce(io.read("a"))\nu, v = split(x, 2)\nio.write("y", scale(u, 2))\nio.write("z", v)'
     steps = lower(trace_source(strategy(body, WORDS), "tried", problem))
-    assert [s.in_place for s in steps if s.action in (Action.START, Action.SCALE)] == [False, False]
+    assert [bool(s.in_place) for s in steps if s.action in (Action.START, Action.SCALE)] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_others_look_at_is_not_reduced_in_place(before: str, in_place: bool
     body = f'y = add(io.read("a"), io.read("b"))\n{before}\nio.write("y", all_reduce(y))'
     steps = lower(trace_source(strategy(body, WORDS), "tried", problem))
     (start,) = (s for s in steps if s.action is Action.START and s.node and s.node.kind is Kind.ALL_REDUCE)
-    assert start.in_place is in_place
+    assert bool(start.in_place) is in_place
 
 
 def test_each_value_is_freed_once_after_its_last_use() -> None:

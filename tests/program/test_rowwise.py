@@ -169,7 +169,7 @@ def test_it_takes_the_place_of_an_operand_that_nobody_needs() -> None:
     """sub makes a value, exp and div leave theirs there."""
     program = traced(SOFTMAX)
     steps = [s for s in lower(program) if s.action is Action.ROWWISE]
-    assert [s.in_place for s in steps] == [False, False, True, False, True]
+    assert [bool(s.in_place) for s in steps] == [False, False, True, False, True]
     assert peak_bytes(program) == (ROWS * WIDTH + ROWS) * 4
 
 

@@ -23,7 +23,7 @@ TWO = exchange(4, {"a": (4,), "b": (8,)}, {"y": (4,), "z": (8,)})
 def scales_of(body: str) -> list[tuple[int, bool]]:
     """(elements, in place) of every scale that runs."""
     steps = lower(trace_source(strategy(body, WORDS), "tried", TWO))
-    return [(s.node.size, s.in_place) for s in steps if s.action is Action.SCALE and s.node]
+    return [(s.node.size, bool(s.in_place)) for s in steps if s.action is Action.SCALE and s.node]
 
 
 FLAT = 'flat = {}\nfor name, part in zip(["y", "z"], split(flat, [4, 8])):\n    io.write(name, part)'

@@ -100,6 +100,15 @@ def test_collectives_of_every_seed_are_those_of_its_program_and_all_ranks_have_o
         assert counted == of_features(program), name
 
 
+def test_a_list_is_reduced_by_one_operation_that_joins_nothing() -> None:
+    program = all_seeds(small_case("grad_ar", 4))["forward coalesced"]
+    [texts] = graphs(program, (0, 3))
+    [text] = texts
+    [one] = collectives(text)
+    assert (one.kind, one.operands) == ("all-reduce", len(program.collectives))
+    assert "concatenate(" not in text and "copy(" not in text
+
+
 WORLD = (tuple(range(RANKS)),)
 PAIRS = tuple((r, r + 112) for r in range(112))
 NODES_OF_32 = tuple(tuple(range(32 * k, 32 * k + 32)) for k in range(7))
@@ -118,7 +127,7 @@ BY_HAND = {
         1,
         {("reduce-scatter", 896, WORLD): 1, ("all-gather", 896, WORLD): 1},
     ),
-    # tensors of 35, 17 and 53 elements in one list
+    # the list of 105 elements: one operation
     ("grad_ar", "forward coalesced"): (1, {("all-reduce", 105 * 4, WORLD): 1}),
     # K and V of 3 heads, 1344 positions, 5 wide
     ("ring_kv", "forward joined"): (1, {("all-gather", 2 * 3 * 1344 * 5 * 4, WORLD): 1}),

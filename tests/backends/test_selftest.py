@@ -58,7 +58,8 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     capabilities = table.write(CAPABILITIES, tables["capabilities"], tmp_path / "capabilities.parquet")
     checks = table.write(SELFTEST, tables["selftest"], tmp_path / "selftest.parquet")
     assert checks["check"][0] == "all_reduce of ones gives 4" and checks["outcome"][0] == "pass"
-    operations = {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
+    operations = {"all_reduce", "all_reduce_max", "all_reduce_coalesced"}
+    operations |= {"all_gather", "reduce_scatter", "all_to_all"}
     tried = set(capabilities.select("operation", "group_size", "stride", "dtype").iter_rows())
     shapes = ((2, 1), (2, 2), (2, NO_ORDER), (4, 1), (4, NO_ORDER))
     assert tried >= {(o, *s, d) for o in operations for s in shapes for d in ("float32", "bfloat16")}

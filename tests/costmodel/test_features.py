@@ -42,6 +42,25 @@ def test_each_collective_that_is_waited_for_at_once_is_alone() -> None:
     }
 
 
+def test_a_call_of_several_values_is_one_with_the_bytes_of_all() -> None:
+    probe = ProbeBuilder(4, 4)
+    calls = [
+        probe.issue_call(Kind.ALL_REDUCE, [probe.read(n) for n in sizes]) for sizes in ((10, 5), (1, 2, 3))
+    ]
+    for y in [y for call in calls for y in call]:
+        probe.write(y)
+    assert counted(done(probe)) == {
+        "graph.first.count": 1,
+        "all_reduce.node4.alone.count": 1,
+        "all_reduce.node4.alone.bytes": 60,
+        "all_reduce.node4.together.count": 1,
+        "all_reduce.node4.together.bytes": 24,
+        "all_reduce_coalesced.count": 5,
+        "all_reduce_coalesced.bytes": 84,
+        "wait.count": 1,
+    }
+
+
 def test_collectives_that_start_while_others_are_outstanding_are_together() -> None:
     probe = ProbeBuilder(4, 4)
     made = [

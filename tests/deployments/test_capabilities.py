@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core.deployments.capabilities import Capabilities, Shape, call_of, operation_name, shape_text
+from overlayccl_core.program.calls import make_call
 from overlayccl_core.program.groups import NO_ORDER, Groups, contiguous, strided, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import make_collective, make_input, make_permute
@@ -154,3 +155,6 @@ def test_names_of_operations() -> None:
     assert operation_name([make_collective(Kind.ALL_REDUCE, x, world(4))]) == "all_reduce"
     largest = make_collective(Kind.ALL_REDUCE, x, world(4), reduction=Reduction.MAX)
     assert operation_name([largest]) == "all_reduce_max"
+    two = make_call(Kind.ALL_REDUCE, [x, make_input(("y",), equal=False, size=4)], world(4))
+    assert operation_name(two) == "all_reduce_coalesced"
+    assert call_of(two, case("uniform_a2a")).payload_bytes == 48

@@ -115,6 +115,16 @@ def test_all_bytes_go_over_the_best_bandwidth() -> None:
     assert FLOOR.us(together(*[LARGE] * 6)) == pytest.approx(3 * (6000 - 300), rel=0.02)
 
 
+def test_values_of_one_call_have_its_latency_once_and_the_bytes_of_all() -> None:
+    def build(probe: ProbeBuilder) -> None:
+        for node in probe.issue_call(Kind.ALL_REDUCE, [probe.read(2**18) for _ in range(3)]):
+            probe.write(node)
+
+    one_call = finished(build)
+    assert FLOOR.us(one_call) == about(FLOOR.us(waiting((Kind.ALL_REDUCE, 3 * 2**18))))
+    assert FLOOR.us(one_call) < FLOOR.us(waiting(LARGE, LARGE, LARGE)) - 500
+
+
 def test_calls_of_more_ranks_are_no_quicker() -> None:
     halves = groups_of([range(2), range(2, 4)], 4)
     pair = finished(lambda probe: probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(256), halves)))

@@ -71,7 +71,10 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     assert in_float32["supported"].all()
     assert all(capabilities["evidence"])
     bits = checks.filter(checks["check"] == "gives all ranks the same bits")
-    assert set(bits["outcome"]) == {"pass"} and set(bits["operation"]) == {"all_reduce"}
+    assert set(bits["outcome"]) == {"pass"} and set(bits["operation"]) == {
+        "all_reduce",
+        "all_reduce_coalesced",
+    }
     assert {(2, "float32"), (4, "float32"), (4, "float64")} <= set(
         bits.select("group_size", "dtype").iter_rows()
     )

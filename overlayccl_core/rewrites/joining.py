@@ -6,7 +6,7 @@ gives the values; a value larger than a bucket is alone.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,7 @@ CAPS = ("25MiB", "32MiB", "64MiB", "256MiB", "512MiB")
 _KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 Bucket = list[Node]
+Held = Callable[[Node], int]
 
 
 def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
@@ -34,24 +35,24 @@ def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
     return list(levels.values())
 
 
-def in_buckets(level: Sequence[Node], knob: str) -> Iterator[Bucket]:
-    """The sites in order, cut where the next one would exceed the cap."""
-    cap = cap_bytes(knob, sum(map(held_bytes, level)))
+def held_bytes(x: Node) -> int:
+    """Bytes of a collective's operand or result, whichever is larger."""
+    return max(x.operands[0].bytes, x.bytes)
+
+
+def in_buckets(level: Sequence[Node], knob: str, held: Held = held_bytes) -> Iterator[Bucket]:
+    """The sites in order, cut where the next one would exceed the cap. held: bytes that one counts."""
+    cap = cap_bytes(knob, sum(map(held, level)))
     bucket: Bucket = []
     filled = 0
     for x in level:
-        size = held_bytes(x)
+        size = held(x)
         if bucket and filled + size > cap:
             yield bucket
             bucket, filled = [], 0
         bucket.append(x)
         filled += size
     yield bucket
-
-
-def held_bytes(x: Node) -> int:
-    """Bytes of a collective's operand or result, whichever is larger."""
-    return max(x.operands[0].bytes, x.bytes)
 
 
 def cap_bytes(knob: str, total: int) -> Fraction:
@@ -66,12 +67,14 @@ def cap_bytes(knob: str, total: int) -> Fraction:
     return Fraction(int(match["mib"]) * MIB)
 
 
-def different_buckets(levels: Sequence[Sequence[Node]], settings: Sequence[str]) -> tuple[str, ...]:
+def different_buckets(
+    levels: Sequence[Sequence[Node]], settings: Sequence[str], held: Held = held_bytes
+) -> tuple[str, ...]:
     """Those of some knobs that give different buckets, of more than one value somewhere."""
     seen: list[list[Bucket]] = [[[x] for level in levels for x in level]]  # all alone: nothing to do
     different = []
     for knob in settings:
-        buckets = [bucket for level in levels for bucket in in_buckets(level, knob)]
+        buckets = [bucket for level in levels for bucket in in_buckets(level, knob, held)]
         if buckets not in seen:
             seen.append(buckets)
             different.append(knob)

@@ -1,9 +1,10 @@
 """Families: Programs that a cost model is right or wrong about together.
 
-A family is the set of its collectives (kind, groups and their size, collectives on the way to them), with what
-its labels say and whether it is lossy. How values are cut into buckets does not count.
+A family is the set of its collectives (kind, whether one call does several, groups and their size, collectives on
+the way to them), with what its labels say and whether it is lossy. How values are cut into buckets does not count.
 """
 
+from overlayccl_core.program.calls import Call, call_name
 from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.numerics import NumericsClass, loses
@@ -22,7 +23,7 @@ def family_of(program: Program, *, feasible: bool) -> str:
     What the deployment cannot run is a family of its own: it hides nothing that runs.
     """
     case = program.problem.case
-    kinds = sorted({_collective(class_of(case, x), x) for x in program.collectives})
+    kinds = sorted({_collective(call, class_of(case, x), x) for call in program.calls for x in call})
     words = [" + ".join(name for _, name in kinds) or "local"]
     if has_graphs(program):
         words.append(SEVERAL_GRAPHS)
@@ -38,6 +39,6 @@ def is_lossy(program: Program) -> bool:
     return loses(program.outputs.values())
 
 
-def _collective(site_class: str, x: Node) -> tuple[int, str]:
-    kind, groups, depth = site_class.split(":")
-    return x.depth, f"{kind}:{groups}{group_size(x)}:{depth}"
+def _collective(call: Call, site_class: str, x: Node) -> tuple[int, str]:
+    _, groups, depth = site_class.split(":")
+    return x.depth, f"{call_name(call)}:{groups}{group_size(x)}:{depth}"

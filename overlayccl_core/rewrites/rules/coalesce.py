@@ -1,16 +1,18 @@
-"""{C(x_i)} -> {C(x_i)} of one call: collectives that cannot wait for each other, asked for at once.
+"""{C(V_i(x, ..))} -> V_i of {C(x)} of one call: what is not laid end to end is asked for at once.
 
-As `merge` without its buffer: nothing is laid end to end, and every value stays a node of its own. Knob: the most
-that one call takes (joining.py), not as a share. Side conditions: a kind of which libraries take several; each has
-a call of its own; one reduction, groups, label and dtype; equal depth through the model's segments. Numerics: same.
+As `merge` without its buffer, and out of one: every value is its own, and no layout is left where what reads the
+buffer takes the values apart. Knob: the most that one call takes (joining.py), not as a share. Side conditions:
+a kind of which libraries take several; each has a call of its own; one reduction, groups, label and dtype; equal
+depth through the model's segments; V is one for all ranks and no smaller than what it lays out. Numerics: same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from overlayccl_core.program.calls import make_call
-from overlayccl_core.program.kinds import COALESCED
-from overlayccl_core.program.nodes import Node, Replacement
+from overlayccl_core.program.kinds import COALESCED, Kind
+from overlayccl_core.program.nodes import Node, Replacement, make_view
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.segments import by_readiness
 from overlayccl_core.rewrites.joining import ALL, CAPS, Bucket, different_buckets, in_buckets, independent
 from overlayccl_core.rewrites.rule import Replacements, RuleNumerics
 
@@ -20,36 +22,60 @@ NUMERICS = RuleNumerics.SAME
 
 def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
     """The knobs that give different calls, large ones first."""
-    return different_buckets(independent(program, _with_own_call(sites)), (ALL, *CAPS))
+    return different_buckets([values for _, values in _levels(program, sites)], (ALL, *CAPS), _held)
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     """Give what each bucket holds one call."""
     replacements: dict[Node, Replacement] = {}
-    for level in independent(program, _with_own_call(sites)):
-        for bucket in in_buckets(level, knob):
-            replacements.update(_by_one_call(bucket))
+    for level, values in _levels(program, sites):
+        calls = [(bucket, _made_once(level[0], bucket)) for bucket in in_buckets(values, knob, _held)]
+        one_call = {y: call for bucket, call in calls for y in bucket}
+        replacements.update({x: _laid_out(x, one_call) for x in level})
     return replacements
 
 
-def _with_own_call(sites: Sequence[Node]) -> list[Node]:
-    """Those that share none: of a call, others may be of another class."""
-    return [x for x in sites if not x.label.call]
+def _levels(program: Program, sites: Sequence[Node]) -> Iterator[tuple[list[Node], list[Node]]]:
+    """(sites of which all may be one call, the values that they lay out)."""
+    for level in independent(
+        program, [x for x in sites if not x.label.call]
+    ):  # of a call, others have a class too
+        yield level, by_readiness(program, {y for x in level for y in _values(x)})
 
 
-def _by_one_call(bucket: Bucket) -> dict[Node, Replacement]:
-    """Each of the bucket by what one call for all of it gives, made once."""
-    first = bucket[0]
+def _held(value: Node) -> int:
+    return value.bytes
+
+
+def _values(x: Node) -> tuple[Node, ...]:
+    """What a collective's operand lays out."""
+    y = x.operands[0]
+    apart = y.kind is Kind.VIEW and y.map.rows == 1 and 0 < sum(z.size for z in y.operands) <= y.size
+    return y.operands if apart else (y,)
+
+
+Made = Callable[[Callable[[Node], Node]], dict[Node, Node]]
+
+
+def _made_once(like: Node, bucket: Bucket) -> Made:
+    """value -> what one call as `like` for the whole bucket gives of it."""
     made: dict[Node, Node] = {}
 
-    def replacement(x: Node) -> Replacement:
-        def given(go: Callable[[Node], Node]) -> Node:
-            if not made:
-                operands = [go(y.operands[0]) for y in bucket]
-                call = make_call(first.kind, operands, first.groups, first.label, first.attr.reduction)
-                made.update(zip(bucket, call, strict=True))
-            return made[x]
+    def given(go: Callable[[Node], Node]) -> dict[Node, Node]:
+        if not made:
+            values = [go(y) for y in bucket]
+            call = make_call(like.kind, values, like.groups, like.label, like.attr.reduction)
+            made.update(zip(bucket, call, strict=True))
+        return made
 
-        return given
+    return given
 
-    return {x: replacement(x) for x in bucket}
+
+def _laid_out(x: Node, one_call: dict[Node, Made]) -> Replacement:
+    """x of the values that calls give."""
+
+    def replacement(go: Callable[[Node], Node]) -> Node:
+        given = [one_call[y](go)[y] for y in _values(x)]
+        return make_view(given, x.operands[0].map, x.dtype) if _values(x) != x.operands else given[0]
+
+    return replacement

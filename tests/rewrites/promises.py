@@ -159,7 +159,7 @@ def no_more_calls(a: Applied) -> str:
 def in_parts(a: Applied) -> str:
     """Sites with columns enough into the knob's number of parts, of sizes that differ by one at most."""
     allowed = set()
-    for x in a.gone:
+    for x in a.sites:  # one that is still there may be a part of another
         rows = x.groups.size if x.kind in (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL) else 1
         width = x.operands[0].size // rows
         if width >= int(a.knob):

@@ -69,7 +69,8 @@ class Exchange:
             return next((given[s] for s, to in more[0] if to == rank), torch.zeros_like(given[rank]))
 
         return {
-            "all_reduce": started(lambda m, v: reduced([v[r] for r in of(m[0])], m[1:])),
+            "all_reduce": (one := started(lambda m, v: reduced([v[r] for r in of(m[0])], m[1:]))),
+            "all_reduce_coalesced": lambda xs, *more: ([one(x, *more)[0] for x in xs], Done()),
             "all_gather": started(lambda m, v: torch.cat([v[r] for r in of(m[1])])),
             "reduce_scatter": started(
                 lambda m, v: reduced([v[r] for r in of(m[1])], m[2:]).chunk(len(of(m[1])))[

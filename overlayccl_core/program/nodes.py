@@ -260,10 +260,7 @@ def make_rowwise(attr: RowAttr, operands: Sequence[Node], dtype: DType | None = 
 def make_collective(
     kind: Kind, x: Node, groups: Groups, label: Label = NO_LABEL, reduction: Reduction = Reduction.SUM
 ) -> Node:
-    """A collective over replica groups; blocks of the larger side are in member order.
-
-    One of a kind that shares no call has a call of its own, whatever its label says.
-    """
+    """A collective over replica groups; blocks of the larger side in member order. Only COALESCED share calls."""
     if label.call and kind not in COALESCED:
         label = replace(label, call="")
     if x.kind is Kind.SCALE and reduction is Reduction.SUM:

@@ -189,7 +189,9 @@ def test_each_value_of_a_call_takes_over_what_only_it_needs() -> None:
     program = traced(f'{body}\nio.write("y", y)\nio.write("z", add(z, x))', problem)
     [start] = [s for s in lower(program) if s.action is Action.START]
     assert [x in start.in_place for x in start.nodes] == [True, False]
-    assert peak_bytes(program) == 3 * 32  # x, which is still needed, its copy that is reduced, and the other sum
+    assert (
+        peak_bytes(program) == 3 * 32
+    )  # x, which is still needed, its copy that is reduced, and the other sum
 
 
 def test_there_is_no_buffer() -> None:

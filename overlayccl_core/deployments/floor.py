@@ -78,9 +78,9 @@ def floor_from_probes(probes: Collection[Probed]) -> Floor:
     least: dict[Calls, float] = {}
     for probe in probes:
         per_node = probe.program.problem.case.ranks_per_node
-        alike = {_calls(call, per_node) for call in probe.program.collectives}
+        alike = {_calls(call[0], per_node) for call in probe.program.calls}
         only = alike.pop() if len(alike) == 1 else None
-        calls = len(probe.program.collectives)
+        calls = len(probe.program.calls)
         if only is not None and _chain(probe.program, lambda _: 1.0) == calls:
             least[only] = min(least.get(only, inf), probe.least_us / calls)
     latency = {calls: min(us for other, us in least.items() if _is_larger(other, calls)) for calls in least}

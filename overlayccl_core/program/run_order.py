@@ -42,12 +42,13 @@ def _placed(steps: tuple[Step, ...]) -> Iterator[tuple[_Place, Step]]:
     graph = 0
     depths: dict[Node, int] = {}  # of what this graph has made
     for step in steps:
-        if step.node is None:
+        if not step.nodes:
             yield (graph, inf, True), step
             graph += 1
             depths = {}
             continue
-        depths[step.node] = depth = _depth(step, step.node, depths)
+        depth = max(_depth(step, node, depths) for node in step.nodes)
+        depths.update(dict.fromkeys(step.nodes, depth))
         yield (graph, depth, step.action is not Action.START), step
 
 
@@ -59,5 +60,5 @@ def _depth(step: Step, node: Node, depths: Mapping[Node, int]) -> int:
 
 
 def _largest_first(step: Step) -> tuple[int, str, bytes]:
-    assert step.node is not None
-    return -payload_bytes(step.node), step.node.kind.value, step.node.digest
+    first = min(step.nodes, key=lambda node: node.digest)
+    return -sum(map(payload_bytes, step.nodes)), first.kind.value, first.digest

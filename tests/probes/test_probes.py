@@ -71,7 +71,7 @@ def test_every_kind_is_probed_alone_together_and_in_a_pipeline(kind: Kind) -> No
 def test_in_compiled_graphs_what_reads_what_tells_alone_from_together(kind: Kind) -> None:
     of_kind = [p for p in structured_probes(FOUR.changed(uniform=True)) if f"{kind.value}-" in p.name]
     for probe in of_kind:
-        after = {"-together-": range(20), "-pipeline-": [0, 1] * 3}
+        after = {"-together-": range(20), "-pipeline-": [0, 1] * 3, "-coalesced-": range(20)}
         wanted = next((some for way, some in after.items() if way in probe.name), [0] * 20)
         if "-graphs" not in probe.name and "-graph-each" not in probe.name:
             assert starts(probe.program) == list(wanted)[: len(starts(probe.program))], probe.name

@@ -75,7 +75,7 @@ def _drop(name: str) -> Callable[[dict[str, Any]], None]:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "another version": (
         _set("version", to=1),
-        "of version 1, 3 is read here: another release wrote it, so write it again",
+        "of version 1, 4 is read here: another release wrote it, so write it again",
     ),
     "a field missing": (_drop("maps"), "'maps' is a required property"),
     "an unknown field": (_set("comment", to="x"), "comment"),

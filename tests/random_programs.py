@@ -18,13 +18,13 @@ from overlayccl_core.program.nodes import (
     make_permute,
     make_scale,
     make_view,
-    substitute,
     topological,
 )
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import Program, Write
 from overlayccl_core.program.recorder import IO, Value, recording
 from overlayccl_core.program.schedule import schedule
+from overlayccl_core.program.substitution import substitute
 from tests.small_problems import exchange
 
 RANKS = 4

@@ -250,7 +250,7 @@ def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:
     tiers = (Tier(name="node", ranks=32), Tier(name="network", ranks=224))
     cluster = deployment(2).changed(ranks=224, ranks_per_node=32, tiers=tiers, uniform=True)
     tried = [one.call for one in primitives(cluster, 2**14)]
-    assert len(tried) == len(set(tried)) == 11 * 5 + 5 + 3 * (5 + 1)
+    assert len(tried) == len(set(tried)) == 11 * 6 + 5 + 3 * (6 + 1)
     shapes = {one.shape for one in tried if one.operation == "all_gather" and one.dtype is DType.FLOAT32}
     within, across = {(g, 1) for g in (2, 4, 8, 16, 32)}, {(224 // g, g) for g in (2, 4, 8, 16, 32)}
     assert shapes == {(224, 1)} | within | across

@@ -18,10 +18,9 @@ from overlayccl_core.program.nodes import (
     make_view,
     rebuild,
     relabel,
-    substitute,
     topological,
-    without_labels,
 )
+from overlayccl_core.program.substitution import substitute, without_labels
 
 
 def x_of(name: str = "x", size: int = 8) -> Node:

@@ -14,13 +14,14 @@ many cuts that a gcd forgets at once.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.program import maps
+from overlayccl_core.program.disjoint_sets import DisjointSets
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.map_algebra import ragged, split_sources
 from overlayccl_core.program.maps import Ints, Map
@@ -149,7 +150,7 @@ def block_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
 
     order: nodes, operands first. ties: pairs of nodes of equal size that must be cut alike.
     """
-    sets = _DisjointSets(order)
+    sets = DisjointSets(order)
     own: dict[Node, int] = {}
     for x in order:
         own[x] = math.gcd(x.size, *ends.get(x, _NOWHERE).tolist())
@@ -162,21 +163,6 @@ def block_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
     for x in order:
         width[sets.root(x)] = math.gcd(width.get(sets.root(x), 0), own[x])
     return {x: Blocks(width[sets.root(x)], x.size) for x in order}
-
-
-class _DisjointSets:
-    def __init__(self, members: Iterable[Node]) -> None:
-        self._parent = {x: x for x in members}
-
-    def root(self, x: Node) -> Node:
-        parent = self._parent
-        while parent[x] is not x:
-            parent[x] = parent[parent[x]]
-            x = parent[x]
-        return x
-
-    def join(self, x: Node, y: Node) -> None:
-        self._parent[self.root(x)] = self.root(y)
 
 
 # --------------------------------------------------------------------------------------------- intervals
@@ -207,9 +193,9 @@ def interval_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]
 _Edge = tuple[Node, Node, Ints, Ints, Ints]
 
 
-def _cut_alike(order: list[Node], ties: Ties, known: dict[Node, list[Relation]]) -> _DisjointSets:
+def _cut_alike(order: list[Node], ties: Ties, known: dict[Node, list[Relation]]) -> DisjointSets:
     """Values that are cut alike for sure: those of elementwise operations, and ties."""
-    sets = _DisjointSets(order)
+    sets = DisjointSets(order)
     for x in order:
         for y, d, s, n in known[x]:
             if len(n) == 1 and d[0] == s[0] == 0 and n[0] == x.size == y.size:

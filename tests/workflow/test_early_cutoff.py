@@ -86,7 +86,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     cheap = 'dear = 0.1 if column.name.startswith("all_reduce") else 1'
     tree.edit(PRICE, COLUMN, f"            {cheap}\n{COLUMN.replace('amount', 'dear * amount')}")
     ran["one kind cheaper"] = tree.run()
-    tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 14\n")
+    tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 18\n")
     ran["rounds of the bench"] = tree.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MALLOC_ARENA_MAX", "1")

@@ -20,7 +20,7 @@ CONFIG = {
     "problems": ["tp_mlp", "uniform_a2a"],
     "cases": {"uniform_a2a": [{"payload": "1KiB"}]},  # the model's sites are those of tp_mlp
     "shortlist": {"families": 2, "random": 1, "at_least": 5, "seed": 0},
-    "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 12},
+    "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 24},
 }
 PRICE = "overlayccl_core/costmodel/price.py"
 COLUMN = "            terms[column.term] += amount * values[column]\n"
@@ -86,7 +86,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     cheap = 'dear = 0.1 if column.name.startswith("all_reduce") else 1'
     tree.edit(PRICE, COLUMN, f"            {cheap}\n{COLUMN.replace('amount', 'dear * amount')}")
     ran["one kind cheaper"] = tree.run()
-    tree.edit("config/config.yaml", "  maximum_rounds: 12\n", "  maximum_rounds: 18\n")
+    tree.edit("config/config.yaml", "  maximum_rounds: 24\n", "  maximum_rounds: 28\n")
     ran["rounds of the bench"] = tree.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MALLOC_ARENA_MAX", "1")

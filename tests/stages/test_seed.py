@@ -56,7 +56,7 @@ def test_a_row_holds_the_program_that_its_recipe_replays(name: str) -> None:
             again = replay(recipe, directions[row["direction"]])
             assert stored.digest == row["program"] == again.digest
             assert stored.value_digest == row["value_digest"]
-            assert len(stored.collectives) == row["collectives"]
+            assert len(stored.calls) == row["collectives"]
 
 
 WITHOUT_EXCHANGE = library_of(("all_reduce", "all_gather", "reduce_scatter"))

@@ -41,7 +41,7 @@ class Rule(Protocol):
 
     KINDS: the collectives whose classes it looks at. NUMERICS: the worst that it does.
     knobs(program, sites): the settings worth trying at these sites; `no_knobs` where there is nothing to turn.
-    rewrite(program, sites, knob): what replaces which node, as `substitution.substitute` takes it; {} or DoesNotApply
+    rewrite(program, sites, knob): what replaces which node, as `substitute` takes it; {} or DoesNotApply
     (with the reason) where it does not apply. Keys may be other nodes than the sites. Must be deterministic.
     """
 

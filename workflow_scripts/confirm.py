@@ -7,30 +7,21 @@ from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.decided import Decided, Trained
+from overlayccl_core.evidence.decided import Trained
 from overlayccl_core.stages import confirm
-from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from workflow_scripts.command import Command, run
+from workflow_scripts.decided import decided
 
 
 def main(command: Command) -> None:
     """Tables confirmed, confirmed_steps and confirmed_stamps."""
     partial, names = Path(command.option("partial")), json.loads(command.option("models"))
-    problems = {
-        problem: Decided(
-            finalists=command.read(FINALISTS, problem),
-            choice=command.read(CHOICE, problem),
-            module=command.read_text(f"deploy/{problem}.py"),
-        )
-        for problem in command.option("problems").split(",")
-    }
     tables = confirm.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
-        problems,
+        decided(command),
         [models.load(name) for name in names],
         Trained(steps=command.read_all(STEPS), stamps=command.read_all(STAMPS)),
         partial,

@@ -6,30 +6,21 @@ from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.decided import Decided, Trained
+from overlayccl_core.evidence.decided import Trained
 from overlayccl_core.stages import longtrain
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from workflow_scripts.command import Command, run
+from workflow_scripts.decided import decided
 
 
 def main(command: Command) -> None:
     """Tables long_steps and long_stamps of one model."""
     name, partial = command.option("model"), Path(command.option("partial"))
-    problems = {
-        problem: Decided(
-            finalists=command.read(FINALISTS, problem),
-            choice=command.read(CHOICE, problem),
-            module=command.read_text(f"deploy/{problem}.py"),
-        )
-        for problem in command.option("problems").split(",")
-    }
     tables = longtrain.run(
         load(command.option("deployment")),
         Settings.from_part(command.option("settings")),
-        problems,
+        decided(command),
         models.load(name),
         Trained(steps=command.read(STEPS), stamps=command.read(STAMPS)),
         partial,

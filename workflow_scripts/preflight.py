@@ -9,15 +9,17 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.models import problems_of
 from overlayccl_core.configuration.searches import Search
+from overlayccl_core.sandbox import tracing
 from overlayccl_core.search.proposer import asks
 
 
 def check_search(search: Search, *, starts: bool) -> None:
-    """Where jobs will start, somebody answers a search that asks a language model."""
+    """Where jobs will start, a search that asks a language model is answered, and what is said can be traced."""
     plugin = asks(search.proposer)
     if plugin is not None and starts:
         try:
             plugin.check(search)
+            tracing.check()
         except ValueError as error:
             raise ValueError(f"search {search.name}: {error}") from None
 

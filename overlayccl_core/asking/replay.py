@@ -11,7 +11,7 @@ from overlayccl_core.asking.record import FOLDER, Record, Records
 
 @dataclass(frozen=True)
 class Replay:
-    """A LanguageModel of a folder of records. It is free, and always the same.
+    """A LanguageModel of a folder of records, or of a results tree with some. It is free, and always the same.
 
     Of several answers to one prompt (by other models, at other temperatures) it takes that of the very request,
     else the first by name of its file.
@@ -35,8 +35,8 @@ class Replay:
                 return record.answer
         raise self._miss(
             f"{self.folder} has no answer to the request {request.prompt_digest[:12]} ({purpose}: "
-            f"{_first_line(request)!r}): record it with proposer=claude or proposer=command, and put the files of "
-            f"the search's folder `{FOLDER}` there"
+            f"{_first_line(request)!r}): record it with proposer=claude or proposer=command, in that tree or with "
+            f"the files of the search's folder `{FOLDER}` put there"
         )
 
     @cached_property

@@ -176,15 +176,14 @@ def generator_text(name: str, lines: Sequence[str]) -> str:
 
 def _folded(line: str) -> list[str]:
     """A long statement on several lines, broken behind commas that stand in its brackets."""
-    if line.startswith("del "):
-        return [line]
-    lines, current = [], ""
+    lines, current, depth = [], "", 0
     for part in line.split(", "):
-        if current and len(current) + len(part) > WIDTH - 10:
+        if depth and len(current) + len(part) > WIDTH - 10:
             lines.append(f"{current},")
             current = f"    {part}"
         else:
             current = f"{current}, {part}" if current else part
+        depth += sum(part.count(c) for c in "([{") - sum(part.count(c) for c in ")]}")
     return [*lines, current]
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -21,8 +21,9 @@ from typing import IO
 import numpy
 
 import overlayccl_core
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import InvalidProgram, from_json
-from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.kinds import DType, NotApplicable, Rejected
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_json import problem_to_json
 from overlayccl_core.program.program import Program
@@ -50,6 +51,14 @@ def trace_confined(source: str, function: str, problem: Problem, *, limits: Limi
     asked_of = problem_to_json(problem)
     asked = {"source": source, "function": function, "problem": asked_of, "limits": asdict(limits)}
     return program_of(_answer(json.dumps(asked), limits), problem)
+
+
+def check() -> None:
+    """CannotConfine where no process can be confined here: to be asked before anything is paid for."""
+    case = Case(problem="nothing", ranks=2, ranks_per_node=2, dtype=DType.FLOAT32, name="", parameters=())
+    nothing = Problem(case=case, inputs={}, outputs={}, segments=(), parameters={})
+    with suppress(Rejected):  # there is no strategy in it
+        trace_confined("", "", nothing)
 
 
 def program_of(answer: bytes, problem: Problem) -> Program:

@@ -11,7 +11,9 @@ from overlayccl_core.search import asked
 class Search(asked.Search):
     """A search by recorded answers, then by the rules."""
 
-    answers: str = Field(description="folder of recorded answers: the `answers` of another search, say")
+    answers: str = Field(
+        description="folder with recorded answers: the `answers` of a search, or a whole results tree"
+    )
 
 
 def language_model(search: Search) -> Replay:

@@ -24,6 +24,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case
+from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import cases as cases_
 from overlayccl_core.stages import price, search, seed, shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -151,7 +152,10 @@ def staged(
     keep("price", begun, price.run(here, tables["seeds"], theta, fidelity, progress=silent), PRICES)
     begun = time.process_time()
     inputs = (cases, tables["seeds"], theta, fidelity, capabilities)
-    rows = search.run(here, by, *inputs, clock=time.monotonic, progress=silent)
+    nobody = Asking(
+        answers=Path("nowhere"), tree=Path("nowhere"), max_usd=0.0
+    )  # the rules' own search asks nobody
+    rows = search.run(here, by, *inputs, asking=nobody, clock=time.monotonic, progress=silent)
     keep("search", begun, rows, CANDIDATES)
     tables["search_ends"] = pl.DataFrame(rows["search_ends"], infer_schema_length=None)
     begun = time.process_time()

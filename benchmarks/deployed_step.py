@@ -14,10 +14,10 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, label
+from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, paired_ratio
-from overlayccl_core.stages.confirm import Decided, rows_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import read

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from benchmarks.by_hand import BY_HAND, connect
 from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.primitives import grouped, permute
+from overlayccl_core.backends.primitives import grouped, permute, permutes
 from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.backends.torch_ranks.driver import Emitted, load_module, run
 from overlayccl_core.backends.torchdist.backend import emit
@@ -89,7 +89,7 @@ def fastest_probes_us() -> dict[Kind, float]:
         tiers=(Tier(name="node", ranks=2),), memory_budget_bytes=2**30,
     )  # fmt: skip
     programs = {
-        kind: permute(here, DType.FLOAT32, PROBE_ELEMENTS)
+        kind: permute(here, DType.FLOAT32, PROBE_ELEMENTS, permutes(2)[0])
         if kind is Kind.COLLECTIVE_PERMUTE
         else grouped(here, kind, world(2), DType.FLOAT32, PROBE_ELEMENTS)
         for kind in COLLECTIVES

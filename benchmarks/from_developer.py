@@ -18,7 +18,8 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
-from overlayccl_core.stages.search import DeploymentFacts, searched
+from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.stages.search import searched
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -56,9 +57,9 @@ def report(tree: Path = Path("results/local")) -> list[str]:
     for name in loader.names("problems"):
         entry = catalog.plug_in(name).examples(RANKS)["small"]
         case = catalog.case(name, entry, ranks=RANKS, ranks_per_node=RANKS, dtype="float32")
-        for problem in catalog.directions(case):
-            if why := why_not_met(problem, here):
-                where, missed = f"{case.id} {problem.direction.value}", {k: v for k, v in why.items() if v}
+        for direction in catalog.directions(case):
+            if why := why_not_met(direction, here):
+                where, missed = f"{case.id} {direction.direction.value}", {k: v for k, v in why.items() if v}
                 lines.append(f"  {where:46s} {len(why) - len(missed):4d} of {len(why):2d}")
                 lines += [f"    {strategy}: {said}" for strategy, said in missed.items()]
     return lines

@@ -64,7 +64,7 @@ def _connected(path: Path, site: str, microbatches: int, strategy: str) -> Any:
 
     def programs(name: str) -> tuple[Program, Program | None]:
         forward = trace_source(catalog.library_source("tp_mlp"), name, catalog.build(case))
-        return forward, problem and simplify(transpose(forward, problem))
+        return forward, simplify(transpose(forward, problem)) if problem else None
 
     (forward, backward), (plain, plain_backward) = programs(strategy), programs("developer")
     one = DeployedCase(

@@ -74,7 +74,7 @@ def differing(compared: list[Pair], folder: Path) -> list[str]:
     wrong = []
     for index, pair in enumerate(compared):
         emitted, by_hand = observed[2 * index : 2 * index + 2]
-        told = [said for one in (emitted, by_hand) if (said := one.error or one.wrong)]
+        told = [said for one in (emitted, by_hand) if (said := one.error or one.overwritten)]
         same = not told and all(
             np.array_equal(x, by_hand.outputs[port]) for port, x in emitted.outputs.items()
         )

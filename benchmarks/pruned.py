@@ -23,8 +23,9 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Proxy, Search
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.program.problem import Problem
+from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.loop import Stop
-from overlayccl_core.stages.search import DeploymentFacts, searched
+from overlayccl_core.stages.search import searched
 from overlayccl_core.stages.seed import seed_rows
 
 RANKS, NODES = 16, 4
@@ -127,10 +128,10 @@ def both(problem: Problem, facts: DeploymentFacts, families: int | None) -> Iter
         proxy=Proxy(nodes=NEVER, ranks=NEVER), settled=NEVER, families=ALWAYS, random=0, programs=PROGRAMS
     )
     pruned = by.changed(proxy=Proxy(nodes=1, ranks=1), families=families or by.families)
-    found = [_found(problem, seeds, one, facts) for one in (full, pruned)]
-    if found[0] is None or found[1] is None:
+    whole, part = _found(problem, seeds, full, facts), _found(problem, seeds, pruned, facts)
+    if whole is None or part is None:
         return
-    (us, count, proposals, seconds, cut), (us_, count_, proposals_, seconds_, _) = found
+    (us, count, proposals, seconds, cut), (us_, count_, proposals_, seconds_, _) = whole, part
     yield Both(
         us=(us, us_),
         families=(count, count_),

@@ -81,7 +81,9 @@ def test_what_shares_a_call_is_alike() -> None:
 @pytest.mark.parametrize("kind", [Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL])
 def test_other_kinds_have_a_call_of_their_own(kind: Kind) -> None:
     [x] = values(8)
-    assert make_collective(kind, x, world(4), Label(call="one")) is make_collective(kind, x, world(4))
+    assert make_collective(kind, x, world(4), Label(call="0123456789ab")) is make_collective(
+        kind, x, world(4)
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_what_is_no_list_of_one_dtype_is_refused(list_of: str, message: str) -> 
 
 
 def test_a_value_that_needs_another_of_its_call_is_refused() -> None:
-    problem, label = exchange(4, {"a": (8,)}, {"y": (8,)}), Label(call="one")
+    problem, label = exchange(4, {"a": (8,)}, {"y": (8,)}), Label(call="0123456789ab")
     first = make_collective(Kind.ALL_REDUCE, problem.input_node(("a",)), world(4), label)
     turned = make_view([first], Map(1, 8, [0, 4], [4, 0]))
     second = make_collective(Kind.ALL_REDUCE, turned, world(4), label)

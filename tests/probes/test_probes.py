@@ -1,10 +1,13 @@
 """What the probes exercise: every kind, alone and together, at sizes that the mixed Programs do not have."""
 
 from collections import Counter
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+from overlayccl_core.backends.torchdist import backend as torchdist
+from overlayccl_core.backends.torchxla import backend as torchxla
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.fit import FitSettings, Observation, fit
@@ -48,6 +51,12 @@ def test_probes_are_legal_programs_with_names_of_their_own(deployment: Deploymen
     assert len({p.name for p in probes}) == len({p.program.digest for p in probes}) == len(probes)
     for probe in probes:
         walk(probe.program)
+
+
+@pytest.mark.parametrize("of", [torchdist, torchxla], ids=["torchdist", "torchxla"])
+def test_every_probe_is_printed_as_python(of: ModuleType) -> None:
+    for probe in structured_probes(TWO_NODES.changed(uniform=of is torchxla)):
+        compile(of.emit(probe.program), probe.name, "exec")
 
 
 def test_about_a_hundred_probes_for_one_node() -> None:

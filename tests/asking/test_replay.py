@@ -23,6 +23,12 @@ def test_an_answer_is_found_whoever_was_asked(tmp_path: Path) -> None:
     assert Replay(folder).answer(request(model="other", max_tokens=5), purpose="sketch") == scripted
 
 
+def test_an_answer_is_found_anywhere_in_a_tree_of_results(tmp_path: Path) -> None:
+    recorded(tmp_path, (request(), YES))
+    (tmp_path / "a" / "notes.json").write_text("not of a search")
+    assert Replay(tmp_path).answer(request(model="other"), purpose="sketch") == YES
+
+
 def test_of_several_that_of_the_very_request_is_taken_else_always_the_same(tmp_path: Path) -> None:
     asked = [request(model=name) for name in ("a", "b", "c")]
     folder = recorded(tmp_path, *((what, Answer(text=what.model)) for what in asked))

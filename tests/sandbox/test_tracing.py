@@ -154,6 +154,15 @@ def test_what_was_never_confined_has_traced_nothing(
         trace_confined(RIGHT, "tried", PROBLEM)
 
 
+def test_whether_a_process_can_be_confined_is_known_before_there_is_a_strategy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracing.check()
+    answering(monkeypatch, "pass")
+    with pytest.raises(CannotConfine, match="did not start"):
+        tracing.check()
+
+
 def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     files = len(os.listdir("/proc/self/fd"))

@@ -9,6 +9,8 @@ import yaml
 
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.configuration import corpus
+from overlayccl_core.sandbox import tracing
+from overlayccl_core.sandbox.confine import CannotConfine
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.table import write
 from tests.workflow.repository import ROOT, copy_to, python, snakemake
@@ -100,6 +102,29 @@ def test_a_folder_of_plug_ins_that_is_not_there_is_no_mistake_of_a_file(
     monkeypatch.setenv("OVERLAYCCL_PLUGINS", "/nowhere")
     with pytest.raises(OSError, match=r"^OVERLAYCCL_PLUGINS: there is no folder /nowhere: name folders"):
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"proposer": "claude"}, "search claude: .*ANTHROPIC_API_KEY"),
+        ({"proposer": "command", "command": "no-such-program"}, "search command: .*no-such-program"),
+        ({"proposer": "command"}, "search command: no process can be confined"),
+    ],
+)
+def test_a_search_that_cannot_ask_stops_where_jobs_start_and_never_a_plan(
+    overrides: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def confined() -> None:
+        raise CannotConfine("no process can be confined")
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setattr(tracing, "check", confined)
+    fields = yaml.safe_load(Path("config/config.yaml").read_text()) | overrides
+    with pytest.raises(ValueError, match=message):
+        prepare(fields, overrides, starts=True)
+    assert prepare(fields, overrides, starts=False)
 
 
 def test_another_text_in_the_folder_of_a_corpus_is_another_training(

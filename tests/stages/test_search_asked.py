@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ import yaml
 
 from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, ToolCall, User
 from overlayccl_core.configuration import searches
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.proposers import command
+from overlayccl_core.search.style import style as style_of
 from overlayccl_core.stages import search, seed
 from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.calls import CALLS
@@ -79,15 +82,21 @@ class Ran:
 
 
 SMALLER, LARGER = {"sizes": [7, 64]}, {"sizes": [7, 64, 1, 33]}
+GRADIENTS = (case("grad_ar", SMALLER), case("grad_ar", LARGER))
 
 
 @pytest.fixture
 def run(tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    cases = write(CASES, [row_of(case("grad_ar", e)) for e in (SMALLER, LARGER)], tmp_path / "cases.parquet")
-    seeds = seed.run(tp_flow.deployment, cases, capabilities(), progress=quiet)["seeds"]
-    known = write(SEEDS, seeds, tmp_path / "seeds.parquet")
+    @cache
+    def of(cases: tuple[Case, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows = write(CASES, [row_of(one) for one in cases], tmp_path / "cases.parquet")
+        seeds = seed.run(tp_flow.deployment, rows, capabilities(), progress=quiet)["seeds"]
+        return rows, write(SEEDS, seeds, tmp_path / "seeds.parquet")
 
-    def searched(model: Script | None = None, **changes: Any) -> Ran:
+    def searched(
+        model: Script | None = None, *, of_cases: tuple[Case, ...] = GRADIENTS, **changes: Any
+    ) -> Ran:
+        cases, known = of(of_cases)
         if model is not None:
             monkeypatch.setattr(command, "language_model", lambda _: model)
         fields = yaml.safe_load((ROOT / "config/searches/command.yaml").read_text())
@@ -260,3 +269,49 @@ def test_where_asking_on_is_in_vain_the_search_ends_with_what_it_has(run: Callab
     )["message"]
     assert "asked no more: max_usd: nothing is left" in message
     assert ran.sketched(case("grad_ar", SMALLER).id)["outcome"].to_list() == ["program"]
+
+
+def test_what_is_right_forward_is_tried_as_its_transpose_where_the_backward_is_linear(
+    run: Callable[..., Ran],
+) -> None:
+    exchange = case("uniform_a2a")
+    ran = run(command=f"{sys.executable} {ROOT / 'examples/answer.py'}", of_cases=(exchange,))
+    rows = ran.tables["sketches"].filter(pl.col("origin") == "sketch")
+    assert rows.select("direction", "function", "outcome").rows() == [
+        ("forward", "bruck", "program"),
+        ("backward", "bruck", "program"),
+    ]
+    calls = ran.tables["calls"]
+    assert set(calls["direction"]) == {"forward"} and calls.height == 4
+    backward = ran.tables["candidates"].filter(pl.col("value_digest") == rows["value_digest"][1])
+    bases = [json.loads(recipe)["base"] for recipe in backward["recipe"]]
+    assert [base for base in bases if list(base) == ["transpose_of"]]
+
+
+def test_what_is_not_linear_is_told_its_functions_and_asked_about_where_something_is_exchanged(
+    run: Callable[..., Ran],
+) -> None:
+    model = Script({})
+    ran = run(model, of_cases=(case("dist_ce"),))
+    [(_, request)] = model.asked
+    assert "log(" in request.system and set(ran.tables["calls"]["direction"]) == {"forward"}
+    assert "backward" in set(ran.tables["search_ends"]["direction"])
+
+
+@pytest.mark.parametrize(
+    ("style", "changes", "purposes"),
+    [
+        ("enumerate", {"enumerate": {"sketches": 3, "refined": 0}}, {"ideas", "implement", "repair"}),
+        ("react", {"react": {"turns": 4}}, {"turn"}),
+        ("islands", {"islands": {"islands": 2, "rounds": 2}}, {"island", "repair"}),
+    ],
+)
+def test_a_search_that_is_always_wrong_asks_as_often_as_was_said_and_no_more(
+    run: Callable[..., Ran], tmp_path: Path, style: str, changes: dict[str, Any], purposes: set[str]
+) -> None:
+    wrong = [sketch(WRONG + "#\n" * n) for n in range(50)]
+    said = {purpose: list(wrong) for purpose in ("implement", "repair", "turn", "island")}
+    model = Script({"ideas": [ideas("one", "two", "three")], **said})
+    run(model, style=style, **changes)
+    assert {purpose for purpose, _ in model.asked} == purposes
+    assert len(model.asked) == style_of(style).most_calls(searches.load("mine", tmp_path))

@@ -1,0 +1,126 @@
+"""What the report says of language models: who was asked, at what cost, and what became of every sketch."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core.report import sketched
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.sketches import SKETCHES
+from tests.report.fixture_rows import put, row
+
+WHERE = {"case": "tp_mlp/n4", "direction": "forward", "search": "asks"}
+FOLDER = Path("problems/tp_mlp/search/asks")
+
+
+@pytest.fixture
+def tree(whole: Path, tmp_path: Path) -> Path:
+    """A copy in which one search asked."""
+    return Path(shutil.copytree(whole, tmp_path / "local"))
+
+
+def call(number: int, **more: Any) -> dict[str, Any]:
+    answered = {
+        "made_by": "model",
+        "model": "some-model",
+        "input_tokens": 1000,
+        "output_tokens": 200,
+        "cache_read_tokens": 500,
+        "cache_write_tokens": 0,
+        "usd": 0.25,
+        "seconds": 2.0,
+    }
+    return row(CALLS, **WHERE, **{"number": number, "purpose": "implement", "style": "enumerate", "outcome": "end"}
+               | answered | more)  # fmt: skip
+
+
+def sketch(number: int, outcome: str, **more: Any) -> dict[str, Any]:
+    fields = {
+        "origin": "sketch",
+        "function": f"tried_{number}",
+        "purpose": "implement",
+        "rationale": "it saves",
+    }
+    return row(SKETCHES, **WHERE, **{"number": number, "outcome": outcome, "stage": "full"} | fields | more)
+
+
+def told(
+    tree: Path, calls: list[dict[str, Any]], sketches: list[dict[str, Any]], *, polished: bool | None = None
+) -> list[Block]:
+    put(CALLS, calls, tree / FOLDER / "calls.parquet")
+    put(SKETCHES, sketches, tree / FOLDER / "sketches.parquet")
+    put(SEARCH_ENDS, [row(SEARCH_ENDS, **WHERE, polished=polished)], tree / FOLDER / "search_ends.parquet")
+    put(CANDIDATES, [row(CANDIDATES, **WHERE, value_digest="right", predicted_us=us, program=f"{us}")
+                     for us in (1500.0, 1200.0)], tree / FOLDER / "candidates.parquet")  # fmt: skip
+    return sketched.blocks(Tree(path=tree))
+
+
+def totals(blocks: list[Block]) -> dict[str, str]:
+    table = next(b for b in blocks if isinstance(b, Table))
+    [cells] = table.rows
+    return dict(zip(table.headers, cells, strict=True))
+
+
+def test_a_run_that_asked_nobody_says_so_and_where_to_read(whole: Path) -> None:
+    [block] = sketched.blocks(Tree(path=whole))
+    assert "No language model was asked in this run." in str(block) and "docs/models.md" in str(block)
+
+
+def test_what_was_asked_is_counted_and_priced(tree: Path) -> None:
+    calls = [call(0), call(1, recorded=True), call(2, made_by=None, outcome="lost", usd=None)]
+    outcomes = [
+        sketch(0, "program", value_digest="right"),
+        sketch(1, "duplicate"),
+        sketch(2, "rejected", message="no"),
+    ]
+    row_ = totals(told(tree, calls, outcomes, polished=True))
+    assert (
+        row_["Problem: search, style"] == "tp_mlp: asks, enumerate"
+        and row_["who answered"] == "some-model (model)"
+    )
+    assert [row_[c] for c in ("questions", "of them recorded", "without an answer")] == ["3", "1", "1"]
+    assert [row_[c] for c in ("tokens said", "of them cached", "answered")] == ["4,500", "1,500", "600"]
+    assert row_["USD"] == "0.5000"
+    assert [row_[c] for c in ("sketches", "right", "known already", "polished")] == ["3", "2", "1", "yes"]
+
+
+def test_what_nobody_counted_is_no_zero(tree: Path) -> None:
+    unknown = dict.fromkeys(
+        ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "usd", "seconds")
+    )
+    blocks = told(
+        tree, [call(0, made_by="scripted", model="", **unknown)], [sketch(0, "duplicate", origin="rule")]
+    )
+    row_ = totals(blocks)
+    assert {row_[c] for c in ("tokens said", "answered", "USD", "asked for", "polished")} == {NOTHING}
+    assert row_["who answered"] == "a program (scripted)"
+    warnings = [b.text for b in blocks if isinstance(b, Text) and b.tone == "warning"]
+    assert warnings == [sketched.SCRIPTED]
+    assert len([b for b in blocks if isinstance(b, Table)]) == 1  # no sketch came
+
+
+def test_every_sketch_has_what_became_of_it_and_its_cheapest_price(tree: Path) -> None:
+    aim = {"purpose": "refine", "aim": "collectives", "aim_us": 1500.0, "aimed_us": 1200.0}
+    rows = [
+        sketch(0, "program", value_digest="right", **aim),
+        sketch(1, "rejected", message="line 3: no such word"),
+    ]
+    table = [b for b in told(tree, [call(0)], rows) if isinstance(b, Table)][1]
+    assert table.title == "2 sketches, and what became of each" and table.folded
+    assert table.rows[0][1:] == (
+        "tried_0", "refine: collectives of 1.5 ms, now 1.2 ms", table.rows[0][3], "1.2 ms", "it saves",
+    )  # fmt: skip
+    assert table.rows[1][3].endswith(": line 3: no such word") and table.rows[1][4] == NOTHING
+
+
+def test_more_sketches_than_anyone_reads_are_cut_and_said(tree: Path) -> None:
+    rows = [sketch(n, "duplicate") for n in range(sketched.MOST_SKETCHES + 5)]
+    table = [b for b in told(tree, [call(0)], rows) if isinstance(b, Table)][1]
+    assert len(table.rows) == sketched.MOST_SKETCHES
+    assert table.title.startswith("65 sketches") and "(the first 60)" in table.title

@@ -9,6 +9,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
-from overlayccl_core.search.proposer import asks
+from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import PROFILE
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
@@ -196,6 +197,11 @@ class Pipeline:
         """How many language models a search asks at once."""
         return int(asks(load_search(name).proposer) is not None)
 
+    @property
+    def searches(self) -> tuple[str, ...]:
+        """The configured searches; behind each that asks a language model, its second round."""
+        return tuple(chain.from_iterable(rounds(load_search(name)) for name in self.settings.searches))
+
     def settings_of(self, problem: str) -> str:
         """The part of the settings that Cases are made from."""
         return self.settings.of_problem(problem).part("cases", "models")
@@ -214,7 +220,7 @@ class Pipeline:
             return self._plugins_of_models([model])
         if rule == "confirm":
             return self._plugins_of_models(self.settings.models)
-        if rule in ("selftest", "probe", "bench"):
+        if rule in ("selftest", "probe", "trial", "bench"):
             return self._plugins_of_ranks()
         if rule == "shortlist":
             return (_file("backends", self.deployment.backend),)

@@ -76,6 +76,16 @@ def of_searches(table, problems=None):
     ]
 
 
+def of_trials(wildcards):
+    """What the sketches of all searches that ask a language model did on the ranks."""
+    return [
+        f"results/{wildcards.deployment}/problems/{problem}/search/{search}/trials.parquet"
+        for problem in PIPELINE.settings.problems
+        for search in PIPELINE.settings.searches
+        if PIPELINE.asks(search)
+    ]
+
+
 def of_all_models(table):
     """A table of every configured model."""
     return [

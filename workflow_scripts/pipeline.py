@@ -64,6 +64,7 @@ class Pipeline:
 
     machine: what a measurement would be of here (`Backend.fingerprint`). Rules that measure have it as a parameter.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
+    starts: whether jobs will start.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
     """
 
@@ -72,6 +73,7 @@ class Pipeline:
     cases: Mapping[str, tuple[Case, ...]]
     machine: str
     left_out: str = ""
+    starts: bool = False
     _digest: Callable[..., str] = field(
         default_factory=lambda: cache(Sources().digest), repr=False, compare=False
     )
@@ -174,7 +176,8 @@ class Pipeline:
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured."""
+        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured, or a
+        search of it cannot ask."""
         section = self.settings.ablations
         problems = [name for name in section.problems if name in self.settings.problems]
         if not problems:
@@ -182,6 +185,8 @@ class Pipeline:
                 f"ablations.problems: none of {', '.join(section.problems)} is among `problems` "
                 f"({', '.join(self.settings.problems)}): name one there"
             )
+        for name in section.searches:
+            check_search(self.settings.asking.of(load_search(name)), starts=self.starts)
         return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
 
     def compared_json(self, name: str) -> str:
@@ -305,7 +310,14 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
     )
     machine = backend_of(deployment).fingerprint(deployment)
-    return Pipeline(settings=settings, deployment=deployment, cases=cases, machine=machine, left_out=left_out)
+    return Pipeline(
+        settings=settings,
+        deployment=deployment,
+        cases=cases,
+        machine=machine,
+        left_out=left_out,
+        starts=starts,
+    )
 
 
 def refuse_unrecorded(results: Path) -> None:

@@ -121,14 +121,8 @@ def _trials(tree: Tree) -> Iterator[Block]:
         title="Sketches that failed on the ranks",
         headers=("Case and direction", "search", "sketch", "how", "what was said"),
         rows=tuple(
-            (
-                f"{row['case']} {row['direction']}",
-                row["search"],
-                row["candidate"],
-                row["status"],
-                row["message"][:LONGEST],
-            )
-            for row in failed.iter_rows(named=True)
+            (f"{case} {direction}", search, candidate, status, message[:LONGEST])
+            for case, direction, candidate, search, status, message in failed.iter_rows()
         ),
     )
 

@@ -317,7 +317,7 @@ def load(
         known = {file_and_seed(name)[0] for name in compared}
         once = [
             f"{name}{AT}0" for name in besides if name not in known
-        ]  # money: at one seed, unless a file says more
+        ]  # it may cost
         data["ablations"] = data["ablations"] | {"searches": [*compared, *once]}
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]

@@ -135,7 +135,7 @@ def test_a_search_that_is_only_compared_is_asked_for_its_key_where_it_is(
     fields = yaml.safe_load(Path("config/config.yaml").read_text())
     fields["ablations"]["searches"] = ["offline@0", "claude@0"]
     pipeline = prepare(fields, (), starts=True)
-    with pytest.raises(ValueError, match="search claude@0: .*ANTHROPIC_API_KEY"):
+    with pytest.raises(ValueError, match=r"search claude@0: .*ANTHROPIC_API_KEY"):
         assert pipeline.compared
     assert prepare(fields, (), starts=False).compared
 

@@ -315,9 +315,7 @@ def load(
         data["searches"] = [*data["searches"], *(name for name in besides if name not in data["searches"])]
         compared = data["ablations"]["searches"]
         known = {file_and_seed(name)[0] for name in compared}
-        once = [
-            f"{name}{AT}0" for name in besides if name not in known
-        ]  # it may cost
+        once = [f"{name}{AT}0" for name in besides if name not in known]  # it may cost
         data["ablations"] = data["ablations"] | {"searches": [*compared, *once]}
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]

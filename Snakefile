@@ -26,7 +26,7 @@ include: "rules/train.smk"
 wildcard_constraints:
     deployment="[a-z][a-z0-9_-]*",
     problem="[a-z][a-z0-9_]*",
-    search="[a-z][a-z0-9_-]*(@[0-9]+)?",
+    search=f"[a-z][a-z0-9_-]*(@[0-9]+)?(?<!{MENDED})",
     model="[a-z][a-z0-9_-]*",
 
 
@@ -61,7 +61,7 @@ rule all:
             "{results}/problems/{problem}/search/{search}/candidates.parquet",
             results=RESULTS,
             problem=PIPELINE.settings.problems,
-            search=PIPELINE.settings.searches,
+            search=PIPELINE.searches,
         ),
         expand(
             "{results}/train/{model}/steps.parquet",

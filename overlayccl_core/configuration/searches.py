@@ -20,6 +20,7 @@ from overlayccl_core.configuration.fields import schema as schema_of
 FOLDER = Path("config/searches")
 PROPOSERS = "search/proposers"
 AT = "@"  # between a file's name and the seed that takes the place of the file's
+MENDED = "-repair1"  # behind the name of a search: its second round
 
 
 class Begin(StrEnum):
@@ -98,8 +99,9 @@ def schema() -> dict[str, Any]:
 
 
 def file_and_seed(name: str) -> tuple[str, int | None]:
-    """(`random`, 3) of `random@3`, (`random`, None) of `random`. ValueError for what is no seed."""
-    file, at, seed = name.partition(AT)
+    """(`random`, 3) of `random@3`, (`random`, None) of `random` and of its second round. ValueError for what is no
+    seed."""
+    file, at, seed = name.removesuffix(MENDED).partition(AT)
     if at and not (seed.isascii() and seed.isdigit()):
         raise ValueError(
             f"search {name!r}: after {AT} stands a seed, a whole number from 0 on (got {seed!r})"

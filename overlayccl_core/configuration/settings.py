@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import AT, Search, file_and_seed
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
@@ -313,6 +313,10 @@ def load(
             data[name] = {**data[name], **values} if name in SECTIONS else values
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
         data["searches"] = [*data["searches"], *(name for name in besides if name not in data["searches"])]
+        compared = data["ablations"]["searches"]
+        known = {file_and_seed(name)[0] for name in compared}
+        once = [f"{name}{AT}0" for name in besides if name not in known]  # it may cost
+        data["ablations"] = data["ablations"] | {"searches": [*compared, *once]}
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]
             data[section] = {**data[section], field: value}

@@ -51,6 +51,8 @@ def budget_of(rule: str, settings: Any, models: int) -> Budget:
             measuring_s=launches * settings.train.seconds,
             start_s=launches * LAUNCH_S + GRADIENTS_S + LOSSES_S,
         )
+    if rule == "trial":
+        return of_launches(1)
     if rule in ("probe", "bench"):
         return Budget(launches=1, measuring_s=getattr(settings, rule).seconds, start_s=BATCH_S)
     return Budget(

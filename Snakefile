@@ -26,7 +26,7 @@ include: "rules/train.smk"
 wildcard_constraints:
     deployment="[a-z][a-z0-9_-]*",
     problem="[a-z][a-z0-9_]*",
-    search=f"[a-z][a-z0-9_-]*(@[0-9]+)?(?<!{MENDED})",
+    search=rf"[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?(?<!{MENDED})",
     model="[a-z][a-z0-9_-]*",
 
 

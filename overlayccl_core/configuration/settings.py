@@ -28,7 +28,7 @@ WITHOUT_MEANING = {
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(@[0-9]+)?$")]
+Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?$")]
 Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
 Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
 Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
@@ -192,7 +192,8 @@ class AblationsSection(Fields):
     )
     searches: Annotated[tuple[Arm, ...], AfterValidator(unique)] = Field(
         min_length=1,
-        description="names of files in config/searches; `offline@0` is that search at this seed alone",
+        description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
+        "`offline@0`: at this seed alone",
     )
     begin: Literal["library", "developer"] = Field(
         description="what all of them begin with, whatever their files say: as in a file of config/searches"

@@ -2,8 +2,8 @@
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import polars as pl
 import pytest
@@ -32,14 +32,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(root: Path, *more: str) -> CompletedProcess[str]:
-    command = f"{sys.executable} {ROOT / 'examples/answer.py'}"
-    done = snakemake(
-        *(root, "--profile", "local", f"{TREE}/shortlist.parquet", *more),
-        *("--config", "proposer=command", f"command={command}"),
-    )
+ANSWERED = ("proposer=command", f"command={sys.executable} {ROOT / 'examples/answer.py'}")
+
+
+def run(root: Path, *more: str, config: Sequence[str] = ANSWERED) -> None:
+    done = snakemake(root, "--profile", "local", f"{TREE}/shortlist.parquet", *more, "--config", *config)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done
 
 
 def of(root: Path, table: Table, name: str) -> pl.DataFrame:
@@ -61,6 +59,20 @@ def test_where_every_sketch_runs_the_second_round_is_there_and_empty(root: Path)
     )
     listed = read(SHORTLIST, root / TREE / "shortlist.parquet")
     assert "sketch" in set(listed["origin"])
+
+
+def test_recorded_answers_give_the_same_candidates_to_the_byte_whenever_they_are_given(root: Path) -> None:
+    replayed = ["proposer=replay"]
+    run(root, config=replayed)
+    table = root / TREE / "search/replay/candidates.parquet"
+    first, asked = table.read_bytes(), of(root, CANDIDATES, "command")
+    assert of(root, CANDIDATES, "replay").drop("search").equals(asked.drop("search"))
+    assert set(of(root, CALLS, "replay")["made_by"]) == {"scripted", None}
+    for path in (table, table.with_suffix(".sidecar.json")):
+        path.unlink()
+    shutil.rmtree(root / TREE / "search/replay/answers")
+    run(root, config=replayed)
+    assert table.read_bytes() == first
 
 
 def test_what_fails_on_the_ranks_is_asked_about_and_nothing_before_it_runs_again(root: Path) -> None:

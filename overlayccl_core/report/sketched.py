@@ -132,8 +132,8 @@ def _sketches(tree: Tree, sketched: pl.DataFrame) -> Table:
     rows = list(_rows(sketched, prices))
     more = len(rows) - MOST_SKETCHES
     return Table(
-        title=f"{count(sketched.height, 'sketch', 'sketches')}, and what became of each"
-        + (f" (the first {MOST_SKETCHES})" if more > 0 else ""),
+        title="What became of each sketch"
+        + (f", the first {MOST_SKETCHES} of {len(rows)}" if more > 0 else ""),
         headers=(
             "Case and direction",
             "strategy",

@@ -210,9 +210,13 @@ class Archive:
         if not isinstance(candidate, Candidate):
             self._note(idea, ProposalOutcome.ILLEGAL, program, candidate.message)
             return None
-        if idea.sketch is not None and not (proof := self.prover.verdict_on(program)).passed:
-            self._note(idea, ProposalOutcome.NOT_PROVEN, program, proof.message)
-            return None
+        if idea.sketch is not None:
+            proof = self.prover.verdict_on(program)
+            if not proof.passed:
+                self._note(idea, ProposalOutcome.NOT_PROVEN, program, proof.message)
+                return None
+            if candidate.feasible:
+                self.prover.know(program, proof)
         outcome = ProposalOutcome.PROGRAM if candidate.feasible else ProposalOutcome.INFEASIBLE
         self._note(idea, outcome, program, candidate.legal.message)
         self.candidates.append(candidate)

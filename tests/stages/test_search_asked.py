@@ -132,7 +132,9 @@ def test_a_program_that_answers_from_a_folder_runs_the_whole_loop(run: Callable[
     assert dict(found.group_by("case", "direction").len().select("case", "len").iter_rows()) == {
         case("grad_ar", entry).id: 1 for entry in (SMALLER, LARGER)
     }
-    bases = ran.tables["candidates"].filter(pl.col("recipe").str.contains("source:"))
+    made = ran.tables["candidates"]
+    assert set(made.filter(pl.col("origin") == "sketch")["equivalence"]) == {"pass"}  # elites or not
+    bases = made.filter(pl.col("recipe").str.contains("source:"))
     assert bases.filter(pl.col("recipe").str.contains('steps":\\[\\]')).height == 2 < bases.height
     again = run(command="no-such-program-anywhere", polish=True)
     assert again.tables["calls"]["recorded"].to_list() == [True, True, False]

@@ -83,12 +83,12 @@ class Records:
         return read(path) if path.is_file() else None
 
     def answered(self) -> Iterator[Record]:
-        """All records with an answer, here and in each folder `answers` below, by the names of their files.
+        """All records with an answer, by the names of their files; of a tree with folders `answers`, those in them.
 
         ValueError: a damaged file.
         """
-        for pattern in ("*.json", f"**/{FOLDER}/*.json"):
-            yield from (record for record in _records(self.folder, pattern) if record.answer is not None)
+        for folder in sorted(self.folder.glob(f"**/{FOLDER}")) or [self.folder]:
+            yield from (record for record in _records(folder, "*.json") if record.answer is not None)
 
     def keep(self, record: Record) -> None:
         """Write a record that has an answer."""

@@ -25,7 +25,8 @@ def test_an_answer_is_found_whoever_was_asked(tmp_path: Path) -> None:
 
 def test_an_answer_is_found_anywhere_in_a_tree_of_results(tmp_path: Path) -> None:
     recorded(tmp_path, (request(), YES))
-    (tmp_path / "a" / "notes.json").write_text("not of a search")
+    for elsewhere in (tmp_path, tmp_path / "a"):
+        (elsewhere / "theta.sidecar.json").write_text('{"host": "no answer"}')
     assert Replay(tmp_path).answer(request(model="other"), purpose="sketch") == YES
 
 

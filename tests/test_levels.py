@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "asking": {"configuration", "tables"},
     "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
-    "probes": {"program", "configuration", "deployments"},
+    "probes": {"program", "configuration", "deployments", "backends"},
     "costmodel": {"program", "deployments", "measuring"},
     "gates": {"program", "problems", "deployments", "measuring"},
     "emit": {"program"},

@@ -15,7 +15,7 @@ from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Run, listed_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.estimates.span import Span
-from overlayccl_core.stages.probe import probes_of
+from overlayccl_core.probes.sweep import probes_of
 from tests.workflow.repository import copy_to, snakemake
 
 ROOT = Path(__file__).parents[2]

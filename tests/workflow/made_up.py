@@ -40,7 +40,7 @@ def selftest(deployment: Any, partial_dir: Path, **_: Any) -> dict[str, Any]:
 
 def probe(deployment: Any, settings: Any, *_: Any, **__: Any) -> dict[str, Any]:
     """Probes at their made-up times."""
-    from overlayccl_core.stages.probe import probes_of
+    from overlayccl_core.probes.sweep import probes_of
     from tests.stages.flow import timed
 
     return {"probes": timed(probes_of(deployment, settings))}

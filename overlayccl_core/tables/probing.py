@@ -89,7 +89,11 @@ PROBING = Table(
         Column(name="draw", dtype=pl.Int64(), doc="of the random part, from 0"),
         Column(name="probes", dtype=pl.Int64(), doc="that were fitted"),
         Column(name="seconds", dtype=pl.Float64(), doc="that their samples took, in `compared_probes`"),
-        Column(name="columns", dtype=pl.Int64(), doc="of the cost model that held-out Programs need"),
+        Column(
+            name="columns",
+            dtype=pl.Int64(),
+            doc="of the cost model that the sweep and held-out Programs have",
+        ),
         Column(
             name="missing", dtype=pl.Int64(), doc="of them without a value: not told apart, or in no probe"
         ),

@@ -4,7 +4,7 @@ Arms: the whole sweep (`fixed`), what a model chose (`agent`), and random parts 
 seconds as what the model chose (`fixed_equal_cost`). All Programs were timed in one launch, which chose nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -99,6 +99,7 @@ def arms(
     random parts of the sweep for each agent.
     """
     heldout = [one for one in timed.values() if one.role is Role.HELD_OUT]
+    wanted = _columns([*heldout, *(timed[program] for program in fixed)])
 
     def row(arm: Arm, programs: Sequence[str], search: str | None = None, draw: int = 0) -> Row:
         some = [timed[program] for program in programs]
@@ -108,7 +109,7 @@ def arms(
             "draw": draw,
             "probes": len(some),
             "seconds": sum(one.seconds for one in some),
-            **judged(theta_of(some, section, bootstraps=2), heldout),
+            **judged(theta_of(some, section, bootstraps=2), heldout, wanted),
         }
 
     yield row(Arm.FIXED, fixed)
@@ -129,11 +130,12 @@ def part_of(programs: Sequence[str], timed: Mapping[str, Timed], seconds: float,
     return part
 
 
-def judged(theta: Theta | None, heldout: Sequence[Timed]) -> Row:
+def judged(theta: Theta | None, heldout: Sequence[Timed], wanted: Set[Column]) -> Row:
     """How right a cost model is about Programs that it was not fitted to; without one, how right nothing is.
 
     Errors are |ln(predicted / measured)| over all of them. One without a price is farther off than any that has
-    one, so that a model that prices the easy ones alone is not the better for it.
+    one, so that a model that prices the easy ones alone is not the better for it. wanted: columns that are to
+    have a value.
     """
     prices = [None if theta is None else price_features(one.features, theta).us for one in heldout]
     errors = np.array(
@@ -147,11 +149,10 @@ def judged(theta: Theta | None, heldout: Sequence[Timed]) -> Row:
         for us, one in zip(prices, heldout, strict=True)
         if us
     ]
-    needed = {c for one in heldout for c in one.features if c.increment is Increment.NONE}
     known: Mapping[Column, float] = {} if theta is None else theta.values
     return {
-        "columns": len(needed),
-        "missing": len(needed - set(known)),
+        "columns": len(wanted),
+        "missing": len(wanted - set(known)),
         "heldout": len(heldout),
         "priced": len(scored),
         "median_log_error": _at(errors, 0.5),
@@ -159,6 +160,11 @@ def judged(theta: Theta | None, heldout: Sequence[Timed]) -> Row:
         "spearman": fidelity(scored).spearman if scored else None,
         "repeat_rel_error": repeat_error(one.samples_us for one in heldout),
     }
+
+
+def _columns(some: Iterable[Timed]) -> Set[Column]:
+    """Those that they have, but for optional ones."""
+    return {c for one in some for c in one.features if c.increment is Increment.NONE}
 
 
 def _at(errors: Any, quantile: float) -> float | None:

@@ -13,7 +13,7 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.probes.asked.briefing import Briefing, columns_of
 from overlayccl_core.probes.asked.chooser import Asked, Chooser, Outcome
-from overlayccl_core.probes.asked.orders import Place
+from overlayccl_core.probes.asked.order import Place
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of, supported
 from overlayccl_core.probes.timed import time_probes

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import jinja2
 
-from overlayccl_core.costmodel.features import Column, Increment, features
+from overlayccl_core.costmodel.features import Column, Increment, Term, features
 from overlayccl_core.deployments.capabilities import Capabilities, shape_text
-from overlayccl_core.probes.asked.orders import Place
+from overlayccl_core.probes.asked.order import Place
 from overlayccl_core.probes.probe import Probe
 
 SYSTEM = "prompts/system.md"
 BEGIN = "prompts/begin.md"
+TERMS = list(Term)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class Briefing:
 def columns_of(probes: Iterable[Probe]) -> list[Column]:
     """The columns that some Programs have, by term and name."""
     found = {column for probe in probes for column in features(probe.program)}
-    return sorted(found, key=lambda c: (list(type(c.term)).index(c.term), c.name))
+    return sorted(found, key=lambda c: (TERMS.index(c.term), c.name))
 
 
 @cache

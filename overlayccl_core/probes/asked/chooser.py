@@ -27,7 +27,8 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.probes.asked.arms import seconds_of, theta_of, timed_of
 from overlayccl_core.probes.asked.briefing import Briefing
-from overlayccl_core.probes.asked.orders import Supports, bounded, order_of, tools
+from overlayccl_core.probes.asked.exchanges import Supports
+from overlayccl_core.probes.asked.orders import bounded, order_of, tools
 from overlayccl_core.probes.asked.refusal import refusal
 from overlayccl_core.probes.probe import Probe
 

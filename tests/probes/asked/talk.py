@@ -12,7 +12,7 @@ from overlayccl_core.configuration.settings import FitSection, ProbingSection
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.asked.briefing import Briefing, columns_of
 from overlayccl_core.probes.asked.chooser import Chooser
-from overlayccl_core.probes.asked.orders import Place
+from overlayccl_core.probes.asked.order import Place
 from overlayccl_core.probes.probe import Probe
 from overlayccl_core.probes.structured import structured_probes
 from tests.asking.requests import Told, ledger

@@ -8,7 +8,9 @@ from jsonschema import Draft202012Validator
 from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.costmodel.features import features
-from overlayccl_core.probes.asked.orders import MOST, Place, Supports, bounded, order_of, tools
+from overlayccl_core.probes.asked.exchanges import Supports
+from overlayccl_core.probes.asked.order import MOST, Place
+from overlayccl_core.probes.asked.orders import bounded, order_of, tools
 from overlayccl_core.probes.asked.refusal import refusal
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of

@@ -36,8 +36,8 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
             "All Programs were timed in one launch, which chose nothing. A cost model is fitted to the probes of "
             "each row alone, and predicts Programs that are in no fit. The error is |ln(predicted / measured)|, "
             "over all of them: one without a price is farther off than any other. Seconds are those of samples; "
-            "starting ranks for each turn of a conversation is not in them. The same Programs repeat themselves "
-            f"within {repeat}."
+            "starting ranks for each turn of a conversation is not in them. A dash: too many have no price. The "
+            f"same Programs repeat themselves within {repeat}."
         )
     )
     if any(SCRIPTED in made_by for made_by in rows["made_by"]):
@@ -95,9 +95,7 @@ def _chosen_by(here: pl.DataFrame) -> str:
 
 
 def _over(values: pl.Series) -> str:
-    """`0.0712`, of several the median with least and largest; a dash where one is not known."""
-    if values.null_count():
-        return NOTHING
-    found = values.sort()
-    middle = figures(float(found.median()))  # type: ignore[arg-type]  # of numbers, and there are some
-    return middle if len(found) == 1 else f"{middle} ({figures(found[0])}..{figures(found[-1])})"
+    """`0.0712`, of several the median (of two in the middle the lower) with the ends; what is not known is last."""
+    found = [NOTHING if one is None else figures(one) for one in values.sort(nulls_last=True)]
+    middle = found[(len(found) - 1) // 2]
+    return middle if len(found) == 1 else f"{middle} ({found[0]}..{found[-1]})"

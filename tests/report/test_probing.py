@@ -24,7 +24,13 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def drawn(made_by: list[str], *, search: str = "asks", **changes: Any) -> str:
+def drawn(
+    made_by: list[str],
+    *,
+    search: str = "asks",
+    draws: tuple[float | None, ...] = (0.1, 0.3, 0.2),
+    **changes: Any,
+) -> str:
     agent = {"arm": "agent", "search": search, "probes": 30, "seconds": 9.5, "missing": 12, "priced": 41}
     agent |= {
         "made_by": made_by,
@@ -35,7 +41,7 @@ def drawn(made_by: list[str], *, search: str = "asks", **changes: Any) -> str:
     } | changes
     parts = [
         {"arm": "fixed_equal_cost", "search": search, "draw": draw, "median_log_error": error}
-        for draw, error in enumerate((0.1, 0.3, 0.2))
+        for draw, error in enumerate(draws)
     ]
     rows = [WHOLE, *(WHOLE | row for row in (agent, *parts))]
     text = page(frame_of(rows, PROBING.schema, "rows"), "local")
@@ -58,6 +64,8 @@ def test_what_a_script_chose_says_so_in_the_table_and_above_it() -> None:
 def test_what_is_not_known_is_a_dash() -> None:
     text = drawn(["model"], median_log_error=None, usd=None)
     assert ">\N{EN DASH}<" in text and "USD" not in text
+    assert "0.3 (0.1..\N{EN DASH})" in drawn(["model"], draws=(None, 0.3, 0.1))
+    assert "\N{EN DASH} (0.1..\N{EN DASH})" in drawn(["model"], draws=(None, None, 0.1))
 
 
 def test_names_are_escaped() -> None:

@@ -40,6 +40,8 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
             f"same Programs repeat themselves within {repeat}."
         )
     )
+    if rows["disturbed"].any():
+        yield Text(text="Others used the machine while it was measured: run it again alone.", tone="warning")
     if any(SCRIPTED in made_by for made_by in rows["made_by"]):
         yield Text(
             text=f"What is marked {SCRIPTED} was chosen by a script or a person: nothing about models follows.",

@@ -44,7 +44,8 @@ def run(
                 f"{row['search'] or row['arm']}: {row['probes']} probes, {row['seconds']:.1f} s, prices "
                 f"{row['priced']} of {row['heldout']} held-out Programs"
             )
-    return {"probing": [row | {"fingerprint": fingerprint} for row in rows]}
+    of_all = {"fingerprint": fingerprint, "disturbed": bool(compared["disturbed"].any())}
+    return {"probing": [row | of_all for row in rows]}
 
 
 _OF_OTHERS: Row = {"made_by": [], "calls": None, "launches": None, "usd": None, "ended": ""}

@@ -116,6 +116,9 @@ PROBING = Table(
             name="repeat_rel_error", dtype=pl.Float64(), doc="of those that judge, even against odd rounds"
         ),
         Column(
+            name="disturbed", dtype=pl.Boolean(), doc="others took too much of the CPU while all were timed"
+        ),
+        Column(
             name="made_by",
             dtype=pl.List(pl.String()),
             doc="of an agent: who answered it, as in `probe_calls`; empty: nobody was asked, or nobody answered",

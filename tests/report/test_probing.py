@@ -20,7 +20,7 @@ WHOLE: dict[str, Any] = {
     },
     **{"heldout": 60, "priced": 60, "median_log_error": 0.0612, "p90_log_error": 0.2, "spearman": 0.98},
     **{"repeat_rel_error": 0.094, "made_by": [], "calls": None, "launches": None, "usd": None, "ended": ""},
-    "fingerprint": "here",
+    **{"fingerprint": "here", "disturbed": False},
 }
 
 
@@ -66,6 +66,11 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert ">\N{EN DASH}<" in text and "USD" not in text
     assert "0.3 (0.1..\N{EN DASH})" in drawn(["model"], draws=(None, 0.3, 0.1))
     assert "\N{EN DASH} (0.1..\N{EN DASH})" in drawn(["model"], draws=(None, None, 0.1))
+
+
+def test_that_others_used_the_machine_is_said() -> None:
+    assert "Others used the machine" in drawn(["model"], disturbed=True)
+    assert "Others used the machine" not in drawn(["model"])
 
 
 def test_names_are_escaped() -> None:

@@ -123,7 +123,7 @@ def test_the_sweep_and_what_was_chosen_are_timed_together_each_program_once(
     agent = rows.row(1, named=True)
     assert agent["probes"] == 8 and agent["made_by"] == ["scripted"] and agent["calls"] == 3
     assert agent["launches"] == 2 and agent["ended"] == "it called finish"
-    assert rows["fingerprint"].n_unique() == 1
+    assert rows["fingerprint"].n_unique() == 1 and not rows["disturbed"].any()
 
 
 def test_where_nobody_answers_there_are_rows_all_the_same(tmp_path: Path, without_ranks: None) -> None:

@@ -40,6 +40,7 @@ ORDERS: list[tuple[str, dict[str, Any]]] = [
     ("time_copies", {"layout": "shuffle", "payload_bytes": 65536, "width": 3, "count": 2}),
     ("time_copies", {"layout": "repeat", "payload_bytes": 4096, "times": 5}),
     ("time_copies", {"layout": "join", "payload_bytes": 4096}),
+    ("time_copies", {"layout": "join", "payload_bytes": 8192, "count": 16}),
     ("time_arithmetic", {"operation": "sum", "payload_bytes": 4098, "parts": 7}),
     ("time_arithmetic", {"operation": "scale", "payload_bytes": 2**24}),
     ("time_arithmetic", {"operation": "cast", "payload_bytes": 4, "count": MOST}),

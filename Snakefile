@@ -27,7 +27,7 @@ include: "rules/train.smk"
 wildcard_constraints:
     deployment="[a-z][a-z0-9_-]*",
     problem="[a-z][a-z0-9_]*",
-    search="[a-z][a-z0-9_-]*(@[0-9]+)?",
+    search=rf"[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?(?<!{MENDED})",
     model="[a-z][a-z0-9_-]*",
 
 
@@ -63,7 +63,7 @@ rule all:
             "{results}/problems/{problem}/search/{search}/candidates.parquet",
             results=RESULTS,
             problem=PIPELINE.settings.problems,
-            search=PIPELINE.settings.searches,
+            search=PIPELINE.searches,
         ),
         expand(
             "{results}/train/{model}/steps.parquet",

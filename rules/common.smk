@@ -15,6 +15,7 @@ from snakemake.logging import logger
 if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
+from overlayccl_core.configuration.searches import MENDED
 from run_display.handler import show
 from workflow_scripts.pipeline import (
     lay_profile,
@@ -71,7 +72,17 @@ def of_searches(table, problems=None):
     return lambda wildcards: [
         f"results/{wildcards.deployment}/problems/{problem}/search/{search}/{table}.parquet"
         for problem in problems or [wildcards.problem]
+        for search in PIPELINE.searches
+    ]
+
+
+def of_trials(wildcards):
+    """What the sketches of all searches that ask a language model did on the ranks."""
+    return [
+        f"results/{wildcards.deployment}/problems/{problem}/search/{search}/trials.parquet"
+        for problem in PIPELINE.settings.problems
         for search in PIPELINE.settings.searches
+        if PIPELINE.asks(search)
     ]
 
 

@@ -17,6 +17,7 @@ rule report:
         of_searches("candidates", PIPELINE.settings.problems),
         of_searches("search_ends", PIPELINE.settings.problems),
         of_searches("calls", PIPELINE.settings.problems),
+        of_trials,
         of_all_models("steps"),
         of_all_models("stamps"),
         "results/{deployment}/confirmed.parquet",

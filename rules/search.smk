@@ -1,5 +1,8 @@
 # Programs that nobody wrote: what rewrite rules, or a language model, make of the proven strategies.
 #
+# What a language model wrote is run once on the ranks. What fails there is asked about again, in a second round, which is
+# empty where nothing failed.
+#
 # What a language model answered is kept in `answers/` beside the tables. No rule declares that folder: what was paid
 # for stays, and is not asked again.
 
@@ -46,3 +49,56 @@ rule search:
         " --search {params.search:q} --asking {params.asking:q}"
         " --answers {params.answers} --tree results/{wildcards.deployment}"
         " --inputs {input} --outputs {output} --log {log}"
+
+
+rule trial:
+    """What a search's language model wrote, run once on the ranks: does it run, and are its values right?"""
+    input:
+        "results/{deployment}/problems/{problem}/search/{search}/candidates.parquet",
+    output:
+        trials="results/{deployment}/problems/{problem}/search/{search}/trials.parquet",
+        sidecar="results/{deployment}/problems/{problem}/search/{search}/trials.sidecar.json",
+    log:
+        f"{LOGS}/trial-{{problem}}-{{search}}.log",
+    benchmark:
+        f"{LOGS}/trial-{{problem}}-{{search}}.tsv"
+    conda:
+        "../envs/local.yaml"
+    threads: THREADS
+    resources:
+        **RANKS,
+    params:
+        code=code("trial"),
+        deployment=PIPELINE.ranks_json,
+        file=PIPELINE.deployment_file,
+        machine=PIPELINE.machine,
+        partial=PARTIAL,
+    message:
+        "Running what was sketched of {wildcards.problem} ({wildcards.search}) once"
+    shell:
+        "python -m workflow_scripts.trial --deployment {params.file} --problem {wildcards.problem}"
+        " --search {wildcards.search} --partial {params.partial} --code {params.code}"
+        " --inputs {input} --outputs {output} --log {log}"
+
+
+use rule search as mended_search with:
+    input:
+        rules.search.input,
+        **{
+            table: "results/{deployment}/problems/{problem}/search/{search}/%s.parquet"
+            % table
+            for table in ["trials", "candidates", "sketches"]
+        },
+    output:
+        **{
+            name: path.replace("{search}", f"{{search}}{MENDED}")
+            for name, path in rules.search.output.items()
+        },
+    log:
+        f"{LOGS}/search-{{problem}}-{{search}}{MENDED}.log",
+    benchmark:
+        f"{LOGS}/search-{{problem}}-{{search}}{MENDED}.tsv"
+    params:
+        search=lambda wildcards: PIPELINE.search_json(f"{wildcards.search}{MENDED}"),
+    message:
+        "Searching {wildcards.problem} again from what failed on the ranks ({wildcards.search})"

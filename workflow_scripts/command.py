@@ -38,6 +38,10 @@ class Command:
         """The value of one of `options`."""
         return str(getattr(self._arguments, name))
 
+    def has(self, table: Table, problem: str | None = None) -> bool:
+        """Whether an input holds `table`."""
+        return bool(_paths(self._arguments.inputs, table, problem))
+
     def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
         """The input that holds `table`: the deployment's, or that of a Problem; as its rule wrote it."""
         paths = _paths(self._arguments.inputs, table, problem)

@@ -9,6 +9,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
-from overlayccl_core.search.proposer import asks
+from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import PROFILE
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
@@ -63,6 +64,7 @@ class Pipeline:
 
     machine: what a measurement would be of here (`Backend.fingerprint`). Rules that measure have it as a parameter.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
+    starts: whether jobs will start.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
     """
 
@@ -71,6 +73,7 @@ class Pipeline:
     cases: Mapping[str, tuple[Case, ...]]
     machine: str
     left_out: str = ""
+    starts: bool = False
     _digest: Callable[..., str] = field(
         default_factory=lambda: cache(Sources().digest), repr=False, compare=False
     )
@@ -173,7 +176,8 @@ class Pipeline:
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured."""
+        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured, or a
+        search of it cannot ask."""
         section = self.settings.ablations
         problems = [name for name in section.problems if name in self.settings.problems]
         if not problems:
@@ -181,6 +185,8 @@ class Pipeline:
                 f"ablations.problems: none of {', '.join(section.problems)} is among `problems` "
                 f"({', '.join(self.settings.problems)}): name one there"
             )
+        for name in section.searches:
+            check_search(self.settings.asking.of(load_search(name)), starts=self.starts)
         return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
 
     def compared_json(self, name: str) -> str:
@@ -209,6 +215,11 @@ class Pipeline:
         """How many language models a search asks at once."""
         return int(asks(load_search(name).proposer) is not None)
 
+    @property
+    def searches(self) -> tuple[str, ...]:
+        """The configured searches; behind each that asks a language model, its second round."""
+        return tuple(chain.from_iterable(rounds(load_search(name)) for name in self.settings.searches))
+
     def settings_of(self, problem: str) -> str:
         """The part of the settings that Cases are made from."""
         return self.settings.of_problem(problem).part("cases", "models")
@@ -229,7 +240,7 @@ class Pipeline:
             return self._plugins_of_models(self.settings.models)
         if rule == "ask_probes" and search is not None:
             return (*self._plugins_of_ranks(), _file("search/proposers", load_search(search).proposer))
-        if rule in ("selftest", "probe", "bench", "time_probes"):
+        if rule in ("selftest", "probe", "trial", "bench", "time_probes"):
             return self._plugins_of_ranks()
         if rule == "shortlist":
             return (_file("backends", self.deployment.backend),)
@@ -314,7 +325,14 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
     )
     machine = backend_of(deployment).fingerprint(deployment)
-    return Pipeline(settings=settings, deployment=deployment, cases=cases, machine=machine, left_out=left_out)
+    return Pipeline(
+        settings=settings,
+        deployment=deployment,
+        cases=cases,
+        machine=machine,
+        left_out=left_out,
+        starts=starts,
+    )
 
 
 def refuse_unrecorded(results: Path) -> None:

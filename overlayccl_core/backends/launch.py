@@ -41,9 +41,9 @@ class LaunchError(ValueError):
     """Ranks that died, hung or raised.
 
     kind: how. ranks: those that began it. job: the name of the job that they were at, None for none. said: what
-    happened, as a clause. at_ns: when they raised, on the launch's clock (0: they did not). evidence: where
-    tracebacks and the launch's log are kept, None while they are nowhere. log: the file in the launch's folder that
-    tells most of it, where no rank has written a traceback.
+    happened, as a clause. at_ns: when they raised, or were found to have failed, on the launch's clock (0: nobody
+    says). evidence: where tracebacks and the launch's log are kept, None while they are nowhere. log: the file in
+    the launch's folder that tells most of it, where no rank has written a traceback.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class _Watcher:
             kind=kind,
             ranks=those,
             job=job,
-            at_ns=int(rows[first, Status.FAILED_NS]),
+            at_ns=int(rows[first, Status.FAILED_NS]) or time.monotonic_ns() + self.status.clock_offset_ns,
         )
 
     def _raised(self, rank: int) -> str:

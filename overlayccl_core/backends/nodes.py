@@ -10,6 +10,7 @@ import os
 import select
 import threading
 import time
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,21 @@ def _agents_of(deployment: Deployment, plan: Launch) -> Agents:
             agents.end()
         agents = _OF_THREAD.agents = Agents(deployment, wanted, plan.folder)
     return agents
+
+
+def first_of(failures: Iterable[LaunchError]) -> LaunchError:
+    """Which of the failures on several nodes began it: others break off because of it.
+
+    What raises after ranks elsewhere were found to hang does so because those are ended.
+    """
+    failures = tuple(failures)
+    found_ns = min((error.at_ns for error in failures if error.kind is Failure.HUNG), default=None)
+    causes = (
+        error
+        for error in failures
+        if found_ns is None or error.kind is not Failure.RAISED or error.at_ns < found_ns
+    )
+    return min(causes, key=lambda error: (FIRST.index(error.kind), error.at_ns))
 
 
 class _Launched:
@@ -193,8 +209,8 @@ class _Launched:
             told.write(self.plan.folder)
 
     def _first_failed(self) -> LaunchError:
-        """Which failure began it: others break off because of it."""
-        first = min(self.failed.values(), key=lambda error: (FIRST.index(error.kind), error.at_ns))
+        """Which failure began it."""
+        first = first_of(self.failed.values())
         return self._hung() if first.kind is Failure.HUNG else first
 
     def _hung(self) -> LaunchError:

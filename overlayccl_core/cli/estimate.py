@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from overlayccl_core.configuration import models, topology
 from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.prices import price_of
+from overlayccl_core.configuration.searches import FOLDER as SEARCHES
+from overlayccl_core.configuration.searches import load
 from overlayccl_core.estimates import actual, compiling
 from overlayccl_core.estimates.plan import Run
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.search.proposer import rounds
 
 
 def add(commands: Any) -> None:
@@ -82,6 +86,9 @@ def _ahead(asked: Context, today: date) -> int:
         cases=cases,
         figures=figures,
         limits=published.limits if published else (),
+        searches=tuple(
+            chain.from_iterable(rounds(load(name, root / SEARCHES)) for name in settings.searches)
+        ),
     )
     price = price_of(deployment.node, root)
     known = _known(where.results)

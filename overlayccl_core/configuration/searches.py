@@ -1,7 +1,8 @@
 """A search: a file in config/searches, typed. It says who proposes, and when enough was tried.
 
 `Search` is what every search has. A file search/proposers/<proposer>.py may derive a class `Search` with fields of
-its own. `NAME@SEED` is the search of the file NAME with another seed.
+its own. `NAME+VARIANT` is the search of the file NAME with the fields of variants/VARIANT.yaml in place of its own,
+`NAME@SEED` the search with another seed.
 """
 
 import json
@@ -14,12 +15,15 @@ from typing import Any, Literal, Self, cast
 from pydantic import Field, create_model
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.fields import Fields, chosen, read
+from overlayccl_core.configuration.fields import Fields, chosen, parsed, read
 from overlayccl_core.configuration.fields import schema as schema_of
 
 FOLDER = Path("config/searches")
 PROPOSERS = "search/proposers"
-AT = "@"  # between a file's name and the seed that takes the place of the file's
+VARIANTS = "variants"  # folder beside the files of searches
+WITH = "+"  # between a file's name and the variant whose fields take the place of the file's
+AT = "@"  # between these and the seed that takes the place of the file's
+MENDED = "-repair1"  # behind the name of a search: its second round
 
 
 class Begin(StrEnum):
@@ -60,7 +64,7 @@ class Search(Fields):
     @property
     def file(self) -> Path:
         """Where it is configured."""
-        return FOLDER / f"{file_and_seed(self.name)[0]}.yaml"
+        return FOLDER / f"{file_and_seed(self.name)[0].partition(WITH)[0]}.yaml"
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
@@ -98,8 +102,9 @@ def schema() -> dict[str, Any]:
 
 
 def file_and_seed(name: str) -> tuple[str, int | None]:
-    """(`random`, 3) of `random@3`, (`random`, None) of `random`. ValueError for what is no seed."""
-    file, at, seed = name.partition(AT)
+    """(`random`, 3) of `random@3`, (`random`, None) of `random` and of its second round; a variant stays with its
+    file. ValueError for what is no seed."""
+    file, at, seed = name.removesuffix(MENDED).partition(AT)
     if at and not (seed.isascii() and seed.isdigit()):
         raise ValueError(
             f"search {name!r}: after {AT} stands a seed, a whole number from 0 on (got {seed!r})"
@@ -117,7 +122,25 @@ def at_seeds(names: Iterable[str], seeds: int) -> tuple[str, ...]:
 
 
 def load(name: str, folder: Path = FOLDER) -> Search:
-    """The search of that name, `FILE` or `FILE@SEED`. ValueError: file, field and mend."""
-    file, seed = file_and_seed(name)
-    search = read("search", folder / f"{file}.yaml", Search, name=name)
+    """The search of that name: `FILE`, `FILE+VARIANT`, either with `@SEED`. ValueError: file, field and mend."""
+    of, seed = file_and_seed(name)
+    file, _, variant = of.partition(WITH)
+
+    def data_of(path: Path) -> Any:
+        return {**parsed(path), **_variant(variant, folder)} if variant else parsed(path)
+
+    search = read("search", folder / f"{file}.yaml", Search, data_of=data_of, name=name)
     return search if seed is None else search.changed(seed=seed)
+
+
+def _variant(name: str, folder: Path) -> Mapping[str, Any]:
+    path = folder / VARIANTS / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(p.stem for p in path.parent.glob("*.yaml"))
+        raise ValueError(
+            f"no variant {name!r}: {path} does not exist; there are: {', '.join(known) or 'none'}"
+        )
+    fields = parsed(path)
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"{path}: has no fields: give some of a search's, as in polish: false")
+    return fields

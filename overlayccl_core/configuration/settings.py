@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.searches import AT, Search, file_and_seed
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
@@ -28,7 +28,7 @@ WITHOUT_MEANING = {
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(@[0-9]+)?$")]
+Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?$")]
 Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
 Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
 Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
@@ -192,7 +192,8 @@ class AblationsSection(Fields):
     )
     searches: Annotated[tuple[Arm, ...], AfterValidator(unique)] = Field(
         min_length=1,
-        description="names of files in config/searches; `offline@0` is that search at this seed alone",
+        description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
+        "`offline@0`: at this seed alone",
     )
     begin: Literal["library", "developer"] = Field(
         description="what all of them begin with, whatever their files say: as in a file of config/searches"
@@ -326,6 +327,10 @@ def load(
             data[name] = {**data[name], **values} if name in SECTIONS else values
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
         data["searches"] = [*data["searches"], *(name for name in besides if name not in data["searches"])]
+        compared = data["ablations"]["searches"]
+        known = {file_and_seed(name)[0] for name in compared}
+        once = [f"{name}{AT}0" for name in besides if name not in known]  # it may cost
+        data["ablations"] = data["ablations"] | {"searches": [*compared, *once]}
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]
             data[section] = {**data[section], field: value}

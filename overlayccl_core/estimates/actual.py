@@ -12,12 +12,12 @@ from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.tables.sidecar import path_of
 
 OF_RULE = {
-    "selftest": "selftest",
     "probe": "probes",
     "bench": "problems/{}/bench",
     "train": "train/{}/steps",
     "confirm": "confirmed",
 }
+WITHOUT_SETTINGS = ("selftest", "trial")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,7 @@ def node_of(tree: Tree, root: Path) -> str:
 
 
 def _expected_s(tree: Tree, job: Phase) -> float | None:
-    table = OF_RULE[job.rule].format(job.name.partition("-")[2])
-    settings = tree.settings(table)
-    if settings is None and job.rule != "selftest":
-        return None
-    return budget_of(job.rule, settings, len(tree.models)).seconds
+    if job.rule in WITHOUT_SETTINGS:
+        return budget_of(job.rule, None, len(tree.models)).seconds
+    settings = tree.settings(OF_RULE[job.rule].format(job.name.partition("-")[2]))
+    return None if settings is None else budget_of(job.rule, settings, len(tree.models)).seconds

@@ -57,6 +57,8 @@ def budget_of(rule: str, settings: Any, models: int) -> Budget:
     if rule == "time_probes":
         measuring_s = settings.probe.seconds + settings.probing.seconds
         return Budget(launches=1, measuring_s=measuring_s, start_s=BATCH_S)
+    if rule == "trial":
+        return of_launches(1)
     if rule in ("probe", "bench"):
         return Budget(launches=1, measuring_s=getattr(settings, rule).seconds, start_s=BATCH_S)
     return Budget(

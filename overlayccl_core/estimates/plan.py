@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from overlayccl_core.backends.selftest import tried_first
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.estimates import compiling
@@ -53,7 +54,7 @@ class Asked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run that has not begun. models: those that it trains. figures, limits: published ones, of compiling and of
-    what calls take."""
+    what calls take. searches: all rounds of those that are configured (`search.proposer.rounds`)."""
 
     deployment: Deployment
     settings: Settings
@@ -61,12 +62,14 @@ class Run:
     cases: Mapping[str, Sequence[Case]]
     figures: Published | None
     limits: Sequence[Limit] = ()
+    searches: Sequence[str] = ()
 
     def on_ranks(self) -> Iterator[Asked]:
         """What has the nodes to itself, in the order of the run."""
         problems = len(self.settings.problems)
         jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
-        for rule in ON_RANKS:
+        jobs |= {"trial": problems * sum(name.endswith(MENDED) for name in self.searches)}
+        for rule in (rule for rule in ON_RANKS if jobs[rule] or rule != "trial"):
             one: Budget = budget_of(rule, self.settings, len(self.models))
             if rule == "selftest":
                 one = of_launches(tried_first(self.deployment, self.limits)[1])
@@ -96,7 +99,7 @@ class Run:
         yield from (rule for rule in (*OF_RUN, *SHOWING) if rule not in ON_RANKS)
         for problem in self.settings.problems:
             yield from (f"{rule}-{problem}" for rule in OF_PROBLEM if rule not in ON_RANKS)
-            yield from (f"search-{problem}-{search}" for search in self.settings.searches)
+            yield from (f"search-{problem}-{search}" for search in self.searches)
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
         """How many Programs a rule times, and seconds of compiling them; what it trains is not counted."""

@@ -1,13 +1,14 @@
-"""What became of a job on real ranks: of a candidate in the bench, of an arm of a training step."""
+"""What became of a job on real ranks: of a candidate in the bench, of a sketch, of an arm of a training step."""
 
 from enum import StrEnum
 
 
 class JobStatus(StrEnum):
-    """Measured (timed or trained), or how it failed."""
+    """Measured (timed or trained), only looked at, or how it failed."""
 
     TIMED = "timed"  # a candidate
     TRAINED = "trained"  # an arm
+    RIGHT = "right"  # a sketch that ran once
     CRASHED = "crashed"  # the process of a rank ended while it ran
     HUNG = "hung"  # ranks took no step
     RAISED = "raised"
@@ -15,5 +16,7 @@ class JobStatus(StrEnum):
 
 
 MEASURED = (JobStatus.TIMED, JobStatus.TRAINED)
-OF_A_CANDIDATE = (JobStatus.TIMED, JobStatus.CRASHED, JobStatus.HUNG, JobStatus.RAISED, JobStatus.WRONG)
+_FAILED = (JobStatus.CRASHED, JobStatus.HUNG, JobStatus.RAISED, JobStatus.WRONG)
+OF_A_CANDIDATE = (JobStatus.TIMED, *_FAILED)
+OF_A_SKETCH = (JobStatus.RIGHT, *_FAILED)
 OF_AN_ARM = (JobStatus.TRAINED, JobStatus.CRASHED, JobStatus.HUNG, JobStatus.RAISED)

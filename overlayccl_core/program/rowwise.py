@@ -152,13 +152,17 @@ class RowAttr:
         return rows
 
     def evaluate(self, operands: Sequence[Array], first: Array, dtype: Any) -> Array:
-        """[K, size] of operands [K or 1, size]; first: int64 [K], the id of a row's first element."""
+        """[K, size] of operands [K or 1, size]; first: int64 [K], the id of a row's first element.
+
+        What is no number is one in the result, too, without a warning: whoever compares finds it.
+        """
         rows = self.rows(operands)
-        if self.operation.form in (Form.PICK, Form.ONE_HOT):
-            place = rows.pop() - first[:, None, None]
-            result = self.operation.meaning(*rows, place, self.width).astype(dtype, copy=False)
-        else:
-            result = self.operation.meaning(*rows)
+        with np.errstate(all="ignore"):
+            if self.operation.form in (Form.PICK, Form.ONE_HOT):
+                place = rows.pop() - first[:, None, None]
+                result = self.operation.meaning(*rows, place, self.width).astype(dtype, copy=False)
+            else:
+                result = self.operation.meaning(*rows)
         return result.reshape(len(result), -1)
 
     def rows(self, operands: Sequence[Array]) -> list[Array]:

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
+from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.probes import PROBES
 
-MEASURED = ("selftest", "probe", "bench", "train", "confirm")  # rules that have every node to themselves
+MEASURED = ("selftest", "probe", "trial", "bench", "train", "confirm")  # they have every node to themselves
 SHOWING = ("summary", "report")  # rules that only tell what was found
 OF_RUN = ("selftest", "probe", "fit", "confirm")
 OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
@@ -83,7 +84,11 @@ def _expected(tree: Tree) -> Iterator[str]:
     yield from OF_RUN
     for problem in tree.problems:
         yield from (f"{rule}-{problem}" for rule in OF_PROBLEM)
-        yield from (f"search-{problem}-{search}" for search in tree.searches(problem))
+        searches = tree.searches(problem)
+        yield from (f"search-{problem}-{search}" for search in searches)
+        yield from (
+            f"trial-{problem}-{name.removesuffix(MENDED)}" for name in searches if name.endswith(MENDED)
+        )
     yield from (f"train-{model}" for model in tree.models)
 
 

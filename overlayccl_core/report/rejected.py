@@ -34,6 +34,7 @@ ENDS = {  # those that did not end by themselves stand first
     "no_base": "nothing to search from",
     "no_new_elite": "by itself: no new elite",
     "no_exchange": "nothing to search",
+    "none_failed": "nothing to mend",
 }
 CUT = ("programs", "rounds", "seconds")
 EXAMPLES = 40
@@ -163,6 +164,8 @@ def _ends_text(ends: pl.DataFrame) -> Text:
     said = f"Of {count(ends.height, 'search', 'searches')}, {counts['no_new_elite']} ended by themselves"
     if counts["no_exchange"]:
         said += f", {counts['no_exchange']} had nothing to exchange"
+    if counts["none_failed"]:
+        said += f", {counts['none_failed']} had nothing to mend"
     if counts["no_base"]:
         said += f", {counts['no_base']} had no right strategy to begin with"
     if counts["proposer_failed"]:

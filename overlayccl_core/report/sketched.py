@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
 from overlayccl_core.report.rejected import OUTCOMES
 from overlayccl_core.report.tree import Tree
@@ -13,6 +14,7 @@ from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.trials import TRIALS
 
 READING = (
     "A question is asked once: an answer that was recorded is given again and costs nothing. US dollars are by the "
@@ -39,6 +41,7 @@ def blocks(tree: Tree) -> list[Block]:
     if (calls["made_by"] == "scripted").any():
         parts.append(Text(text=SCRIPTED, tone="warning"))
     parts.append(_totals(tree, calls, sketched))
+    parts += _trials(tree)
     if sketched.height:
         parts.append(_sketches(tree, sketched))
     return parts
@@ -101,6 +104,27 @@ def _polished(places: pl.DataFrame, ends: pl.DataFrame | None) -> str:
         return NOTHING
     mine = ends.join(places, on=["case", "direction", "search"], how="semi")["polished"].drop_nulls()
     return NOTHING if not mine.len() else "yes" if mine.any() else "no"
+
+
+def _trials(tree: Tree) -> Iterator[Block]:
+    """How many ran on the ranks, and what the others did there."""
+    trials = tree.of_searches(TRIALS)
+    if trials is None or not trials.height:
+        return
+    failed = trials.filter(pl.col("status") != JobStatus.RIGHT)
+    said = f"Run once on the ranks, at each Case and direction: {count(trials.height, 'sketch', 'sketches')}"
+    if not failed.height:
+        yield Text(text=f"{said}; all ran, with right values.", tone="good")
+        return
+    yield Text(text=f"{said}; {failed.height} failed, and were asked about again.", tone="warning")
+    yield Table(
+        title="Sketches that failed on the ranks",
+        headers=("Case and direction", "search", "sketch", "how", "what was said"),
+        rows=tuple(
+            (f"{case} {direction}", search, candidate, status, message[:LONGEST])
+            for case, direction, candidate, search, status, message in failed.iter_rows()
+        ),
+    )
 
 
 def _sketches(tree: Tree, sketched: pl.DataFrame) -> Table:

@@ -41,9 +41,12 @@ class Recipe:
     @property
     def of_source(self) -> bool:
         """Whether it begins at a source that is no library's."""
-        if isinstance(self.base, TransposeOf):
-            return self.base.recipe.of_source
-        return self.base.startswith(SOURCE)
+        return self.first.startswith(SOURCE)
+
+    @property
+    def first(self) -> str:
+        """The seed's name, or the source, that it begins at, whatever was transposed since."""
+        return self.base.recipe.first if isinstance(self.base, TransposeOf) else self.base
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back."""

@@ -44,7 +44,9 @@ SKETCH: Mapping[str, Any] = {
 }
 FORM_OF = {
     Purpose.IDEAS: IDEAS,
-    **dict.fromkeys((Purpose.IMPLEMENT, Purpose.REFINE, Purpose.REPAIR, Purpose.ISLAND), SKETCH),
+    **dict.fromkeys(
+        (Purpose.IMPLEMENT, Purpose.REFINE, Purpose.REPAIR, Purpose.MEND, Purpose.ISLAND), SKETCH
+    ),
 }
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 

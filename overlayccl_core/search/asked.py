@@ -16,7 +16,7 @@ from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.search.allowance import Place
 from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.facts import DeploymentFacts
-from overlayccl_core.search.proposal import Proposal
+from overlayccl_core.search.proposal import FailedSketch, Proposal
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.proposers import offline
 from overlayccl_core.search.style import FOLDER, Purpose, style
@@ -112,11 +112,20 @@ class Asked:
             yield from self._desk.brought(standing.problem)
             return
         try:
-            yield from style(self._search.style).propose(self._desk, standing)
+            if self._desk.failed is None:
+                yield from style(self._search.style).propose(self._desk, standing)
+            else:
+                yield from self._desk.mended(standing)
         except NoAnswer as error:
             self._desk.ended = str(error)
 
 
-def desk(search: Search, ledger: Ledger, facts: DeploymentFacts, leads: frozenset[Place]) -> Desk:
-    """Where such a search asks."""
-    return Desk(search=search, ledger=ledger, facts=facts, leads=leads)
+def desk(
+    search: Search,
+    ledger: Ledger,
+    facts: DeploymentFacts,
+    leads: frozenset[Place],
+    failed: tuple[FailedSketch, ...] | None = None,
+) -> Desk:
+    """Where such a search asks. failed: what its second round is about; None: it is the first."""
+    return Desk(search=search, ledger=ledger, facts=facts, leads=leads, failed=failed)

@@ -38,6 +38,7 @@ PROMPTS = {
     Purpose.IMPLEMENT: "prompts/implement.md",
     Purpose.REFINE: "prompts/refine.md",
     Purpose.REPAIR: "prompts/repair.md",
+    Purpose.MEND: "prompts/mend.md",
     Purpose.TURN: "prompts/turn.md",
     Purpose.ISLAND: "prompts/island.md",
 }

@@ -16,7 +16,7 @@ from overlayccl_core.search.answers import FORM_OF, sketch_of
 from overlayccl_core.search.briefing import Briefing
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.facts import DeploymentFacts
-from overlayccl_core.search.proposal import Attempt, ProposalOutcome, Sketch, Written
+from overlayccl_core.search.proposal import Attempt, FailedSketch, ProposalOutcome, Sketch, Written
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
@@ -27,12 +27,16 @@ DRAWS = 1000  # conversations of one seed that begin with equal words, at most
 
 @dataclass(slots=True, kw_only=True)
 class Desk:
-    """search: with the fields of `asked.Search`. leads: where it is asked. ended: why it is asked no more."""
+    """search: with the fields of `asked.Search`. leads: where it is asked. ended: why it is asked no more.
+
+    failed: what a second round asks about; None: it is the first.
+    """
 
     search: Any
     ledger: Ledger
     facts: DeploymentFacts
     leads: frozenset[Place]
+    failed: tuple[FailedSketch, ...] | None = None
     ended: str = ""
     _brought: list[Sketch] = field(default_factory=list)
     _taken: int = 0  # calls of the ledger
@@ -86,6 +90,12 @@ class Desk:
             if error.final:
                 raise
         return None
+
+    def mended(self, standing: Standing) -> Iterator[Sketch]:
+        """One in place of each that failed on the ranks, in a conversation of its own; NoAnswer as `drafted`."""
+        for one in self.failed or ():
+            if one.sketch.direction is standing.problem.direction:
+                yield from self.drafted(self.talk(standing), standing, Purpose.MEND, failed=one)
 
     def tried(
         self, talk: "Talk", standing: Standing, purpose: Purpose, said: Sketch, aim: "Aim | None" = None

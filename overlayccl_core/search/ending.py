@@ -16,11 +16,13 @@ class Nothing(StrEnum):
 
     NO_EXCHANGE = "no_exchange"
     NO_BASE = "no_base"
+    NONE_FAILED = "none_failed"
 
 
 _NOTHING = {
     Nothing.NO_EXCHANGE: "nothing to search: the identity, which needs no exchange",
     Nothing.NO_BASE: "nothing to search from: no strategy of its library is right",
+    Nothing.NONE_FAILED: "nothing to mend: no sketch failed on the ranks",
 }
 
 

@@ -56,6 +56,14 @@ class Sketch:
         return Recipe(base=TransposeOf(recipe=written)) if self.transposed else written
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedSketch:
+    """A proven sketch, and `Case direction: how: what was said` of each place where it failed on the ranks."""
+
+    sketch: Sketch
+    where: tuple[str, ...]
+
+
 Proposal = Rewrite | Sketch
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.asking.conversation import LanguageModel
-from overlayccl_core.configuration.searches import PROPOSERS, Search
+from overlayccl_core.configuration.searches import MENDED, PROPOSERS, Search
 from overlayccl_core.program.kinds import LONGEST_MESSAGE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
@@ -158,3 +158,8 @@ def asks(name: str) -> LanguageModelPlugIn | None:
     if not hasattr(loader.load(PROPOSERS, name), "language_model"):
         return None
     return loader.plug_in(LanguageModelPlugIn, PROPOSERS, name)
+
+
+def rounds(search: Search) -> tuple[str, ...]:
+    """The names under which a search is run: its own; where it asks a language model, that of its second round."""
+    return (search.name,) if asks(search.proposer) is None else (search.name, f"{search.name}{MENDED}")

@@ -18,6 +18,7 @@ class Purpose(StrEnum):
     IMPLEMENT = "implement"
     REFINE = "refine"
     REPAIR = "repair"
+    MEND = "mend"
     TURN = "turn"
     ISLAND = "island"
 

@@ -37,6 +37,7 @@ from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import Judge, Prover, pricing
 from overlayccl_core.search.loop import SearchResult, Seeker
+from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposer import Clock, Proposer, Standing
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -59,10 +60,12 @@ def run(
     asking: Asking,
     clock: Clock,
     progress: Callable[[str], None],
+    failed: tuple[FailedSketch, ...] | None = None,
 ) -> dict[str, list[Row]]:
     """The rows of `sketches`, `candidates`, `search_ends` and `calls`. clock: seconds from any start on.
 
-    asking: where answers of a language model are kept and what they may cost, for a search that asks one.
+    asking: where answers of a language model are kept and what they may cost, for a search that asks one. failed:
+    what its second round is about; None: it is the first.
     """
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     facts = DeploymentFacts(
@@ -73,8 +76,13 @@ def run(
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
     problems = {place_of(problem): problem for case in cases_ for problem in catalog.directions(case)}
     seeds_of = {place: _seeds_of(problem, seeds) for place, problem in problems.items()}
-    desk = _desk(search, asking, facts, leads(seeds_of, problems.values()))
+    desk = _desk(search, asking, facts, leads(seeds_of, problems.values()), failed)
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
+    if failed == ():
+        progress("no sketch failed on the ranks, so nobody is asked again")
+        row = rows_.end_row(without_search(Nothing.NONE_FAILED), search, facts.theta)
+        ends = [{"case": case, "direction": direction.value} | row for case, direction in problems]
+        return {"sketches": [], "candidates": [], "search_ends": ends, "calls": []}
     for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
         made: Any = proposer.plug_in(search.proposer).proposer
         propose = made if desk is None else partial(made, desk=desk, asks=desk.asks(place))
@@ -129,12 +137,18 @@ def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> f
     return frozenset(place for _, place in most.values())
 
 
-def _desk(search: Search, asking: Asking, facts: DeploymentFacts, leads: frozenset[Place]) -> Any:
+def _desk(
+    search: Search,
+    asking: Asking,
+    facts: DeploymentFacts,
+    leads: frozenset[Place],
+    failed: tuple[FailedSketch, ...] | None,
+) -> Any:
     """The Desk where the search asks; None for one that asks nobody."""
     plugin = proposer.asks(search.proposer)
     if plugin is None:
         return None
-    return plugin.desk(search, asking.ledger(plugin.language_model(search)), facts, leads)
+    return plugin.desk(search, asking.ledger(plugin.language_model(search)), facts, leads, failed)
 
 
 def searched(

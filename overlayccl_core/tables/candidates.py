@@ -13,6 +13,7 @@ CANDIDATES = Table(
     folder="problems/<problem>/search/<search>/",
     rule="search",
     version=3,
+    minimum_rows=0,
     columns=(
         CASE,
         DIRECTION,

@@ -36,10 +36,11 @@ from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
+from overlayccl_core.tables.trials import TRIALS
 
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
-    *(CASES, SEEDS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS, SHORTLIST, BENCH, FINALISTS),
+    *(CASES, SEEDS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS, TRIALS, SHORTLIST, BENCH, FINALISTS),
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),

@@ -11,7 +11,7 @@ SEARCH_ENDS = Table(
     row="one Case and direction",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=2,
+    version=3,
     columns=(
         Column(name="case", dtype=pl.String(), doc="one row for every Case and direction"),
         DIRECTION,
@@ -21,11 +21,12 @@ SEARCH_ENDS = Table(
             dtype=pl.String(),
             values=(
                 *("no_new_elite", "rounds", "programs", "seconds", "proposer_failed"),
-                *("no_exchange", "no_base"),
+                *("no_exchange", "no_base", "none_failed"),
             ),
             doc="no_new_elite: by itself; rounds, programs, seconds: that guard cut it; proposer_failed: what was "
             "searched until then stands; no_exchange: nothing to search, the reference sends nothing; no_base: "
-            "nothing to search from, no strategy is right",
+            "nothing to search from, no strategy is right; none_failed: a second round, of a search whose sketches "
+            "all ran",
         ),
         Column(name="proposals", dtype=pl.Int64(), doc="at a smaller Case too; 0: nothing was searched"),
         Column(name="programs", dtype=pl.Int64(), doc="priced at the Case itself"),

@@ -11,6 +11,7 @@ SKETCHES = Table(
     folder="problems/<problem>/search/<search>/",
     rule="search",
     version=4,
+    minimum_rows=0,
     columns=(
         Column(
             name="case", dtype=pl.String(), doc="that the search is for, also while it tries a smaller one"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from overlayccl_core.backends.rank import Rank, run_rank
 
-SECONDS = 4.0
+LOOKS, EVERY_S = 40, 0.1  # as many of every rank: they meet at each
+SECONDS = LOOKS * EVERY_S  # at least
 TRIES = 20  # of which the one that was interrupted least counts
 
 
@@ -15,11 +16,10 @@ def main(folder: Path) -> None:
 
     def work(rank: Rank) -> None:
         seen = []
-        end = time.time() + SECONDS
-        while time.time() < end:
+        for _ in range(LOOKS):
             rank.meet()
             seen.append(min((_apart(rank) for _ in range(TRIES)), key=lambda one: one[1]))
-            time.sleep(0.1)
+            time.sleep(EVERY_S)
             rank.status.work_on(0)
         (folder / f"clock-{rank.index}.json").write_text(json.dumps(seen))
         rank.meet()

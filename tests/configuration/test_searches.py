@@ -39,6 +39,37 @@ def test_a_search_may_be_had_with_another_seed() -> None:
         load("wide@3", FOLDER)
 
 
+def test_a_variant_takes_the_place_of_fields_of_its_file() -> None:
+    alone = load("command+alone@2", FOLDER)
+    assert alone == load("command", FOLDER).changed(name="command+alone@2", polish=False, seed=2)
+    assert alone.file.as_posix() == "config/searches/command.yaml"
+
+
+@pytest.mark.parametrize("variant", sorted(path.stem for path in (FOLDER / "variants").glob("*.yaml")))
+@pytest.mark.parametrize("name", ["claude", "command", "replay"])
+def test_every_variant_here_is_one_of_every_search_that_asks(name: str, variant: str) -> None:
+    varied, plain = load(f"{name}+{variant}", FOLDER), load(name, FOLDER)
+    assert varied.changed(name=name) != plain
+
+
+@pytest.mark.parametrize(
+    ("variant", "text", "message"),
+    [
+        ("loud", None, r"no variant 'loud': .*loud\.yaml does not exist; there are: "),
+        ("loud", "", r"loud\.yaml: has no fields: give some of a search's"),
+        ("loud", "polished: true", "polished: there is no such field"),
+        ("alone", "polish: false", "polish: there is no such field"),  # the rules have none
+    ],
+)
+def test_what_is_no_variant_is_refused(tmp_path: Path, variant: str, text: str | None, message: str) -> None:
+    changed(tmp_path)
+    (tmp_path / "variants").mkdir()
+    if text is not None:
+        (tmp_path / f"variants/{variant}.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load(f"mine+{variant}", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["offline@", "offline@-1", "offline@1@2", "offline@x"])
 def test_what_is_no_seed_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"search '{name}': after @ stands a seed, a whole number from 0 on"):

@@ -99,7 +99,10 @@ def test_a_proposer_is_a_search_beside_those_that_are_configured() -> None:
     settings = load(config(**keys), overrides=list(keys))
     assert settings.searches == ("offline", "command")
     assert (settings.asking.command, settings.asking.max_usd) == ("python mine.py", 5)
-    assert load(config(proposer="offline"), overrides=["proposer"]).searches == ("offline",)
+    assert "command@0" in settings.ablations.searches
+    offline = load(config(proposer="offline"), overrides=["proposer"])
+    assert offline.searches == ("offline",)
+    assert offline.ablations.searches.count("offline@0") == 1 and "offline" not in offline.ablations.searches
     folder = ROOT / "config/searches"
     assert settings.asking.of(load_search("command", folder)).command == "python mine.py"
     assert settings.asking.of(load_search("offline", folder)) == load_search("offline", folder)

@@ -1,6 +1,7 @@
 """What a run asks for, counted by hand, and held against what the configuration and the shortlist do."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.searches import FOLDER, load
 from overlayccl_core.configuration.settings import Settings, read
 from overlayccl_core.estimates.budget import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S, budget_of
 from overlayccl_core.estimates.compiling import Published
@@ -16,6 +18,7 @@ from overlayccl_core.estimates.plan import Run, listed_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.estimates.span import Span
 from overlayccl_core.probes.sweep import probes_of
+from overlayccl_core.search.proposer import rounds
 from tests.workflow.repository import copy_to, snakemake
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +44,15 @@ def settings(**overrides: str) -> Settings:
 def planned(given: Settings, figures: Published | None = None) -> Run:
     boxes = deployment()
     cases = {problem: cases_of(given, boxes, problem, ROOT) for problem in given.problems}
-    return Run(deployment=boxes, settings=given, models=given.models, cases=cases, figures=figures)
+    searches = tuple(chain.from_iterable(rounds(load(name, ROOT / FOLDER)) for name in given.searches))
+    return Run(
+        deployment=boxes,
+        settings=given,
+        models=given.models,
+        cases=cases,
+        figures=figures,
+        searches=searches,
+    )
 
 
 def test_jobs_launches_and_seconds_are_those_of_the_configuration() -> None:
@@ -95,6 +106,15 @@ def test_a_shortlist_is_never_longer_than_what_is_said_of_it() -> None:
     assert listed == Span(1, strategies + 4 + 2 + 2)
 
 
+def test_a_search_that_asks_has_a_trial_and_a_second_round() -> None:
+    given = settings(problems="tp_mlp,grad_ar", models="nano")
+    alone, asks = planned(given), planned(given.changed(searches=("offline", "command")))
+    rows = {row.rule: row for row in asks.on_ranks()}
+    assert list(rows) == ["selftest", "probe", "trial", "bench", "train", "confirm"]
+    assert (rows["trial"].jobs, rows["trial"].launches, rows["trial"].measuring_s) == (2, 2, 0.0)
+    assert asks.without_ranks({}).jobs == alone.without_ranks({}).jobs + 4
+
+
 def test_jobs_without_ranks_take_what_they_took_before_or_a_guess() -> None:
     run = planned(settings(problems="tp_mlp", models="nano"))
     guessed, told = run.without_ranks({}), run.without_ranks({"fit": 105.0, "bench-tp_mlp": 1000.0})
@@ -121,7 +141,14 @@ def test_sizes_are_of_each_split_and_name_the_case_that_holds_most() -> None:
     assert first.work is not None and first.work.parameter_bytes == 4 * 918_656
 
 
-@pytest.mark.parametrize("arguments", [("problems=tp_mlp,grad_ar", "models=nano,nano-dp"), ("preset=smoke",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("problems=tp_mlp,grad_ar", "models=nano,nano-dp"),
+        ("preset=smoke",),
+        ("problems=tp_mlp", "models=nano", "proposer=command"),
+    ],
+)
 def test_jobs_are_as_many_as_snakemake_plans(arguments: tuple[str, ...], tmp_path: Path) -> None:
     root = copy_to(tmp_path)
     done = snakemake(root, "--profile", "local", "all", "-n", "--config", *arguments)

@@ -13,6 +13,7 @@ from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.trials import TRIALS
 from tests.report.fixture_rows import put, row
 
 WHERE = {"case": "tp_mlp/n4", "direction": "forward", "search": "asks"}
@@ -117,6 +118,26 @@ def test_every_sketch_has_what_became_of_it_and_its_cheapest_price(tree: Path) -
         "tried_0", "refine: collectives of 1.5 ms, now 1.2 ms", table.rows[0][3], "1.2 ms", "it saves",
     )  # fmt: skip
     assert table.rows[1][3].endswith(": line 3: no such word") and table.rows[1][4] == NOTHING
+
+
+def test_what_failed_on_the_ranks_is_told_with_what_was_said(tree: Path) -> None:
+    def ran(*statuses: str) -> list[Block]:
+        rows = [row(TRIALS, **WHERE, candidate=f"found-{n}", status=status, message="no such group")
+                for n, status in enumerate(statuses)]  # fmt: skip
+        put(TRIALS, rows, tree / FOLDER / "trials.parquet")
+        return told(tree, [call(0)], [sketch(0, "program")])
+
+    texts = [(b.text, b.tone) for b in ran("right", "right") if isinstance(b, Text)]
+    assert (
+        "Run once on the ranks, at each Case and direction: 2 sketches; all ran, with right values.",
+        "good",
+    ) in texts
+    blocks = ran("right", "hung")
+    assert [b.tone for b in blocks if isinstance(b, Text) and "; 1 failed, and were asked" in b.text] == [
+        "warning"
+    ]
+    [failed] = [b for b in blocks if isinstance(b, Table) and b.title == "Sketches that failed on the ranks"]
+    assert failed.rows == (("tp_mlp/n4 forward", "asks", "found-1", "hung", "no such group"),)
 
 
 def test_more_sketches_than_anyone_reads_are_cut_and_said(tree: Path) -> None:

@@ -18,6 +18,7 @@ from overlayccl_core.configuration import searches
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.allowance import Asking
+from overlayccl_core.search.proposal import FailedSketch, Sketch
 from overlayccl_core.search.proposers import command
 from overlayccl_core.search.style import style as style_of
 from overlayccl_core.stages import search, seed
@@ -94,7 +95,11 @@ def run(tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatc
         return rows, write(SEEDS, seeds, tmp_path / "seeds.parquet")
 
     def searched(
-        model: Script | None = None, *, of_cases: tuple[Case, ...] = GRADIENTS, **changes: Any
+        model: Script | None = None,
+        *,
+        of_cases: tuple[Case, ...] = GRADIENTS,
+        failed: tuple[FailedSketch, ...] | None = None,
+        **changes: Any,
     ) -> Ran:
         cases, known = of(of_cases)
         if model is not None:
@@ -107,6 +112,7 @@ def run(tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatc
             asking=Asking(answers=tmp_path / "answers", tree=tmp_path, max_usd=1.0),
             clock=lambda: 0.0,
             progress=quiet,
+            failed=failed,
         )
         made = {t.name: write(t, tables[t.name], tmp_path / f"{t.name}.parquet") for t in TABLES}
         return Ran(made, tmp_path)
@@ -315,3 +321,31 @@ def test_a_search_that_is_always_wrong_asks_as_often_as_was_said_and_no_more(
     run(model, style=style, **changes)
     assert {purpose for purpose, _ in model.asked} == purposes
     assert len(model.asked) == style_of(style).most_calls(searches.load("mine", tmp_path))
+
+
+def failed(source: str) -> FailedSketch:
+    sketched = Sketch(function=NAME, source=source, rationale="said")
+    return FailedSketch(sketch=sketched, where=("grad_ar/n4 forward: raised: no permutes of 7 elements",))
+
+
+def test_a_second_round_asks_about_what_failed_where_the_first_was_asked_and_tries_what_comes(
+    run: Callable[..., Ran],
+) -> None:
+    model = Script({"mend": [sketch(WRONG)], "repair": [sketch(OTHER)]})
+    ran = run(model, failed=(failed(DOUBLING),))
+    assert [purpose for purpose, _ in model.asked] == ["mend", "repair"]
+    assert DOUBLING in model.said(0) and "raised: no permutes of 7 elements" in model.said(0)
+    assert "expected 1/4 gradient" in model.said(1)
+    outcomes = [ran.sketched(one.id)["outcome"].to_list() for one in GRADIENTS]
+    assert outcomes == [["program"], ["not_proven", "program"]]
+    assert set(ran.tables["search_ends"]["why"]) == {"no_new_elite"}
+
+
+def test_a_second_round_without_anything_that_failed_asks_nobody_and_is_empty(
+    run: Callable[..., Ran],
+) -> None:
+    model = Script({})
+    ran = run(model, failed=())
+    assert not model.asked
+    assert [ran.tables[name].height for name in ("calls", "sketches", "candidates")] == [0, 0, 0]
+    assert ran.tables["search_ends"]["why"].to_list() == ["none_failed"] * 2

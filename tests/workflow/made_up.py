@@ -1,7 +1,7 @@
 """Put on the path of a copy as sitecustomize: measuring rules take made-up times and start no ranks.
 
 Every process that works for a rule adds a line `RULE SUBJECT` to started.txt: what ran, in order. The functions of
-the five stages that measure are replaced by ones whose rows depend on the Programs alone, so that a table differs
+the stages that measure are replaced by ones whose rows depend on the Programs alone, so that a table differs
 where the Programs that are measured do. All else is the real command.
 """
 
@@ -51,6 +51,15 @@ def time_probes(probes: Any, *_: Any, **__: Any) -> Any:
     from tests.stages.flow import timed
 
     return timed(list(probes))
+
+
+def trial(deployment: Any, search: str, candidates: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    """Sketches that all run; that none does where the copy has a file refuse.txt."""
+    from overlayccl_core.stages.trial import KEY
+
+    status, message = ("raised", "no such call") if (ROOT / "refuse.txt").exists() else ("right", "")
+    rows = candidates.filter(candidates["origin"] == "sketch").select(KEY).to_dicts()
+    return {"trials": [row | {"search": search, "status": status, "message": message} for row in rows]}
 
 
 def bench(deployment: Any, settings: Any, shortlist: Any, *_: Any, **__: Any) -> dict[str, Any]:
@@ -106,7 +115,14 @@ def confirm(
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
 
 
-MADE_UP = {"selftest": selftest, "probe": probe, "bench": bench, "train": train, "confirm": confirm}
+MADE_UP = {
+    "selftest": selftest,
+    "probe": probe,
+    "trial": trial,
+    "bench": bench,
+    "train": train,
+    "confirm": confirm,
+}
 
 if (rule := started()) in MADE_UP:
     import_module(f"overlayccl_core.stages.{rule}").run = MADE_UP[rule]  # type: ignore[attr-defined]

@@ -127,6 +127,19 @@ def test_a_search_that_cannot_ask_stops_where_jobs_start_and_never_a_plan(
     assert prepare(fields, overrides, starts=False)
 
 
+def test_a_search_that_is_only_compared_is_asked_for_its_key_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    fields = yaml.safe_load(Path("config/config.yaml").read_text())
+    fields["ablations"]["searches"] = ["offline@0", "claude@0"]
+    pipeline = prepare(fields, (), starts=True)
+    with pytest.raises(ValueError, match=r"search claude@0: .*ANTHROPIC_API_KEY"):
+        assert pipeline.compared
+    assert prepare(fields, (), starts=False).compared
+
+
 def test_another_text_in_the_folder_of_a_corpus_is_another_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
         "MALLOC_ARENA_MAX": "64",
         "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",  # values are compared to the bit
         "NEURON_RT_EXEC_TIMEOUT": "600",
-        # Graphs on a core, each of which takes memory: as AWS's script around ray_train_llama3.py has it.
+        # Graphs on a core, each of which takes memory: as the script of an example of AWS has it.
         "NEURON_NUM_RECENT_MODELS_TO_KEEP": "4",
         "NEURON_CC_FLAGS": "--retry_failed_compilation",  # failures are kept in the cache, too
         **UNCHAINED,

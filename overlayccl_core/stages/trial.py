@@ -1,0 +1,89 @@
+"""Rule trial: run every proven sketch of a search once on the ranks, and look at its values.
+
+Rules rewrite what people wrote, and the selftest looked at the calls of these. A language model may compose what
+the library has never been given: whether its compiler and the ranks take that shows here, while the model can still
+be asked to mend it. Where no sketch is proven no ranks start.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.failed import FailedJobs
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import Batch, check_values
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.evidence.values import Proven, value_check
+from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.search.candidate import Origin
+
+Row = dict[str, Any]
+KEY = ("case", "direction", "candidate")
+
+
+def run(
+    deployment: Deployment,
+    search: str,
+    candidates: pl.DataFrame,
+    partial_dir: Path,
+    *,
+    progress: Callable[[str], None],
+    code: str = "",
+) -> dict[str, list[Row]]:
+    """The rows of `trials`: one for every proven sketch of the search's candidates; none without any.
+
+    code: digest of the rule's code; trials of another are not reused. LaunchError (a ValueError) where ranks fail
+    at no sketch.
+    """
+    backend = backend_of(deployment)
+    rows = [row for row in candidates.iter_rows(named=True) if _is_proven_sketch(row)]
+    proven = [Proven(job=_job(row, backend.emit), numerics=NumericsClass(row["numerics"])) for row in rows]
+    if not proven:
+        progress("no sketch is proven, so none is run")
+        return {"trials": []}
+    batch = Batch(
+        jobs=[one.job for one in proven],
+        deployment=deployment,
+        settings=TimingSettings(seconds=1.0),  # of nothing: none is timed
+        partial_dir=partial_dir,
+        rule=partial_rule(rows[0]["case"].partition("/")[0], search),
+        code=code,
+    )
+    return {"trials": list(_rows(rows, check_values(batch, value_check(proven), progress), search))}
+
+
+def partial_rule(problem: str, search: str) -> str:
+    """What the folders of its batches begin with."""
+    return f"trial-{problem}-{search}"
+
+
+def _is_proven_sketch(row: Row) -> bool:
+    passed = row["equivalence"] == row["legality"] == Outcome.PASS
+    return passed and bool(row["origin"] == Origin.SKETCH)
+
+
+def _job(row: Row, emit: Callable[..., str]) -> Job:
+    program = loads(row["program_json"])
+    return Job(key=_name(row), program=program, source=emit(program))
+
+
+def _name(row: Row) -> str:
+    return " ".join(row[name] for name in KEY)
+
+
+def _rows(rows: list[Row], failed: FailedJobs, search: str) -> Iterator[Row]:
+    for row in rows:
+        name = _name(row)
+        what = failed.get(name)
+        yield {
+            **{column: row[column] for column in KEY},
+            "search": search,
+            "status": JobStatus.RIGHT if what is None else what.status,
+            "message": failed.unchecked.get(name, "") if what is None else what.message,
+        }

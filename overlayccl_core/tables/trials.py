@@ -1,0 +1,31 @@
+"""Sketches of a language model, run once each on real ranks: what fails is asked about again."""
+
+import polars as pl
+
+from overlayccl_core.measuring.job_status import OF_A_SKETCH
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
+from overlayccl_core.tables.table import Column, Table
+
+TRIALS = Table(
+    name="trials",
+    row="one sketch that is proven, at one Case and direction",
+    folder="problems/<problem>/search/<search>/",
+    rule="trial",
+    version=1,
+    minimum_rows=0,
+    columns=(
+        *CANDIDATE_KEY,
+        Column(name="search", dtype=pl.String(), doc="whose sketch it is"),
+        Column(
+            name="status",
+            dtype=pl.String(),
+            values=OF_A_SKETCH,
+            doc="right: it ran, and gave what its Program says; wrong: other values",
+        ),
+        Column(
+            name="message",
+            dtype=pl.String(),
+            doc="what happened and where its evidence is; right: why its values were not looked at",
+        ),
+    ),
+)

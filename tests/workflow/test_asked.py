@@ -1,0 +1,85 @@
+"""A search that asks, in the DAG: what was sketched is run, what fails there is asked about in a second round."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.table import Table, read
+from overlayccl_core.tables.trials import TRIALS
+from tests.workflow.repository import ROOT, copy_to, snakemake
+from tests.workflow.small import SMALL
+
+pytestmark = pytest.mark.timeout(1800)  # a minute or two, if alone
+TREE = Path("results/local/problems/grad_ar")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = copy_to(tmp_path_factory.mktemp("repository"))
+    file = root / "config/config.yaml"
+    fields = {"problems": ["grad_ar"], "models": [], "cases": {"grad_ar": [{"sizes": [7, 64, 1, 33]}]}}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL | fields))
+    shutil.copy(root / "tests/workflow/made_up.py", root / "sitecustomize.py")
+    return root
+
+
+ANSWERED = ("proposer=command", f"command={sys.executable} {ROOT / 'examples/answer.py'}")
+
+
+def run(root: Path, *more: str, config: Sequence[str] = ANSWERED) -> None:
+    done = snakemake(root, "--profile", "local", f"{TREE}/shortlist.parquet", *more, "--config", *config)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def of(root: Path, table: Table, name: str) -> pl.DataFrame:
+    return read(table, root / TREE / "search" / name / f"{table.name}.parquet")
+
+
+def test_where_every_sketch_runs_the_second_round_is_there_and_empty(root: Path) -> None:
+    run(root)
+    assert sorted(p.name for p in (root / TREE / "search").iterdir()) == [
+        "command",
+        "command-repair1",
+        "offline",
+    ]
+    assert not (root / TREE / "search/offline/trials.parquet").exists()
+    assert set(of(root, TRIALS, "command")["status"]) == {"right"}
+    assert set(of(root, SEARCH_ENDS, "command-repair1")["why"]) == {"none_failed"}
+    assert (
+        of(root, CANDIDATES, "command-repair1").is_empty() and of(root, CALLS, "command-repair1").is_empty()
+    )
+    listed = read(SHORTLIST, root / TREE / "shortlist.parquet")
+    assert "sketch" in set(listed["origin"])
+
+
+def test_recorded_answers_give_the_same_candidates_to_the_byte_whenever_they_are_given(root: Path) -> None:
+    replayed = ["proposer=replay"]
+    run(root, config=replayed)
+    table = root / TREE / "search/replay/candidates.parquet"
+    first, asked = table.read_bytes(), of(root, CANDIDATES, "command")
+    assert of(root, CANDIDATES, "replay").drop("search").equals(asked.drop("search"))
+    assert set(of(root, CALLS, "replay")["made_by"]) == {"scripted", None}
+    for path in (table, table.with_suffix(".sidecar.json")):
+        path.unlink()
+    shutil.rmtree(root / TREE / "search/replay/answers")
+    run(root, config=replayed)
+    assert table.read_bytes() == first
+
+
+def test_what_fails_on_the_ranks_is_asked_about_and_nothing_before_it_runs_again(root: Path) -> None:
+    (root / "refuse.txt").touch()
+    (root / "started.txt").unlink()
+    run(root, "--forcerun", "trial")
+    assert (root / "started.txt").read_text().split("\n")[:2] == ["trial grad_ar", "search grad_ar"]
+    [call] = of(root, CALLS, "command-repair1").iter_rows(named=True)
+    assert (call["purpose"], call["search"], call["outcome"]) == ("mend", "command-repair1", "failed")
+    assert set(of(root, SEARCH_ENDS, "command-repair1")["search"]) == {"command-repair1"}

@@ -11,6 +11,7 @@ from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
+from tests.probes.asked.talk import example, talk
 from tests.seed_cases import case
 
 SKETCHES = sorted((Path(__file__).parents[1] / "examples/sketches").glob("*/*.py"))
@@ -31,3 +32,9 @@ def test_a_sketch_is_right_in_both_directions_or_not_applicable(sketch: Path, ra
         assert (
             prove(transpose(forward, backward), catalog.reference_program(backward)).outcome is Outcome.PASS
         )
+
+
+def test_the_example_orders_probes_that_can_be_timed(tmp_path: Path) -> None:
+    talked = talk(tmp_path, *example(), probes=80)
+    assert set(talked.outcomes()) == {"measured", "told"} and talked.outcomes().count("measured") > 25
+    assert talked.chooser.ended == "it called finish"

@@ -29,7 +29,11 @@ MAY_IMPORT = {
     "asking": {"configuration", "tables"},
     "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
-    "probes": {"program", "configuration", "deployments"},
+    "probes": {"program", "configuration", "deployments", "backends"},
+    "probes.asked": {
+        *("program", "configuration", "deployments", "measuring", "asking"),
+        *("probes", "costmodel", "gates", "backends"),
+    },
     "costmodel": {"program", "deployments", "measuring"},
     "gates": {"program", "problems", "deployments", "measuring"},
     "emit": {"program"},

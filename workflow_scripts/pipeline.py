@@ -194,6 +194,19 @@ class Pipeline:
         search = self.settings.asking.of(load_search(name))
         return search.changed(begin=Begin(self.settings.ablations.begin)).to_json()
 
+    @property
+    def choosers(self) -> tuple[str, ...]:
+        """The configured searches that ask a language model: the target `probing` lets it choose probes.
+
+        ValueError where there is none.
+        """
+        if not (asking := tuple(name for name in self.settings.searches if self.asks(name))):
+            raise ValueError(
+                "probing: no search of `searches` asks a language model: --config proposer=claude, "
+                "proposer=command or proposer=replay names one that does"
+            )
+        return asking
+
     def search_json(self, name: str) -> str:
         """The fields of a search: a comment in its file changes nothing."""
         return self.settings.asking.of(load_search(name)).to_json()
@@ -225,7 +238,9 @@ class Pipeline:
             return self._plugins_of_models([model])
         if rule == "confirm":
             return self._plugins_of_models(self.settings.models)
-        if rule in ("selftest", "probe", "trial", "bench"):
+        if rule == "ask_probes" and search is not None:
+            return (*self._plugins_of_ranks(), _file("search/proposers", load_search(search).proposer))
+        if rule in ("selftest", "probe", "trial", "bench", "time_probes"):
             return self._plugins_of_ranks()
         if rule == "shortlist":
             return (_file("backends", self.deployment.backend),)

@@ -201,6 +201,17 @@ class AblationsSection(Fields):
     seeds: int = Field(ge=1, description="of each search, from 0 on; from 5 on they give intervals")
 
 
+class ProbingSection(Fields):
+    """A language model chooses probes: the target `probing`."""
+
+    turns: int = Field(ge=1, description="calls of the model, at most; what it orders in one is one launch")
+    probes: int = Field(ge=1, description="different Programs that it may have timed, at most")
+    seconds: float = Field(gt=0, description="of samples, after which it may order no more")
+    draws: int = Field(
+        ge=1, description="random parts of the sweep that took as many seconds, to compare with"
+    )
+
+
 SECTIONS: Mapping[str, type[Fields]] = {
     "probe": ProbeSection,
     "shortlist": ShortlistSection,
@@ -211,6 +222,7 @@ SECTIONS: Mapping[str, type[Fields]] = {
     "longrun": LongrunSection,
     "asking": AskingSection,
     "ablations": AblationsSection,
+    "probing": ProbingSection,
 }
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
@@ -242,6 +254,7 @@ class Settings(Fields):
     longrun: LongrunSection = Field(description="many steps whose losses are compared: a target of its own")
     asking: AskingSection = Field(description="searches that ask a language model")
     ablations: AblationsSection = Field(description="searches side by side: a target of its own")
+    probing: ProbingSection = Field(description="a language model chooses probes: a target of its own")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

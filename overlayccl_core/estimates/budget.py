@@ -51,6 +51,12 @@ def budget_of(rule: str, settings: Any, models: int) -> Budget:
             measuring_s=launches * settings.train.seconds,
             start_s=launches * LAUNCH_S + GRADIENTS_S + LOSSES_S,
         )
+    if rule == "ask_probes":
+        of = settings.probing
+        return Budget(launches=of.turns, measuring_s=of.seconds, start_s=of.turns * BATCH_S)
+    if rule == "time_probes":
+        measuring_s = settings.probe.seconds + settings.probing.seconds
+        return Budget(launches=1, measuring_s=measuring_s, start_s=BATCH_S)
     if rule == "trial":
         return of_launches(1)
     if rule in ("probe", "bench"):

@@ -16,12 +16,12 @@ from overlayccl_core.estimates.budget import Budget, budget_of, of_launches
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.sizes import developers_of
 from overlayccl_core.estimates.span import NOTHING, Span, total
+from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.report.payback import MEASURED as ON_RANKS
 from overlayccl_core.report.payback import OF_PROBLEM, OF_RUN, SHOWING
-from overlayccl_core.stages.probe import probes_of
 from overlayccl_core.stages.seed import seeds_of
 
 Known = Mapping[str, float]  # `seed-tp_mlp` -> seconds that it took in a run of the same tree

@@ -18,9 +18,9 @@ REUSE_CHANCE, LOCAL_CHANCE, WAIT_CHANCE, BOUNDARY_CHANCE = 0.4, 0.4, 0.4, 0.1
 LARGEST_GROWTH = 8  # a value is repeated at most so often to reach the size of the next collective
 
 
-def mixed_probes(deployment: Deployment, *, seed: int, count: int, role: Role) -> list[Probe]:
+def mixed_probes(deployment: Deployment, *, seed: int, count: int, role: Role, first: int = 0) -> list[Probe]:
     """`count` mixed Programs of 1 to 8 collectives; each is a function of (seed, its number) alone."""
-    return [_mixed(deployment, seed, number, role) for number in range(count)]
+    return [_mixed(deployment, seed, number, role) for number in range(first, first + count)]
 
 
 def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:

@@ -86,11 +86,11 @@ def subgroups(deployment: Deployment) -> dict[str, Groups]:
 # -------------------------------------------------------------------------------------------- collectives
 def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, grid: Grid) -> Iterator[Probe]:
     for kind in COLLECTIVES:
-        for way, in_flight in (("alone", 1), ("together", None), ("pipeline", 2)):
+        for way, most in (("alone", 1), ("together", None), ("pipeline", 2)):
             for payload, times in getattr(grid, way):
                 probe = new()
                 size = operand_size(kind, payload, groups.size)
-                _in_flight(probe, kind, [size] * times, groups, in_flight or times)
+                in_flight(probe, kind, [size] * times, groups, most or times)
                 name = f"{kind.value}-{where}-{way}-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
                 yield probe.finish(name, Role.STRUCTURED)
 
@@ -100,12 +100,16 @@ def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
     for kind in COALESCED:
         for payload, values, calls in COALESCED_GRID:
             probe = new()
-            size = operand_size(kind, payload, probe.ranks)
-            inputs = [[probe.read(size) for _ in range(values)] for _ in range(calls)]
-            for y in [y for xs in inputs for y in probe.issue_call(kind, xs)]:
-                probe.write(y)
+            coalesced(probe, kind, operand_size(kind, payload, probe.ranks), values, calls)
             each = f"{values}x{bytes_text(payload * DType.FLOAT32.bytes)}"
             yield probe.finish(f"{kind.value}-coalesced-{calls}x{each}", Role.STRUCTURED)
+
+
+def coalesced(probe: ProbeBuilder, kind: Kind, size: int, values: int, calls: int) -> None:
+    """Issue calls of several operands of a size, all in flight."""
+    inputs = [[probe.read(size) for _ in range(values)] for _ in range(calls)]
+    for y in [y for xs in inputs for y in probe.issue_call(kind, xs)]:
+        probe.write(y)
 
 
 def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
@@ -114,7 +118,7 @@ def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
         for payload, times in NARROW_GRID:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)
-            _in_flight(probe, kind, [size] * times, world(probe.ranks), 1, dtype=DType.BFLOAT16)
+            in_flight(probe, kind, [size] * times, world(probe.ranks), 1, dtype=DType.BFLOAT16)
             name = f"{kind.value}-bfloat16-{times}x{bytes_text(size * DType.BFLOAT16.bytes)}"
             yield probe.finish(name, Role.STRUCTURED)
 
@@ -125,13 +129,17 @@ def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
         for payload, times in AFTER_WORK_GRID:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)
-            turned = Map(1, size, [0, size // 4], [size - size // 4, 0])
-            _in_flight(probe, kind, [size] * times, world(probe.ranks), 1, moved=turned)
+            in_flight(probe, kind, [size] * times, world(probe.ranks), 1, moved=turned(size))
             name = f"{kind.value}-after-work-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
             yield probe.finish(name, Role.STRUCTURED)
 
 
-def _in_flight(
+def turned(size: int) -> Map:
+    """The last quarter before the others: what a copy moves."""
+    return Map(1, size, [0, size // 4], [size - size // 4, 0])
+
+
+def in_flight(
     probe: ProbeBuilder,
     kind: Kind,
     sizes: Sequence[int],
@@ -140,10 +148,11 @@ def _in_flight(
     *,
     dtype: DType = DType.FLOAT32,
     moved: Map | None = None,
+    shift: int | None = None,
 ) -> None:
     """Issue a collective of an operand of every size, moved first if need be, with at most `most` outstanding.
 
-    Permutes go through all shifts, as those of an exchange do.
+    shift: of permutes; None: they go through all shifts, as those of an exchange do.
     """
     fresh = [] if probe.uniform else [probe.read(size, dtype) for size in sizes]
     outstanding: list[Node] = []
@@ -157,7 +166,8 @@ def _in_flight(
                 probe.write(before)
         if moved is not None:
             operand = nodes.make_view([operand], moved)
-        outstanding.append(probe.issue(kind, operand, groups, shift=1 + number % (groups.size - 1)))
+        by = 1 + number % (groups.size - 1) if shift is None else shift
+        outstanding.append(probe.issue(kind, operand, groups, shift=by))
     for node in outstanding:
         probe.write(node)
 

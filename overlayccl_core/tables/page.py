@@ -19,6 +19,13 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.probing import (
+    ASKED_PROBES,
+    CHOSEN_PROBES,
+    COMPARED_PROBES,
+    PROBE_CALLS,
+    PROBING,
+)
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.selftest import SELFTEST
@@ -38,6 +45,7 @@ TABLES = (
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),
+    *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
 )
 """In the order in which a run writes them."""
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "config" / "config.yaml"
 
 
+PROBING = {"turns": 1, "probes": 1, "seconds": 1, "draws": 1}
 ABLATIONS = {"problems": ["tp_mlp"], "searches": ["offline@0"], "begin": "developer", "seeds": 2}
 
 
@@ -61,6 +62,9 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"problems": ["tp_mpl"]}, ("problems: there is no 'tp_mpl'", "'tp_mlp'", "There are: ")),
         ({"ablations": {**ABLATIONS, "searches": ["random@x"]}}, ("ablations.searches.0", "pattern")),
         ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: must have at least 1 entry",)),
+        ({"probing": {**PROBING, "turns": 0}}, ("probing.turns: must be greater", "calls of the model")),
+        ({"probing": {**PROBING, "seconds": 0}}, ("probing.seconds: must be greater", "order no more")),
+        ({"probing": {**PROBING, "probe": 1}}, ("probing.probe: there is no such field", "'probes'")),
         ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: must be greater", "give intervals")),
         ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
         ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: there is no",)),

@@ -18,12 +18,13 @@ from overlayccl_core.deployments.capabilities import permute_shapes
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.probes.probe import Probe
+from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, steps_at
 from overlayccl_core.search.family import family_of
-from overlayccl_core.stages import cases, finalists, fit, price, probe, seed, shortlist
+from overlayccl_core.stages import cases, finalists, fit, price, seed, shortlist
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
@@ -60,7 +61,7 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
         probe=configured.probe.changed(mixed=40, heldout=30),
     )
     deployment = load(ROOT / "config/deployments/local.yaml")
-    probes = checked(PROBES, timed(probe.probes_of(deployment, configured)))
+    probes = checked(PROBES, timed(probes_of(deployment, configured)))
     fitted = fit.run(configured, probes, progress=quiet)
     theta, judged = checked(THETA, fitted["theta"]), checked(FIDELITY, fitted["fidelity"])
     listed = checked(CASES, cases.run(configured, deployment, problem, progress=quiet)["cases"])

@@ -13,8 +13,9 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
+from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages import choose, finalists, fit, price, probe, summary
+from overlayccl_core.stages import choose, finalists, fit, price, summary
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -241,4 +242,4 @@ def test_the_held_out_seed_must_not_be_the_fitted_one(flow: SimpleNamespace) -> 
     deployment: Deployment = flow.deployment
     clash: Settings = flow.configured.model_copy(update={"heldout_seed": flow.configured.probe.mixed_seed})
     with pytest.raises(ValueError, match="heldout_seed must differ"):
-        probe.probes_of(deployment, clash)
+        probes_of(deployment, clash)

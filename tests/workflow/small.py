@@ -45,6 +45,7 @@ SMALL: dict[str, Any] = {
         "begin": "developer",
         "seeds": 1,
     },
+    "probing": {"turns": 3, "probes": 12, "seconds": 5, "draws": 2},
 }
 TINY: dict[str, Any] = {
     "workload": "llama",

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +19,7 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
-from tests.workflow.repository import copy_to, snakemake
+from tests.workflow.repository import ROOT, copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 from workflow_scripts.pipeline import prepare
 
@@ -31,7 +32,9 @@ RULES = {
     *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
     *("finalists", "train", "choose", "confirm", "summary", "report", "longtrain", "losses"),
     *("ablation", "ablation_page"),
+    *("ask_probes", "time_probes", "weigh_probes", "probing_page"),
 }
+ASK = ("--config", "proposer=command", f"command={sys.executable} examples/answer.py")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = snakemake(root, "--profile", "local", "longrun", "--config", "longrun_steps=12")
     assert done.returncode == 0, done.stderr
     done = snakemake(root, "--profile", "local", "ablations")
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(ROOT / "examples", root / "examples")
+    done = snakemake(root, "--profile", "local", "probing", *ASK)
     assert done.returncode == 0, done.stderr
     others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]
     problems = "problems=tp_mlp,uniform_a2a,grad_ar"
@@ -168,7 +174,7 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
     for name, loaded in traced.items():
         rule, _, problem = name.partition("-")
         model = problem if rule in ("train", "longtrain") else None
-        search = "offline" if rule == "search" else None
+        search = {"search": "offline", "ask_probes": "command"}.get(rule)
         plugins = pipeline.plugins(rule, None if model else problem or None, model, search)
         covered = {p.relative_to(finished).as_posix() for p in closure(rule, *plugins, root=finished)}
         assert f"workflow_scripts/{rule}.py" in loaded

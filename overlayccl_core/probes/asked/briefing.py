@@ -1,0 +1,104 @@
+"""What a model that chooses probes is told: the prompts, filled in from the deployment and the budget."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from overlayccl_core.costmodel.features import Column, Increment, Term, features
+from overlayccl_core.deployments.capabilities import Capabilities, shape_text
+from overlayccl_core.probes.asked.order import Place
+from overlayccl_core.probes.probe import Probe
+
+SYSTEM = "prompts/system.md"
+BEGIN = "prompts/begin.md"
+TERMS = list(Term)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Briefing:
+    """wanted: the columns of the cost model that are to be told apart. rounds: of each probe."""
+
+    place: Place
+    capabilities: Capabilities
+    wanted: Sequence[Column]
+    rounds: int
+
+    @property
+    def system(self) -> str:
+        """What the conversation begins with: the cost model and the deployment."""
+        return self._filled(SYSTEM)
+
+    def begin(self, left: str) -> str:
+        """The task. left: of the budget, in a sentence."""
+        return self._filled(BEGIN, left=left)
+
+    def _filled(self, file: str, **more: str) -> str:
+        template = _environment().get_template(file)
+        return template.render(brief=self, rounds=self.rounds, **more).strip() + "\n"
+
+    @property
+    def columns(self) -> list[str]:
+        """`wait.count: us each [collectives]`."""
+        return [
+            f"{c.name}: {c.unit} [{c.term.value}{'' if c.increment is Increment.NONE else ', optional'}]"
+            for c in self.wanted
+        ]
+
+    @property
+    def ranks(self) -> int:
+        """World size."""
+        return self.place.deployment.ranks
+
+    @property
+    def ranks_per_node(self) -> int:
+        """How many share a node."""
+        return self.place.deployment.ranks_per_node
+
+    @property
+    def largest_payload_bytes(self) -> int:
+        """Of a call on a rank."""
+        return self.place.deployment.largest_payload_bytes
+
+    @property
+    def memory_budget_bytes(self) -> int:
+        """Of a Program on a rank."""
+        return self.place.deployment.memory_budget_bytes
+
+    @property
+    def compiles(self) -> bool:
+        """Whether ranks compile graphs."""
+        return self.place.deployment.uniform
+
+    @property
+    def groups(self) -> list[str]:
+        """`halves: 2 groups of 2`."""
+        return [f"{name}: {len(g.members)} of {g.size} ranks" for name, g in self.place.groups.items()]
+
+    @property
+    def refused(self) -> list[str]:
+        """Calls that the library does not take."""
+        return [
+            f"{row.call.operation} in groups of {shape_text(row.call.shape)}, {row.call.dtype.value}, "
+            f"from {row.call.payload_bytes} bytes on"
+            for row in self.capabilities.refused
+        ]
+
+
+def columns_of(probes: Iterable[Probe]) -> list[Column]:
+    """The columns that some Programs have, by term and name."""
+    found = {column for probe in probes for column in features(probe.program)}
+    return sorted(found, key=lambda c: (TERMS.index(c.term), c.name))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # text for a model, no HTML
+    )

@@ -1,0 +1,276 @@
+"""The conversation in which a language model chooses probes: it orders, they are timed, it hears what was measured.
+
+What it is told of times comes from the ranks alone. Whatever ends the conversation, all that was timed is kept.
+Equal answers to equal measurements make an equal conversation, so a run that was cut off goes on where it was.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from overlayccl_core.asking.conversation import (
+    Message,
+    NoAnswer,
+    Request,
+    Tool,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from overlayccl_core.asking.ledger import Ledger
+from overlayccl_core.backends.launch import LaunchError
+from overlayccl_core.configuration.settings import FitSection, ProbingSection
+from overlayccl_core.costmodel.theta import Coefficient, Status
+from overlayccl_core.measuring.figures import figures
+from overlayccl_core.measuring.measurements import measurements
+from overlayccl_core.probes.asked.arms import seconds_of, theta_of, timed_of
+from overlayccl_core.probes.asked.briefing import Briefing
+from overlayccl_core.probes.asked.exchanges import Supports
+from overlayccl_core.probes.asked.orders import bounded, order_of, tools
+from overlayccl_core.probes.asked.refusal import refusal
+from overlayccl_core.probes.probe import Probe
+
+PURPOSE = "probe"
+STYLE = "probing"
+MOST_CALLS = 64  # that are looked at in one turn
+MOST_SHOWN = 2000  # characters kept of arguments, of a tool's name and of a message
+LAUNCHES_THAT_FAIL = 2  # then it ends
+_NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+COEFFICIENTS = Tool(
+    name="coefficients",
+    description="What a fit to all that was timed so far says of each column of the cost model. Costs nothing.",
+    schema=_NOTHING,
+)
+FINISH = Tool(name="finish", description="End the choosing.", schema=_NOTHING)
+NO_CALL = "Call a tool: order probes, or `finish`."
+
+Row = dict[str, Any]
+
+
+class Outcome(StrEnum):
+    """What became of a call of a tool."""
+
+    MEASURED = "measured"
+    KNOWN = "known"
+    REFUSED = "refused"
+    FAILED = "failed"
+    TOLD = "told"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call of a tool, or one of the probes that it orders. message: why not, or what was told."""
+
+    turn: int
+    tool: str
+    arguments: str
+    outcome: Outcome
+    message: str
+    probe: Probe | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What is said to a call that orders nothing."""
+
+    outcome: Outcome
+    text: str
+
+    @classmethod
+    def refused(cls, why: str) -> "Said":
+        """A call that is not done, with the mend."""
+        return cls(outcome=Outcome.REFUSED, text=why)
+
+
+@dataclass(slots=True, kw_only=True)
+class Chooser:
+    """measure: rows with the timing columns of some probes, from one launch; LaunchError where it fails.
+
+    how: model, temperature, longest answer and sample of every request. asked: what became of every call; timed:
+    rows of what was timed; ended: why it was asked no more.
+    """
+
+    brief: Briefing
+    budget: ProbingSection
+    fit: FitSection
+    ledger: Ledger
+    how: Mapping[str, Any]
+    measure: Callable[[Sequence[Probe]], list[Row]]
+    asked: list[Asked] = field(default_factory=list)
+    timed: list[Row] = field(default_factory=list)
+    ended: str = ""
+    _failed: dict[str, str] = field(default_factory=dict)  # Program to why
+    _failures: int = 0
+    _turn: int = 0
+
+    def choose(self) -> None:
+        """Ask until the model ends it, its budget is used up, or nobody answers."""
+        messages: tuple[Message, ...] = (User(text=self.brief.begin(self._left())),)
+        while not self.ended:
+            try:
+                answer = self.ledger.ask(self._request(messages), purpose=PURPOSE, style=STYLE)
+            except NoAnswer as error:
+                self.ended = f"asked no more: {error}"
+                return
+            results = self._results(answer.calls)
+            self._turn += 1
+            finished = any(call.name == FINISH.name for call in answer.calls)
+            self.ended = self.ended or ("it called finish" if finished else self._used_up())
+            said = self._left() if results else f"{NO_CALL} {self._left()}"
+            messages = (*messages, answer.turn, User(text=said, results=results))
+
+    def _request(self, messages: tuple[Message, ...]) -> Request:
+        place = self.brief.place
+        supports = Tool(name=Supports.tool, description=Supports.what, schema=bounded(Supports, place))
+        offered = (*tools(place), supports, COEFFICIENTS, FINISH)
+        return Request(system=self.brief.system, messages=messages, tools=offered, **self.how)
+
+    # ------------------------------------------------------------ the budget
+    @property
+    def _programs(self) -> set[str]:
+        return {row["program"] for row in self.timed} | set(self._failed)
+
+    @property
+    def _probes_left(self) -> int:
+        return self.budget.probes - len(self._programs)
+
+    @property
+    def _seconds_left(self) -> float:
+        return self.budget.seconds - sum(map(seconds_of, self.timed))
+
+    def _left(self) -> str:
+        turns, seconds = self.budget.turns - self._turn, max(0.0, self._seconds_left)
+        return f"Left: {turns} turns, {self._probes_left} probes, {seconds:.1f} seconds of measuring."
+
+    def _used_up(self) -> str:
+        """What is, in a clause; empty: nothing is."""
+        if self._probes_left <= 0:
+            return f"its {self.budget.probes} probes are used up"
+        if self._seconds_left <= 0:
+            return f"its {self.budget.seconds:g} seconds of measuring are used up"
+        return f"its {self.budget.turns} turns are over" if self._turn >= self.budget.turns else ""
+
+    # ------------------------------------------------------------ a turn
+    def _results(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
+        """What to say to each call, after all that they order was timed in one launch."""
+        ordered: dict[str, Probe] = {}  # by Program: what is to be timed now
+        known = self._programs
+        answers = [self._answer(call, number, ordered) for number, call in enumerate(calls)]
+        self._measure(list(ordered.values()))
+        return tuple(self._told(call, answer, known) for call, answer in zip(calls, answers, strict=True))
+
+    def _told(self, call: ToolCall, answer: "list[Probe] | Said", known: set[str]) -> ToolResult:
+        """What to say to a call, noted."""
+        if isinstance(answer, Said):
+            self._note(call, answer.outcome, answer.text)
+            return ToolResult(id=call.id, text=answer.text, failed=answer.outcome is Outcome.REFUSED)
+        heard = [self._heard(call, probe, known) for probe in answer]
+        failed = all(outcome in (Outcome.REFUSED, Outcome.FAILED) for outcome, _ in heard)
+        return ToolResult(id=call.id, text="\n".join(line for _, line in heard), failed=failed)
+
+    def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> "list[Probe] | Said":
+        """The probes of an order, which are added to what is ordered; or what is said to another call."""
+        if number >= MOST_CALLS:
+            return Said.refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
+        if call.name == FINISH.name:
+            return Said(outcome=Outcome.TOLD, text="ended")
+        try:
+            if call.name == COEFFICIENTS.name:
+                return Said(outcome=Outcome.TOLD, text=self._coefficients())
+            if call.name == Supports.tool:
+                return Said(outcome=Outcome.TOLD, text=self._supports(Supports.from_data(call.input)))
+            order = order_of(call.name, call.input)
+            probes = order.probes(self.brief.place) if order else []
+        except ValueError as error:
+            return Said.refused(str(error))
+        if not probes:
+            return Said.refused(f"there is no such tool. {NO_CALL}")
+        here = self._programs | set(ordered)
+        new = {
+            probe.program.digest: probe
+            for probe in probes
+            if probe.program.digest not in here and not self._refusal(probe)
+        }
+        if len(new) > (left := self._probes_left - len(ordered)):
+            return Said.refused(f"that is {len(new)} more probes, and {left} are left: order fewer")
+        ordered |= new
+        return probes
+
+    def _measure(self, probes: Sequence[Probe]) -> None:
+        """Time probes in one launch; what fails is remembered."""
+        if not probes:
+            return
+        try:
+            self.timed += self.measure(probes)
+        except LaunchError as error:
+            self._failed |= {probe.program.digest: str(error) for probe in probes}
+            self._failures += 1
+            if self._failures >= LAUNCHES_THAT_FAIL:
+                self.ended = f"{self._failures} launches failed, the last: {error}"
+
+    def _heard(self, call: ToolCall, probe: Probe, known: set[str]) -> tuple[Outcome, str]:
+        """What became of a probe, and what a model is told. Why ranks failed may name hosts and paths: it stays."""
+        program = probe.program.digest
+        if program in self._failed:
+            outcome, message = Outcome.FAILED, self._failed[program]
+            told = "not measured: its launch failed"
+        elif why := self._refusal(probe):
+            outcome, message, told = Outcome.REFUSED, why, why
+        else:
+            outcome = Outcome.KNOWN if program in known else Outcome.MEASURED
+            message = told = self._text(program)
+        self._note(call, outcome, message, probe)
+        return outcome, f"{probe.name}: {told}"
+
+    def _refusal(self, probe: Probe) -> str:
+        return refusal(probe, self.brief.capabilities, self.brief.place.deployment)
+
+    def _note(self, call: ToolCall, outcome: Outcome, message: str, probe: Probe | None = None) -> None:
+        self.asked.append(
+            Asked(
+                turn=self._turn,
+                tool=call.name[:MOST_SHOWN],
+                arguments=json.dumps(dict(call.input), sort_keys=True)[:MOST_SHOWN],
+                outcome=outcome,
+                message=message[:MOST_SHOWN],
+                probe=probe,
+            )
+        )
+
+    # ------------------------------------------------------------ what is told
+    def _text(self, program: str) -> str:
+        """`1,230 us (1,200..1,260), 8 rounds`, of one call; what its first one took where that was looked at."""
+        rows = [row for row in self.timed if row["program"] == program]
+        found = measurements(rows)[program].estimate
+        low, high = found.interval() if found.rounds > 1 else (found.value, found.value)
+        text = f"{figures(found.value)} us ({figures(low)}..{figures(high)}), {found.rounds} rounds"
+        first, graphs = rows[0]["first_call_us"], rows[0]["graphs"]
+        if first is not None:
+            text += f"; first call {figures(first)} us"
+        if graphs:
+            text += f", of it {figures(rows[0]['compile_us'])} us compiling {graphs} graphs"
+        return text
+
+    def _supports(self, asked: Supports) -> str:
+        why = self._refusal(asked.probe(self.brief.place))
+        return f"no: {why}" if why else "yes"
+
+    def _coefficients(self) -> str:
+        """A line for each column, from a fit to what was timed."""
+        theta = theta_of(timed_of(self.timed).values(), self.fit)
+        if theta is None:
+            return "too few probes for a fit"
+        found = {c.column: c for c in theta.coefficients}
+        return "\n".join(f"{c.name}: {_coefficient(found.get(c))}" for c in self.brief.wanted)
+
+
+def _coefficient(one: Coefficient | None) -> str:
+    if one is None:
+        return "in no probe, or optional and not taken"
+    if one.status is Status.UNIDENTIFIED or one.value is None or one.low is None or one.high is None:
+        return f"not told apart, in {one.programs} probes"
+    between = f"{figures(one.low)}..{figures(one.high)}"
+    return f"{figures(one.value)} {one.column.unit} ({between}), in {one.programs} probes"

@@ -1,0 +1,36 @@
+"""The sweep: all probes of a deployment, the same whenever they are asked for. What the cost model is fitted on."""
+
+from collections.abc import Callable
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.deployments.capabilities import Capabilities, call_of
+from overlayccl_core.probes.mixed import mixed_probes
+from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.structured import structured_probes
+
+
+def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
+    """All probes of a run. ValueError if held-out ones are to be drawn from the seed of the fitted ones."""
+    fitted, heldout = settings.probe.mixed_seed, settings.heldout_seed
+    if heldout == fitted:
+        raise ValueError(
+            f"heldout_seed must differ from the seed of the fitted mixed Programs (got {heldout} for both): "
+            f"choose another, --config heldout_seed={heldout + 1}"
+        )
+    return [
+        *structured_probes(deployment),
+        *mixed_probes(deployment, seed=fitted, count=settings.probe.mixed, role=Role.MIXED),
+        *mixed_probes(deployment, seed=heldout, count=settings.probe.heldout, role=Role.HELD_OUT),
+    ]
+
+
+def supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
+    """Whether the library can run a probe; says so if not."""
+    for collectives in probe.program.calls:
+        call = call_of(collectives, probe.program.problem.case)
+        support = capabilities.supports(call)
+        if not support.supported:
+            progress(f"left out {probe.name}: {call.operation} {support.evidence}")
+            return False
+    return True

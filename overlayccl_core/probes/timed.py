@@ -1,0 +1,59 @@
+"""Timing probes on the ranks, all in one launch."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.timing import Batch, time_programs
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import ProbeSection
+from overlayccl_core.probes.probe import Probe, Role
+
+Row = dict[str, Any]
+
+
+def time_probes(
+    probes: Sequence[Probe],
+    deployment: Deployment,
+    section: ProbeSection,
+    partial_dir: Path,
+    *,
+    rule: str,
+    code: str,
+    progress: Callable[[str], None],
+) -> list[Row]:
+    """`probe`, `role` and the timing columns, a row for each launch of each probe.
+
+    rule: what the folders of its batches begin with. code: digest of the rule's code; launches of another are not
+    reused. LaunchError (a ValueError) where ranks die or hang.
+    """
+    backend = backend_of(deployment)
+    progress(f"{deployment.name}: emitting {len(probes)} probes")
+    jobs = [
+        Job(
+            key=probe.name,
+            program=probe.program,
+            source=backend.emit(probe.program),
+            rounds=None if probe.role is Role.HELD_OUT else section.rounds_of_fitted,
+        )
+        for probe in probes
+    ]
+    timing = TimingSettings(
+        seconds=section.seconds,
+        minimum_rounds=section.minimum_rounds,
+        maximum_rounds=section.maximum_rounds,
+    )
+    batch = Batch(
+        jobs=jobs, deployment=deployment, settings=timing, partial_dir=partial_dir, rule=rule, code=code
+    )
+    by_name = {probe.name: probe for probe in probes}
+    return [
+        {
+            "probe": one.key,
+            "role": by_name[one.key].role.value,
+            **one.columns(by_name[one.key].program),
+        }
+        for one in time_programs(batch, progress)
+    ]

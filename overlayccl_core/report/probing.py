@@ -1,0 +1,103 @@
+"""The page of the target `probing`: cost models of probes that a language model chose, and of the sweep."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from overlayccl_core.measuring.figures import figures
+from overlayccl_core.probes.asked.arms import Arm
+from overlayccl_core.report.ablations import SCRIPTED, label
+from overlayccl_core.report.blocks import NOTHING, Block, Cards, Section, Table, Text, count, percent
+from overlayccl_core.report.rendering import Part, rendered
+
+LEAD = (
+    "Probes that a language model chose, beside the sweep: how right a cost model is that is fitted to them."
+)
+
+
+def page(rows: pl.DataFrame, name: str) -> str:
+    """The HTML. rows: the table `probing`; name: of the run."""
+    section = Section(anchor="probes", title="Cost models by their probes", blocks=tuple(_blocks(rows)))
+    part = Part(
+        name=name,
+        label=f"Run {name}",
+        about=f"{rows['heldout'][0]} held-out Programs judge.",
+        cards=Cards(cards=()),
+        notes=(),
+        sections=(section,),
+    )
+    return rendered([part], LEAD)
+
+
+def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
+    repeat = percent(rows["repeat_rel_error"][0])
+    yield Text(
+        text=(
+            "All Programs were timed in one launch, which chose nothing. A cost model is fitted to the probes of "
+            "each row alone, and predicts Programs that are in no fit. The error is |ln(predicted / measured)|, "
+            "over all of them: one without a price is farther off than any other. Seconds are those of samples; "
+            "starting ranks for each turn of a conversation is not in them. A dash: too many have no price. The "
+            f"same Programs repeat themselves within {repeat}."
+        )
+    )
+    if rows["disturbed"].any():
+        yield Text(text="Others used the machine while it was measured: run it again alone.", tone="warning")
+    if any(SCRIPTED in made_by for made_by in rows["made_by"]):
+        yield Text(
+            text=f"What is marked {SCRIPTED} was chosen by a script or a person: nothing about models follows.",
+            tone="warning",
+        )
+    yield _table(rows)
+    for row in rows.filter(arm=Arm.AGENT.value).iter_rows(named=True):
+        usd = "" if row["usd"] is None else f", {row['usd']:.2f} USD"
+        yield Text(
+            text=f"{label(row['search'], row['made_by'])}: {count(row['calls'], 'question')}, "
+            f"{count(row['launches'], 'launch', 'launches')}{usd}; {row['ended']}."
+        )
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    groups = rows.group_by("arm", "search", maintain_order=True)
+    return Table(
+        title="Each choice of probes (random parts of the sweep: the median of the draws, least..largest)",
+        headers=(
+            "probes chosen by",
+            "probes",
+            "seconds",
+            "coefficients without a value",
+            "Programs with a price",
+            "median error",
+            "error of nine in ten",
+            "rank correlation",
+        ),
+        rows=tuple(
+            (
+                _chosen_by(here),
+                _over(here["probes"]),
+                _over(here["seconds"]),
+                f"{_over(here['missing'])} of {here['columns'][0]}",
+                f"{_over(here['priced'])} of {here['heldout'][0]}",
+                _over(here["median_log_error"]),
+                _over(here["p90_log_error"]),
+                _over(here["spearman"]),
+            )
+            for _, here in groups
+        ),
+        numeric=frozenset(range(1, 8)),
+    )
+
+
+def _chosen_by(here: pl.DataFrame) -> str:
+    arm, search = here["arm"][0], here["search"][0]
+    if arm == Arm.FIXED:
+        return "the sweep, all of it"
+    if arm == Arm.EQUAL_COST:
+        return f"the sweep, parts of the seconds of {search}"
+    return label(search, here["made_by"][0])
+
+
+def _over(values: pl.Series) -> str:
+    """`0.0712`, of several the median (of two in the middle the lower) with the ends; what is not known is last."""
+    found = [NOTHING if one is None else figures(one) for one in values.sort(nulls_last=True)]
+    middle = found[(len(found) - 1) // 2]
+    return middle if len(found) == 1 else f"{middle} ({found[0]}..{found[-1]})"

@@ -1,0 +1,102 @@
+"""ask_probes: a language model chooses probes; they are timed on the ranks, turn by turn."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.searches import Search
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.evidence.asked import call_rows
+from overlayccl_core.probes.asked.briefing import Briefing, columns_of
+from overlayccl_core.probes.asked.chooser import Asked, Chooser, Outcome
+from overlayccl_core.probes.asked.order import Place
+from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.sweep import probes_of, supported
+from overlayccl_core.probes.timed import time_probes
+from overlayccl_core.search import proposer
+from overlayccl_core.search.allowance import Asking
+
+PARTIAL_RULE = "ask_probes"  # what the folders of its batches begin with
+Row = dict[str, Any]
+
+
+def run(
+    deployment: Deployment,
+    settings: Settings,
+    search: Search,
+    capabilities: pl.DataFrame,
+    partial_dir: Path,
+    *,
+    asking: Asking,
+    progress: Callable[[str], None],
+    code: str = "",
+) -> dict[str, list[Row]]:
+    """The rows of `asked_probes`, `chosen_probes` and `probe_calls`.
+
+    search: who answers, and as which model. asking: where answers are kept and what they may cost. code: digest of
+    the rule's code; launches of another are not reused.
+    """
+    plugin = proposer.asks(search.proposer)
+    if plugin is None:
+        raise ValueError(
+            f"search {search.name} asks nobody ({search.proposer}): name one that asks a language model"
+        )
+    who: Any = search
+    can = Capabilities.from_rows(capabilities.iter_rows(named=True))
+    sweep = [one for one in probes_of(deployment, settings) if supported(one, can, lambda _: None)]
+    rounds = settings.probe.rounds_of_fitted
+    section = settings.probe.changed(minimum_rounds=rounds, maximum_rounds=rounds)
+
+    def measure(probes: Sequence[Probe]) -> list[Row]:
+        return time_probes(
+            *(probes, deployment, section, partial_dir), rule=PARTIAL_RULE, code=code, progress=progress
+        )
+
+    chooser = Chooser(
+        brief=Briefing(
+            place=Place(deployment=deployment, mixed_seed=settings.probe.mixed_seed),
+            capabilities=can,
+            wanted=columns_of(one for one in sweep if one.role is not Role.HELD_OUT),
+            rounds=rounds,
+        ),
+        budget=settings.probing,
+        fit=settings.fit,
+        ledger=asking.ledger(plugin.language_model(who)),
+        how={
+            "model": who.model,
+            "temperature": who.temperature,
+            "max_tokens": who.max_tokens,
+            "sample": who.seed,
+        },
+        measure=measure,
+    )
+    chooser.choose()
+    progress(f"{search.name}: {len(chooser.timed)} probes were timed; {chooser.ended}")
+    of = {"search": search.name}
+    return {
+        "asked_probes": [of | row for row in _asked_rows(chooser)],
+        "chosen_probes": [of | row for row in chooser.timed],
+        "probe_calls": [of | row for row in call_rows(chooser.ledger.calls)],
+    }
+
+
+def _asked_rows(chooser: Chooser) -> list[Row]:
+    turn = chooser.asked[-1].turn if chooser.asked else 0
+    last = Asked(turn=turn, tool="", arguments="", outcome=Outcome.ENDED, message=chooser.ended)
+    return [
+        {
+            "number": number,
+            "turn": one.turn,
+            "tool": one.tool,
+            "arguments": one.arguments,
+            "outcome": one.outcome.value,
+            "message": one.message,
+            "probe": one.probe.name if one.probe else None,
+            "program": one.probe.program.digest if one.probe else None,
+        }
+        for number, one in enumerate((*chooser.asked, last))
+    ]

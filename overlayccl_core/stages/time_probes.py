@@ -1,0 +1,64 @@
+"""time_probes: the sweep, the held-out Programs and what models chose, timed in one launch that chooses nothing.
+
+Launches differ by more than the rounds of one, so what was timed while it was chosen is no match for the sweep.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.sweep import probes_of, supported
+from overlayccl_core.probes.timed import time_probes
+from overlayccl_core.program.json_form import loads
+
+PARTIAL_RULE = "time_probes"  # what the folders of its batches begin with
+Row = dict[str, Any]
+
+
+def run(
+    deployment: Deployment,
+    settings: Settings,
+    capabilities: pl.DataFrame,
+    chosen: pl.DataFrame,
+    partial_dir: Path,
+    *,
+    progress: Callable[[str], None],
+    code: str = "",
+) -> dict[str, list[Row]]:
+    """The rows of `compared_probes`. chosen: `chosen_probes` of all that chose."""
+    can = Capabilities.from_rows(capabilities.iter_rows(named=True))
+    sweep = [one for one in probes_of(deployment, settings) if supported(one, can, progress)]
+    every = {one.program.digest: one for one in [*_chosen(chosen), *sweep]}
+    fixed = {one.program.digest for one in sweep if one.role is not Role.HELD_OUT}
+    by: dict[str, list[str]] = {}
+    for program, search in chosen.select("program", "search").unique().sort("program", "search").iter_rows():
+        by.setdefault(program, []).append(search)
+    seconds = settings.probe.seconds + settings.probing.seconds * chosen["search"].n_unique()
+    section = settings.probe.changed(seconds=seconds)
+    timed = time_probes(
+        list(every.values()),
+        deployment,
+        section,
+        partial_dir,
+        rule=PARTIAL_RULE,
+        code=code,
+        progress=progress,
+    )
+    rows = [
+        row | {"fixed": row["program"] in fixed, "chosen_by": by.get(row["program"], [])} for row in timed
+    ]
+    return {"compared_probes": rows}
+
+
+def _chosen(chosen: pl.DataFrame) -> list[Probe]:
+    once = chosen.unique("program", keep="first", maintain_order=True)
+    return [
+        Probe(name=row["probe"], role=Role(row["role"]), program=loads(row["program_json"]))
+        for row in once.iter_rows(named=True)
+    ]

@@ -1,0 +1,144 @@
+"""What the target `probing` leaves: probes that a language model chose, and how good they are beside the sweep."""
+
+import polars as pl
+
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.timing_columns import FINGERPRINT, TIMING_COLUMNS
+
+SEARCH = Column(name="search", dtype=pl.String(), doc="a file in config/searches: who chose")
+PROBE, ROLE = PROBES.columns[:2]
+
+ASKED_PROBES = Table(
+    name="asked_probes",
+    row="a call of a tool or a probe that it orders; the last one says why nothing more was asked",
+    folder="probing/<search>/",
+    rule="ask_probes",
+    version=1,
+    columns=(
+        SEARCH,
+        Column(name="number", dtype=pl.Int64(), doc="counts from 0"),
+        Column(name="turn", dtype=pl.Int64(), doc="of the conversation, from 0"),
+        Column(name="tool", dtype=pl.String(), doc="that was called; empty: in the last row"),
+        Column(name="arguments", dtype=pl.String(), doc="JSON, as they came"),
+        Column(
+            name="outcome",
+            dtype=pl.String(),
+            values=("measured", "known", "refused", "failed", "told", "ended"),
+            doc="known: timed in an earlier turn, or a fit; refused: cannot be, the message says why; failed: its "
+            "launch did; told: a question that times nothing; ended: the last row",
+        ),
+        Column(name="message", dtype=pl.String(), doc="what was told, or why not"),
+        Column(name="probe", dtype=pl.String(), nullable=True, doc="readable name; null: it orders none"),
+        Column(name="program", dtype=pl.String(), nullable=True, doc="digest of the Program; null: none"),
+    ),
+)
+CHOSEN_PROBES = Table(
+    name="chosen_probes",
+    row="one launch of one Program that was chosen, as its chooser was told of it",
+    folder="probing/<search>/",
+    rule="ask_probes",
+    version=1,
+    minimum_rows=0,
+    columns=(SEARCH, PROBE, ROLE, *TIMING_COLUMNS),
+)
+PROBE_CALLS = Table(
+    name="probe_calls",
+    row="one question to a language model that chooses probes",
+    folder="probing/<search>/",
+    rule="ask_probes",
+    version=1,
+    minimum_rows=0,
+    columns=tuple(column for column in CALLS.columns if column.name not in ("case", "direction")),
+)
+COMPARED_PROBES = Table(
+    name="compared_probes",
+    row="one launch of one Program: of the sweep, or chosen, or held out; all in one launch that chose nothing",
+    folder="probing/",
+    rule="time_probes",
+    version=1,
+    columns=(
+        PROBE,
+        ROLE,
+        Column(name="fixed", dtype=pl.Boolean(), doc="the sweep has it"),
+        Column(name="chosen_by", dtype=pl.List(pl.String()), doc="files in config/searches that chose it"),
+        *TIMING_COLUMNS,
+    ),
+)
+PROBING = Table(
+    name="probing",
+    row="a cost model that was fitted to some of the probes",
+    folder="probing/",
+    rule="weigh_probes",
+    version=1,
+    columns=(
+        Column(
+            name="arm",
+            dtype=pl.String(),
+            values=("fixed", "fixed_equal_cost", "agent"),
+            doc="fixed: to the whole sweep; agent: to what a model chose; fixed_equal_cost: to a random part of "
+            "the sweep that took as many seconds as what the model chose",
+        ),
+        Column(
+            name="search",
+            dtype=pl.String(),
+            nullable=True,
+            doc="who chose, or whose seconds the part has; null: the whole sweep",
+        ),
+        Column(name="draw", dtype=pl.Int64(), doc="of the random part, from 0"),
+        Column(name="probes", dtype=pl.Int64(), doc="that were fitted"),
+        Column(name="seconds", dtype=pl.Float64(), doc="that their samples took, in `compared_probes`"),
+        Column(
+            name="columns",
+            dtype=pl.Int64(),
+            doc="of the cost model that the sweep and held-out Programs have",
+        ),
+        Column(
+            name="missing", dtype=pl.Int64(), doc="of them without a value: not told apart, or in no probe"
+        ),
+        Column(name="heldout", dtype=pl.Int64(), doc="Programs that judge: they are in no fit"),
+        Column(name="priced", dtype=pl.Int64(), doc="of them: that the cost model has a price of"),
+        Column(
+            name="median_log_error",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="of |ln(predicted / measured)| over all that judge; null: half of them have no price",
+        ),
+        Column(
+            name="p90_log_error",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="nine of ten are not above; null: a tenth or more have no price",
+        ),
+        Column(name="spearman", dtype=pl.Float64(), nullable=True, doc="of what has a price; null: too few"),
+        Column(
+            name="repeat_rel_error", dtype=pl.Float64(), doc="of those that judge, even against odd rounds"
+        ),
+        Column(
+            name="disturbed", dtype=pl.Boolean(), doc="others took too much of the CPU while all were timed"
+        ),
+        Column(
+            name="made_by",
+            dtype=pl.List(pl.String()),
+            doc="of an agent: who answered it, as in `probe_calls`; empty: nobody was asked, or nobody answered",
+        ),
+        Column(name="calls", dtype=pl.Int64(), nullable=True, doc="of an agent: questions; null: of others"),
+        Column(
+            name="launches",
+            dtype=pl.Int64(),
+            nullable=True,
+            doc="of an agent: turns that timed; null: of others",
+        ),
+        Column(
+            name="usd",
+            dtype=pl.Float64(),
+            nullable=True,
+            doc="of an agent's calls; null: of others, or not known",
+        ),
+        Column(
+            name="ended", dtype=pl.String(), doc="of an agent: why nothing more was asked; empty: of others"
+        ),
+        FINGERPRINT,
+    ),
+)

@@ -76,6 +76,10 @@ up() {
 
 down() {
     for file in $STATE/*.pid; do alive "$file" && kill "$(cat "$file")" || true; done
+    for _ in $(seq 100); do # what still ends would write into folders that are gone
+        for file in $STATE/*.pid; do alive "$file" && sleep 0.1 && continue 2 || true; done
+        break
+    done
     [ -e $STATE/munged ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null || true
     if grep -qsF "$OURS" $CONF; then rm -rf $STATE $CONF; fi
 }

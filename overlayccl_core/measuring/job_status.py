@@ -8,7 +8,7 @@ class JobStatus(StrEnum):
 
     TIMED = "timed"  # a candidate
     TRAINED = "trained"  # an arm
-    RIGHT = "right"  # a sketch that ran once
+    RIGHT = "right_values"  # a sketch that ran once
     CRASHED = "crashed"  # the process of a rank ended while it ran
     HUNG = "hung"  # ranks took no step
     RAISED = "raised"

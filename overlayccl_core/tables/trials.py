@@ -20,12 +20,12 @@ TRIALS = Table(
             name="status",
             dtype=pl.String(),
             values=OF_A_SKETCH,
-            doc="right: it ran, and gave what its Program says; wrong: other values",
+            doc="right_values: it ran, and gave what its Program says; wrong: others",
         ),
         Column(
             name="message",
             dtype=pl.String(),
-            doc="what happened and where its evidence is; right: why its values were not looked at",
+            doc="what happened and where its evidence is; right_values: why its values were not looked at, if so",
         ),
     ),
 )

@@ -127,12 +127,12 @@ def test_what_failed_on_the_ranks_is_told_with_what_was_said(tree: Path) -> None
         put(TRIALS, rows, tree / FOLDER / "trials.parquet")
         return told(tree, [call(0)], [sketch(0, "program")])
 
-    texts = [(b.text, b.tone) for b in ran("right", "right") if isinstance(b, Text)]
+    texts = [(b.text, b.tone) for b in ran("right_values", "right_values") if isinstance(b, Text)]
     assert (
         "Run once on the ranks, at each Case and direction: 2 sketches; all ran, with right values.",
         "good",
     ) in texts
-    blocks = ran("right", "hung")
+    blocks = ran("right_values", "hung")
     assert [b.tone for b in blocks if isinstance(b, Text) and "; 1 failed, and were asked" in b.text] == [
         "warning"
     ]

@@ -84,7 +84,7 @@ def test_what_was_sketched_is_run_once_and_says_how_it_failed(
     rows = trial.run(deployment(2), "asks", candidates, tmp_path / "partial", progress=silent)["trials"]
     trials = write(TRIALS, rows, tmp_path / "trials.parquet")
     assert trials.select("candidate", "direction", "status").rows() == [
-        ("gather_slice", "forward", "right"),
+        ("gather_slice", "forward", "right_values"),
         ("permute_ring", "forward", "raised"),
         ("turned", "backward", "raised"),
     ]
@@ -107,7 +107,8 @@ def test_where_no_sketch_is_proven_no_ranks_start(tmp_path: Path) -> None:
 def test_all_that_ran_leaves_nothing_to_mend(tmp_path: Path) -> None:
     candidates = found(tmp_path)
     rows = [
-        row(TRIALS, **{key: one[key] for key in trial.KEY}, status="right") for one in candidates.to_dicts()
+        row(TRIALS, **{key: one[key] for key in trial.KEY}, status="right_values")
+        for one in candidates.to_dicts()
     ]
     nothing = write(SKETCHES, [], tmp_path / "sketches.parquet")
     assert failed_sketches(write(TRIALS, rows, tmp_path / "trials.parquet"), candidates, nothing) == ()

@@ -57,7 +57,7 @@ def trial(deployment: Any, search: str, candidates: Any, *_: Any, **__: Any) -> 
     """Sketches that all run; that none does where the copy has a file refuse.txt."""
     from overlayccl_core.stages.trial import KEY
 
-    status, message = ("raised", "no such call") if (ROOT / "refuse.txt").exists() else ("right", "")
+    status, message = ("raised", "no such call") if (ROOT / "refuse.txt").exists() else ("right_values", "")
     rows = candidates.filter(candidates["origin"] == "sketch").select(KEY).to_dicts()
     return {"trials": [row | {"search": search, "status": status, "message": message} for row in rows]}
 

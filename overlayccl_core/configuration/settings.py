@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.configuration.searches import AT, Search, file_and_seed
+from overlayccl_core.configuration.searches import AT, MENDED, Search, file_and_seed
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
@@ -38,6 +38,15 @@ def _ordered(of: Fields, what: str) -> None:
     low, high = getattr(of, f"minimum_{what}"), getattr(of, f"maximum_{what}")
     if low > high:
         raise ValueError(f"minimum_{what} must be at most maximum_{what} (got {low} and {high})")
+
+
+def _first_rounds(names: Named) -> Named:
+    for name in names:
+        if name.endswith(MENDED):
+            raise ValueError(
+                f"{name}: names that end in {MENDED} are those of second rounds: give it another name"
+            )
+    return names
 
 
 def _known_problems(names: Named) -> Named:
@@ -190,7 +199,7 @@ class AblationsSection(Fields):
     problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
         min_length=1, description="of those that are configured: where the searches are compared"
     )
-    searches: Annotated[tuple[Arm, ...], AfterValidator(unique)] = Field(
+    searches: Annotated[tuple[Arm, ...], AfterValidator(unique), AfterValidator(_first_rounds)] = Field(
         min_length=1,
         description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
         "`offline@0`: at this seed alone",
@@ -240,7 +249,9 @@ class Settings(Fields):
         min_length=1, description="names of files in overlayccl_core/problems"
     )
     models: Names = Field(description="names of files in config/models, whose sites add Cases")
-    searches: Names = Field(description="names of files in config/searches")
+    searches: Annotated[Names, AfterValidator(_first_rounds)] = Field(
+        description="names of files in config/searches"
+    )
     heldout_seed: int = Field(ge=0, description="seed of the mixed Programs that judge the cost model")
     cases: Annotated[Mapping[str, Entries], AfterValidator(_known_problems)] = Field(
         description="Problem to its Cases; the Problem checks their fields"

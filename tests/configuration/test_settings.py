@@ -94,6 +94,11 @@ def test_keys_without_a_meaning_yet_are_refused(key: str) -> None:
         load(config(), overrides=[key])
 
 
+def test_the_name_of_a_second_round_is_no_name_of_a_search() -> None:
+    with pytest.raises(ValueError, match=r"searches.*names that end in -repair1 are those of second rounds"):
+        load(config(searches=["offline", "mine-repair1"]), overrides=[])
+
+
 def test_a_proposer_is_a_search_beside_those_that_are_configured() -> None:
     keys = {"proposer": "command", "command": "python mine.py", "max_usd": 5}
     settings = load(config(**keys), overrides=list(keys))

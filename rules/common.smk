@@ -7,6 +7,7 @@
 # After a checkpoint the plan is made anew, and what reads its tables compares them by content: an equal one starts
 # nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
 
+import json
 import sys
 from pathlib import Path
 

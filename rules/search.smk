@@ -40,13 +40,17 @@ rule search:
         deployment=PIPELINE.deployment_json,
         file=PIPELINE.deployment_file,
         search=lambda wildcards: PIPELINE.search_json(wildcards.search),
-        asking=PIPELINE.settings.part("asking"),
+        max_usd=lambda wildcards: json.dumps(
+            PIPELINE.settings.asking.max_usd
+            if PIPELINE.asks(wildcards.search)
+            else None
+        ),
         answers=lambda wildcards, output: Path(output.sketches).parent / "answers",
     message:
         "Searching {wildcards.problem} ({wildcards.search})"
     shell:
         "python -m workflow_scripts.search --deployment {params.file} --problem {wildcards.problem}"
-        " --search {params.search:q} --asking {params.asking:q}"
+        " --search {params.search:q} --max-usd {params.max_usd}"
         " --answers {params.answers} --tree results/{wildcards.deployment}"
         " --inputs {input} --outputs {output} --log {log}"
 

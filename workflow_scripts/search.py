@@ -1,11 +1,11 @@
 """Search cheaper Programs for one Problem from its proven strategies."""
 
+import json
 from pathlib import Path
 from time import monotonic
 
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.searches import Search
-from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.mended import failed_sketches
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.proposal import FailedSketch
@@ -29,7 +29,7 @@ def main(command: Command) -> None:
     Where the first round's tables are among the inputs it is the second.
     """
     problem = command.option("problem")
-    settings = Settings.from_part(command.option("asking"))
+    max_usd = json.loads(command.option("max_usd"))
     answers, tree = Path(command.option("answers")), Path(command.option("tree"))
     tables = search.run(
         load(command.option("deployment")),
@@ -39,7 +39,7 @@ def main(command: Command) -> None:
         command.read(THETA),
         command.read(FIDELITY),
         command.read(CAPABILITIES),
-        asking=Asking(answers=answers, tree=tree, max_usd=settings.asking.max_usd),
+        asking=Asking(answers=answers, tree=tree, max_usd=max_usd),
         clock=monotonic,
         progress=command.say,
         failed=_failed(command, problem) if command.has(TRIALS, problem) else None,
@@ -52,4 +52,4 @@ def _failed(command: Command, problem: str) -> tuple[FailedSketch, ...]:
 
 
 if __name__ == "__main__":
-    run("search", main, "deployment", "problem", "search", "asking", "answers", "tree")
+    run("search", main, "deployment", "problem", "search", "max-usd", "answers", "tree")

@@ -15,6 +15,7 @@ from overlayccl_core.asking.conversation import (
     Usage,
 )
 
+NOTHING_SAID = {"type": "text", "text": "(nothing)"}  # the service takes no turn that is empty
 CACHED = {"type": "ephemeral"}  # for five minutes, each reading of it anew
 NOT_AN_OBJECT = "not_an_object"  # the key of a tool's input that is no object, so that it is wrong and seen
 _STOPS = {
@@ -65,7 +66,7 @@ def _message(message: Message) -> dict[str, Any]:
             {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.input)}
             for call in message.calls
         ]
-        return {"role": "assistant", "content": list(message.opaque) or [*text, *calls]}
+        return {"role": "assistant", "content": list(message.opaque) or [*text, *calls] or [NOTHING_SAID]}
     results = [
         {"type": "tool_result", "tool_use_id": one.id, "content": one.text, "is_error": one.failed}
         for one in message.results

@@ -40,3 +40,18 @@ def one_line(value: object, hidden: Iterable[str]) -> str:
     """A text for a message: cleaned, in one line, cut where it is long."""
     text = " ".join(cleaned(str(value), hidden).split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+_PLACES = (
+    (re.compile(r"\bnode [\w.-]+: "), ""),
+    (re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}/?"), "(a file)"),
+    (re.compile(r"\[?\b\d{1,3}(?:\.\d{1,3}){3}\b\]?(?::\d+)?"), "(an address)"),
+    (re.compile(r"\[[0-9a-fA-F:]*:[0-9a-fA-F:]*\](?::\d+)?"), "(an address)"),
+)
+
+
+def without_places(text: str) -> str:
+    """What ranks or a library said, without the hosts, files and addresses in it: those stay on this machine."""
+    for place, instead in _PLACES:
+        text = place.sub(instead, text)
+    return text

@@ -28,6 +28,7 @@ from overlayccl_core.asking.conversation import (
 from overlayccl_core.configuration.fields import Fields
 
 LONGEST_BYTES = 4 << 20  # of an answer; the longest of a model's are a tenth of it
+MOST_TOKENS = 10**12  # of a call: more is no count, and fits no table
 _POLL_S = 0.05  # between looks whether a program that says nothing has ended
 
 
@@ -41,10 +42,10 @@ class _Call(Fields):
 class _Tokens(Fields):
     """Of the call; where the model has a price they are counted as money."""
 
-    input: int = Field(default=0, ge=0)
-    output: int = Field(default=0, ge=0)
-    cache_read: int = Field(default=0, ge=0)
-    cache_write: int = Field(default=0, ge=0)
+    input: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    output: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    cache_read: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    cache_write: int = Field(default=0, ge=0, le=MOST_TOKENS)
 
 
 class _Said(Fields):

@@ -1,6 +1,7 @@
 """Every question to a language model goes through a ledger: answers that are known, the ceiling, what it cost."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -46,7 +47,7 @@ class Ledger:
 
     max_usd: what all calls of the results tree together may cost; None: no ceiling. spent: what they cost so far.
     clock: seconds from any start on. now: the date in UTC. attempts: how often the same may be asked where an
-    answer got lost on its way, each time at its own cost.
+    answer got lost on its way, each time at its own cost. alone: nobody else sets money aside while it is held.
 
     A request that names no model has no price: what a program of one's own pays is not known here, and no ceiling
     holds it.
@@ -63,6 +64,7 @@ class Ledger:
         clock: Callable[[], float],
         now: Callable[[], datetime],
         attempts: int = 2,
+        alone: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._model = model
         self._records = records
@@ -72,6 +74,7 @@ class Ledger:
         self._clock = clock
         self._now = now
         self._attempts = attempts
+        self._alone = alone
         self.calls: list[Call] = []
 
     def ask(self, request: Request, *, purpose: str, style: str) -> Answer:
@@ -126,16 +129,17 @@ class Ledger:
     def _reserved(self, request: Request, blank: Record) -> Path | None:
         """The file that sets aside the most that the call may cost; None where that is nothing or not known."""
         most = money.most_usd(request, self._prices)
-        if self._max_usd is not None and request.model:
-            if most is None:
-                raise self._refused(
-                    blank,
-                    f"{FILE} has no price of the model {request.model!r}, so max_usd cannot hold: add it under "
-                    "`models`, with its date and source, or leave max_usd out",
-                    Outcome.UNPRICED,
-                )
-            self._hold(blank, most, self._max_usd)
-        return self._records.reserve(replace(blank, usd=most)) if most else None
+        if self._max_usd is not None and request.model and most is None:
+            raise self._refused(
+                blank,
+                f"{FILE} has no price of the model {request.model!r}, so max_usd cannot hold: add it under "
+                "`models`, with its date and source, or leave max_usd out",
+                Outcome.UNPRICED,
+            )
+        with self._alone():
+            if most is not None and self._max_usd is not None and request.model:
+                self._hold(blank, most, self._max_usd)
+            return self._records.reserve(replace(blank, usd=most)) if most else None
 
     def _hold(self, blank: Record, most: float, max_usd: float) -> None:
         """NoAnswer if a call may cost more than is left."""

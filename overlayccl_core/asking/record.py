@@ -9,6 +9,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class Record:
             raise ValueError("its digests are not those of its request: somebody changed one of them")
         if (self.answer is None) != isinstance(self.outcome, Outcome):
             raise ValueError(f"outcome {self.outcome} and the answer do not go together")
+        if self.usd is not None and not 0 <= self.usd < inf:
+            raise ValueError(f"usd must be a number from 0 on (got {self.usd})")
 
 
 _FORM = TypeAdapter(Record)
@@ -80,7 +83,14 @@ class Records:
     def find(self, digest: str) -> Record | None:
         """The record with the answer to the request of that digest. ValueError: a damaged file."""
         path = self._path(digest)
-        return read(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        record = read(path)
+        if record.digest != digest:
+            raise ValueError(
+                f"{path} is the record of another request, {record.digest[:12]}: name it by that"
+            )
+        return record
 
     def answered(self) -> Iterator[Record]:
         """All records with an answer, by the names of their files; of a tree with folders `answers`, those in them.

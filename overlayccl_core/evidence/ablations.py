@@ -24,6 +24,7 @@ PLACE = ("case", "direction")
 AT = ("search", *PLACE)
 ARM = ("arm", "seed")
 MEAN = pl.col("relative").log().mean().exp()  # of ratios: geometric
+NOBODY = "nobody"  # in the place of who answered a search that asked in vain
 POINTS = 60  # of a curve, from the first evaluation to the last: as many of each factor
 
 
@@ -73,7 +74,9 @@ def arm_rows(curves: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame
         _with_arm(calls)
         .group_by(ARM)
         .agg(
-            made_by=pl.col("made_by").drop_nulls().unique().sort(),
+            made_by=pl.when(pl.col("made_by").is_not_null().any())
+            .then(pl.col("made_by").drop_nulls().unique().sort().implode())
+            .otherwise(pl.lit([NOBODY])),
             usd=pl.when(pl.col("usd").null_count() == 0).then(pl.col("usd").sum()),
         )
     )

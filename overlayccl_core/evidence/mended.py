@@ -4,6 +4,7 @@ import json
 
 import polars as pl
 
+from overlayccl_core.asking.clean import without_places
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.rewrites.recipe import Recipe, source_base
@@ -22,7 +23,7 @@ def failed_sketches(
     where: dict[str, list[str]] = {}
     for row in failed.iter_rows(named=True):
         base = Recipe.from_json(json.loads(row["recipe"])).first
-        said = row["message"].partition(EVIDENCE)[0]
+        said = without_places(row["message"].partition(EVIDENCE)[0])
         where.setdefault(base, []).append(f"{row['case']} {row['direction']}: {row['status']}: {said}")
     written: dict[str, Sketch] = {}
     for row in sketches.filter(pl.col("source").is_not_null()).iter_rows(named=True):

@@ -18,9 +18,9 @@ from overlayccl_core.tables.trials import TRIALS
 
 READING = (
     "A question is asked once: an answer that was recorded is given again and costs nothing. US dollars are by the "
-    "dated table of prices, for all that was ever asked here, recorded or not. Sketches are counted where a model "
-    "was asked; at other Cases, and backward, the same are tried. Right: proven equal to the reference. "
-    "Polished: what rules made of a sketch is cheaper, by its price, than the cheapest sketch."
+    "dated table of prices; calls that were cut off are counted by the ceiling, not here. Sketches are counted "
+    "where a model was asked; at other Cases, and backward, the same are tried. Right: proven equal to the "
+    "reference. Polished: what rules made of a sketch is cheaper, by its price, than the cheapest sketch."
 )
 SCRIPTED = (
     "Some answers are of a script or a person (scripted): nothing about language models follows from them."

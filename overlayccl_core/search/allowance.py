@@ -1,6 +1,10 @@
 """Where the answers to a search are kept, and what they may cost; it knows nothing of how they are asked for."""
 
+import fcntl
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,4 +41,17 @@ class Asking:
             spent=lambda: spent(self.tree),
             clock=time.monotonic,
             now=lambda: datetime.now(UTC),
+            alone=lambda: _alone(self.tree),
         )
+
+
+@contextmanager
+def _alone(tree: Path) -> Iterator[None]:
+    """Nobody else sets money of the tree aside meanwhile."""
+    tree.mkdir(parents=True, exist_ok=True)
+    folder = os.open(tree, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

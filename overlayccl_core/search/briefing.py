@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 
 from overlayccl_core import catalog
+from overlayccl_core.asking.clean import without_places
 from overlayccl_core.costmodel.price import Price
 from overlayccl_core.costmodel.theta import Coefficient, Status
 from overlayccl_core.deployments.capabilities import shape_text
@@ -141,7 +142,7 @@ class Briefing:
         rows = self.facts.capabilities.refused if self.facts.capabilities else ()
         return [
             f"{row.call.operation} in groups of {shape_text(row.call.shape)}, {row.call.dtype.value}, "
-            f"from {row.call.payload_bytes} bytes on: {' '.join(row.evidence.split())[:200]}"
+            f"from {row.call.payload_bytes} bytes on: {without_places(' '.join(row.evidence.split()))[:200]}"
             for row in rows
         ]
 

@@ -111,7 +111,7 @@ class Desk:
         yield sketch
         attempt = standing.attempt_at(sketch)
         candidate = standing.candidate_of(attempt)
-        if candidate is None or attempt.outcome not in FINE:
+        if candidate is None or attempt.outcome not in FINE or not candidate.feasible:
             return attempt, None
         if attempt.outcome is ProposalOutcome.PROGRAM:
             self._brought.append(sketch)

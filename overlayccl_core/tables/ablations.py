@@ -71,7 +71,7 @@ ABLATIONS = Table(
         Column(
             name="made_by",
             dtype=pl.List(pl.String()),
-            doc="who answered it, as in `calls`; empty: it asks nobody",
+            doc="who answered it, as in `calls`; nobody: it asked in vain; empty: it asks nobody",
         ),
         Column(name="usd", dtype=pl.Float64(), nullable=True, doc="of its calls; null: none, or not known"),
         FINGERPRINT,

@@ -44,6 +44,7 @@ def test_equal_records_are_equal_files(tmp_path: Path) -> None:
         ({"digest": "0" * 64}, "digests are not those of its request"),
         ({"request": {}}, "digests are not those of its request"),
         ({"outcome": "lost"}, "do not go together"),
+        ({"usd": -1.0}, "usd must be a number from 0 on"),
         ({"outcome": "perfect"}, "outcome"),
         ({"answer": {"text": 5}}, "answer.text"),
         ({"usd": "free"}, "usd"),
@@ -63,6 +64,14 @@ def test_what_is_no_json_is_refused_by_name(tmp_path: Path, data: bytes) -> None
     file.write_bytes(data)
     with pytest.raises(ValueError, match="is no record of a call"):
         list(Records(file.parent).answered())
+
+
+def test_a_record_under_another_name_answers_nothing(tmp_path: Path) -> None:
+    file, _ = record(tmp_path)
+    other = "0" * 64
+    file.rename(file.with_name(f"{other}.json"))
+    with pytest.raises(ValueError, match="is the record of another request"):
+        Records(file.parent).find(other)
 
 
 def test_reservations_of_two_runs_are_two_files(tmp_path: Path) -> None:

@@ -155,6 +155,14 @@ def test_who_answered_and_what_it_cost_comes_from_the_calls() -> None:
     assert (theirs["made_by"], theirs["usd"]) == (["model"], None)  # one without a price
 
 
+def test_a_search_that_asked_in_vain_is_no_model_s() -> None:
+    sketches, made = two()
+    nobody = {"search": "mine@0", "made_by": None, "usd": 0.0}
+    calls = pl.DataFrame([nobody] * 2, schema={c: CALLS.schema[c] for c in nobody})
+    mine, theirs = arm_rows(curve_rows(sketches, made), made, calls).iter_rows(named=True)
+    assert (mine["made_by"], theirs["made_by"]) == (["nobody"], [])
+
+
 def test_a_curve_can_be_looked_at_anywhere() -> None:
     curves = curve_rows(*two())
     at = pl.DataFrame(

@@ -239,6 +239,27 @@ def test_react_submits_hears_and_finishes(run: Callable[..., Ran]) -> None:
     assert ran.sketched(case("grad_ar", LARGER).id)["outcome"].to_list() == ["not_proven", "program"]
 
 
+def test_what_is_submitted_with_the_end_is_tried(run: Callable[..., Ran]) -> None:
+    submit = ToolCall(
+        id="c1", name="submit", input={"function": NAME, "source": DOUBLING, "rationale": "said"}
+    )
+    finish = ToolCall(id="c2", name="finish", input={})
+    model = Script({"turn": [Answer(text="", calls=(submit, finish)), "never"]})
+    ran = run(model, style="react")
+    assert len(model.asked) == 1 and ran.sketched(GRADIENTS[1].id)["outcome"].to_list() == ["program"]
+
+
+def test_a_search_that_got_no_ideas_says_so(run: Callable[..., Ran]) -> None:
+    ends = run(Script({})).tables["search_ends"]
+    assert ends["message"].str.contains("asked no more: no ideas came: nothing more is written").sum() == 1
+
+
+def test_equal_drafts_are_refined_once(run: Callable[..., Ran]) -> None:
+    model = Script({"ideas": [ideas("one", "two")], "implement": [sketch(DOUBLING)] * 2})
+    run(model, repairs=0, enumerate={"refinements": 1})
+    assert [purpose for purpose, _ in model.asked] == ["ideas", "implement", "implement", "refine"]
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.asking.clean import without_places
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.evidence.mended import failed_sketches
@@ -95,6 +96,11 @@ def test_what_was_sketched_is_run_once_and_says_how_it_failed(
     [forward, backward] = failed.where
     assert " forward: raised: " in forward and " backward: raised: " in backward
     assert "; see " not in forward  # no path of this machine goes to a language model
+
+
+def test_no_host_file_or_address_goes_to_a_language_model() -> None:
+    said = "node trn-17.internal: rank 2 raised OSError: [/w/gloo/pair.cc:553] by peer [10.3.4.5]:4711, 1/4 at 0.5"
+    assert without_places(said) == "rank 2 raised OSError: [(a file):553] by peer (an address), 1/4 at 0.5"
 
 
 def test_where_no_sketch_is_proven_no_ranks_start(tmp_path: Path) -> None:

@@ -61,6 +61,14 @@ def test_where_every_sketch_runs_the_second_round_is_there_and_empty(root: Path)
     assert "sketch" in set(listed["origin"])
 
 
+def test_what_money_there_is_matters_to_searches_that_ask_alone(root: Path) -> None:
+    target = f"{TREE}/search/offline/candidates.parquet"
+    done = snakemake(root, "--profile", "local", target, "-n", "--config", "max_usd=5")
+    assert done.returncode == 0 and "Nothing to be done" in done.stdout + done.stderr, (
+        done.stdout + done.stderr
+    )
+
+
 def test_recorded_answers_give_the_same_candidates_to_the_byte_whenever_they_are_given(root: Path) -> None:
     replayed = ["proposer=replay"]
     run(root, config=replayed)

@@ -32,16 +32,21 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     right: list[Draft] = []
     for idea in _ideas(desk, standing):
         draft = yield from desk.drafted(desk.talk(standing), standing, Purpose.IMPLEMENT, idea=idea)
-        right += [draft] if draft else []
+        right += _new(draft, right)
     for number in range(settings.refinements):
         for chosen in desk.best(right)[: settings.refined]:
             aim = Aim.of(chosen.candidate) if desk.search.show_scores else None
-            talk, of = (
-                desk.talk(standing, draw=number),
-                {"sketch": chosen.sketch, "candidate": chosen.candidate},
-            )
+            talk = desk.talk(standing, draw=number)
+            of = {"sketch": chosen.sketch, "candidate": chosen.candidate}
             draft = yield from desk.drafted(talk, standing, Purpose.REFINE, aim, **of)
-            right += [draft] if draft else []
+            right += _new(draft, right)
+
+
+def _new(draft: Draft | None, right: list[Draft]) -> list[Draft]:
+    """A draft whose Program no other is."""
+    if draft is None or any(one.candidate is draft.candidate for one in right):
+        return []
+    return [draft]
 
 
 def _ideas(desk: Desk, standing: Standing) -> tuple[Idea, ...]:
@@ -51,4 +56,5 @@ def _ideas(desk: Desk, standing: Standing) -> tuple[Idea, ...]:
     except NoAnswer as error:
         if error.final:
             raise
+        desk.ended = f"no ideas came: {error}"
         return ()

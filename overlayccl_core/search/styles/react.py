@@ -45,12 +45,13 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
             if error.final:
                 raise
             return
-        if any(call.name == FINISH.name for call in answer.calls):
-            return
         results = []
         for call in answer.calls:
-            result = yield from _result(desk, talk, standing, call)
-            results.append(result)
+            if call.name != FINISH.name:
+                result = yield from _result(desk, talk, standing, call)
+                results.append(result)
+        if any(call.name == FINISH.name for call in answer.calls):
+            return
         message = User(
             text=f"{NO_CALL if not results else ''} {left} turns left.".strip(), results=tuple(results)
         )

@@ -1,6 +1,7 @@
 """Searches that ask: what is asked where, what is told, what comes of answers of every kind."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from overlayccl_core.configuration import searches
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.allowance import Asking
+from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.proposal import FailedSketch, Sketch
 from overlayccl_core.search.proposers import command
 from overlayccl_core.search.style import style as style_of
@@ -160,6 +162,35 @@ def test_what_is_asked_first_has_the_problem_the_language_the_deployment_and_the
         and "developer: 4 collectives; " in asked
         and "all_reduce:world4:1" in asked
     )
+
+
+def test_figures_are_told_in_two_digits(run: Callable[..., Ran]) -> None:
+    model = Script({})
+    run(model)
+    [(_, request)] = model.asked
+    told = re.findall(r"[\d,.]*\d(?= us|\.\.| \(\d)", request.system.partition("cost model")[2])
+    digits = [figure.replace(",", "").replace(".", "").strip("0") for figure in told]
+    assert len(digits) > 20 and max(map(len, digits)) == 2
+
+
+def test_without_scores_the_order_of_what_is_known_tells_none(run: Callable[..., Ran]) -> None:
+    def known(**changes: Any) -> list[str]:
+        model = Script({})
+        run(model, **changes)
+        return re.findall(r"^- (\w+): \d+ collectives", model.said(0), re.MULTILINE)
+
+    scored, blind = known(), known(show_scores=False)
+    assert sorted(scored) == sorted(blind) and scored != blind and scored[-1] == "developer" != blind[-1]
+
+
+@pytest.mark.parametrize(("show_scores", "first"), [(True, "cheap"), (False, "dear")])
+def test_what_is_refined_is_the_cheapest_or_what_came_first(show_scores: bool, first: str) -> None:
+    drafts: Any = [SimpleNamespace(name=n, candidate=SimpleNamespace(order=us)) for n, us in
+                   (("dear", 2.0), ("cheap", 1.0))]  # fmt: skip
+    at: Any = Desk(
+        search=SimpleNamespace(show_scores=show_scores), ledger=None, facts=None, leads=frozenset()
+    )  # type: ignore[arg-type]
+    assert at.best(drafts)[0].name == first
 
 
 def test_where_no_score_is_shown_no_price_is_told_and_none_orders(run: Callable[..., Ran]) -> None:

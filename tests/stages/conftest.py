@@ -1,10 +1,27 @@
-"""Small flows, made once: tables of tp_mlp at both of its sites, and of uniform_a2a, forward and backward."""
+"""Small flows, made once: tp_mlp at its two sites, uniform_a2a both ways; and searches over them that ask."""
 
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import polars as pl
 import pytest
+import yaml
 
-from tests.stages.flow import flow_of
+from overlayccl_core.configuration import searches
+from overlayccl_core.program.case import Case
+from overlayccl_core.search.allowance import Asking
+from overlayccl_core.search.proposal import FailedSketch
+from overlayccl_core.search.proposers import command
+from overlayccl_core.stages import search, seed
+from overlayccl_core.stages.cases import row as row_of
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.table import write
+from tests.stages.asked import GRADIENTS, TABLES, Ran, Script
+from tests.stages.flow import ROOT, capabilities, flow_of, quiet
 
 EXIT = {"microbatches": 2, "layers": 2, "shape": [1, 16, 16]}
 
@@ -19,3 +36,39 @@ def a2a_flow(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return flow_of(
         tmp_path_factory.mktemp("uniform_a2a"), "uniform_a2a", [{"payload": "64KiB"}, {"payload": "512KiB"}]
     )
+
+
+@pytest.fixture
+def run_search(
+    tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    @cache
+    def of(cases: tuple[Case, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows = write(CASES, [row_of(one) for one in cases], tmp_path / "cases.parquet")
+        seeds = seed.run(tp_flow.deployment, rows, capabilities(), progress=quiet)["seeds"]
+        return rows, write(SEEDS, seeds, tmp_path / "seeds.parquet")
+
+    def searched(
+        model: Script | None = None,
+        *,
+        of_cases: tuple[Case, ...] = GRADIENTS,
+        failed: tuple[FailedSketch, ...] | None = None,
+        **changes: Any,
+    ) -> Ran:
+        cases, known = of(of_cases)
+        if model is not None:
+            monkeypatch.setattr(command, "language_model", lambda _: model)
+        fields = yaml.safe_load((ROOT / "config/searches/command.yaml").read_text())
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(fields | {"polish": False} | changes))
+        tables = search.run(
+            *(tp_flow.deployment, searches.load("mine", tmp_path), cases, known),
+            *(tp_flow.theta, tp_flow.judged, capabilities()),
+            asking=Asking(answers=tmp_path / "answers", tree=tmp_path, max_usd=1.0),
+            clock=lambda: 0.0,
+            progress=quiet,
+            failed=failed,
+        )
+        made = {t.name: write(t, tables[t.name], tmp_path / f"{t.name}.parquet") for t in TABLES}
+        return Ran(made, tmp_path)
+
+    return searched

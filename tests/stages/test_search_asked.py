@@ -142,6 +142,16 @@ def test_equal_drafts_are_refined_once(run_search: Callable[..., Ran]) -> None:
     assert [purpose for purpose, _ in model.asked] == ["ideas", "implement", "implement", "refine"]
 
 
+def test_the_proof_of_every_sketch_is_recorded_however_few_others_are_proven(
+    run_search: Callable[..., Ran],
+) -> None:
+    model = Script({"ideas": [ideas("one", "two")], "implement": [sketch(DOUBLING), sketch(OTHER)]})
+    few = {"families": 1, "random": 0, "repairs": 0, "enumerate": {"refinements": 0}}
+    made = run_search(model, **few).tables["candidates"]
+    mine = made.filter(pl.col("origin") == "sketch", pl.col("case") == case("grad_ar", LARGER).id)
+    assert mine["family"].n_unique() == 1 and mine["equivalence"].to_list() == ["pass", "pass"]
+
+
 @pytest.mark.parametrize(
     "said",
     [

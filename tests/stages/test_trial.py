@@ -72,7 +72,7 @@ def refusing(program: Program) -> str:
     """A module whose permutes the library does not take."""
     source = emit(program)
     permutes = any(x.kind is Kind.COLLECTIVE_PERMUTE for x in program.collectives)
-    refusal = r"def \1(*_):\n    raise ValueError('no permutes here')\n\n\ndef _\1("
+    refusal = r"def \1(*_):\n    raise ValueError('no permutes here: /opt/gloo/pair.cc')\n\n\ndef _\1("
     return re.sub(r"def (forward|backward)\(", refusal, source) if permutes else source
 
 
@@ -95,7 +95,8 @@ def test_what_was_sketched_is_run_once_and_says_how_it_failed(
     assert failed.sketch.function == "permute_ring" and failed.sketch.direction is Direction.FORWARD
     [forward, backward] = failed.where
     assert " forward: raised: " in forward and " backward: raised: " in backward
-    assert "; see " not in forward  # no path of this machine goes to a language model
+    assert "pair.cc" in trials["message"][1]
+    assert "; see " not in forward and "pair.cc" not in forward  # nothing of this machine goes to a model
 
 
 def test_no_host_file_or_address_goes_to_a_language_model() -> None:

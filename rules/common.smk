@@ -18,6 +18,7 @@ if str(workflow.basedir) not in sys.path:
 
 from overlayccl_core.configuration.searches import MENDED
 from run_display.handler import show
+from workflow_scripts import one_run
 from workflow_scripts.pipeline import (
     lay_profile,
     name_profile,
@@ -38,6 +39,8 @@ try:
     )
     RESULTS = f"results/{PIPELINE.settings.tree}"
     refuse_unrecorded(Path(RESULTS))
+    if PIPELINE.starts and workflow.is_main_process:
+        one_run.begin(PIPELINE.settings.tree, logger.warning)
 except (ValueError, OSError) as error:
     sys.exit(
         f"error: {error}"

@@ -12,6 +12,7 @@ import polars as pl
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import read_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, write
+from workflow_scripts import one_run
 from workflow_scripts.progress import Progress
 
 
@@ -93,6 +94,7 @@ def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
     """Run a rule's `main`. Exit code 1 after one message for bad input (ValueError) or a traceback for a bug."""
     command = Command(rule, options)
     try:
+        one_run.follow(command.say)
         main(command)
     except ValueError as error:
         command.say(f"ERROR: {error}")

@@ -53,6 +53,7 @@ def run_search(
         *,
         of_cases: tuple[Case, ...] = GRADIENTS,
         failed: tuple[FailedSketch, ...] | None = None,
+        library: pl.DataFrame | None = None,
         **changes: Any,
     ) -> Ran:
         cases, known = of(of_cases)
@@ -62,7 +63,7 @@ def run_search(
         (tmp_path / "mine.yaml").write_text(yaml.safe_dump(fields | {"polish": False} | changes))
         tables = search.run(
             *(tp_flow.deployment, searches.load("mine", tmp_path), cases, known),
-            *(tp_flow.theta, tp_flow.judged, capabilities()),
+            *(tp_flow.theta, tp_flow.judged, capabilities() if library is None else library),
             asking=Asking(answers=tmp_path / "answers", tree=tmp_path, max_usd=1.0),
             clock=lambda: 0.0,
             progress=quiet,

@@ -28,7 +28,7 @@ from tests.stages.asked import (
     ideas,
     sketch,
 )
-from tests.stages.flow import ROOT
+from tests.stages.flow import ROOT, capabilities
 
 
 def test_a_program_that_answers_from_a_folder_runs_the_whole_loop(run_search: Callable[..., Ran]) -> None:
@@ -150,6 +150,14 @@ def test_the_proof_of_every_sketch_is_recorded_however_few_others_are_proven(
     made = run_search(model, **few).tables["candidates"]
     mine = made.filter(pl.col("origin") == "sketch", pl.col("case") == case("grad_ar", LARGER).id)
     assert mine["family"].n_unique() == 1 and mine["equivalence"].to_list() == ["pass", "pass"]
+
+
+def test_what_cannot_run_here_is_not_refined_nor_is_its_equal(run_search: Callable[..., Ran]) -> None:
+    model = Script({"ideas": [ideas("one", "two")], "implement": [sketch(DOUBLING)] * 2})
+    unable = capabilities().with_columns(supported=pl.col("operation") != "collective_permute")
+    ran = run_search(model, library=unable, repairs=0, enumerate={"refinements": 1})
+    assert [purpose for purpose, _ in model.asked] == ["ideas", "implement", "implement"]
+    assert ran.sketched(GRADIENTS[1].id)["outcome"].to_list() == ["infeasible", "duplicate"]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ PACKAGE = ROOT / "overlayccl_core"
 LONGEST = 400
 
 # A folder (or module) of the package -> what of the package it may import besides itself.
-EVERYBODY = {"loader", "configuration.fields", "configuration.sizes"}  # imported by whoever needs it
+EVERYBODY = {"loader", "locks", "configuration.fields", "configuration.sizes"}  # imported by whoever needs it
 MAY_IMPORT = {
     "loader": set[str](),
     "configuration.fields": set(),
     "configuration.sizes": set(),
     "digest": {"loader"},
+    "locks": set[str](),
     "measuring": set[str](),
     "tables": {"measuring"},
     "program": set[str](),

@@ -1,11 +1,12 @@
 """One run at a time on a results tree: a dead run's locks are nobody's, and its jobs end themselves.
 
-A run is a Snakemake that starts jobs. It holds `.snakemake/runs/<tree>.run` as long as it lives, however it dies, and
-writes into it who it is. Its jobs hold `<tree>.jobs` together; on other hosts, too, if the folder is shared. They look
-every second whether their run is there: where it was killed they end as if interrupted, and keep what was measured.
+A run is a Snakemake that starts jobs. It holds `.snakemake/runs/<tree>.run` as long as it lives, however it dies,
+and writes into it who it is. Its jobs, on other hosts too, hold `<tree>.jobs` together and look every second
+whether their run is there: where it was killed they end as if interrupted, and keep what was measured.
+
+Where a shared folder has no locks, or each host has its own, a job sees its run gone only when another one begins.
 """
 
-import fcntl
 import json
 import os
 import platform
@@ -16,6 +17,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+
+from overlayccl_core.locks import ALONE, TOGETHER, opened, taken
 
 FOLDER = Path(".snakemake/runs")
 SNAKEMAKE_LOCKS = Path(".snakemake/locks")  # Snakemake's, which stay when it is killed; its version is pinned
@@ -35,11 +38,10 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
     """
     while _held:  # by a Snakemake that this process ran before
         os.close(_held.pop())
-    FOLDER.mkdir(parents=True, exist_ok=True)
     run, jobs = FOLDER / f"{tree}.run", FOLDER / f"{tree}.jobs"
-    mine = os.open(run, os.O_RDWR | os.O_CREAT, 0o644)
+    mine = opened(run)
     try:
-        if not _taken(mine, fcntl.LOCK_EX, SURE_S):
+        if not taken(mine, ALONE, SURE_S):
             raise ValueError(
                 f"results/{tree} is being made by another run ({_who(run)}): wait until it has ended, or end it. "
                 "Two at once would measure each other"
@@ -59,7 +61,8 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
         os.close(mine)
         raise
     _held.append(mine)
-    _forget_locks(tree)
+    if not _free(run):
+        _forget_locks(tree)
 
 
 def follow(say: Callable[[str], None]) -> None:
@@ -68,8 +71,8 @@ def follow(say: Callable[[str], None]) -> None:
     if not file:
         return
     run = Path(file)
-    jobs = os.open(run.with_suffix(".jobs"), os.O_RDONLY | os.O_CREAT, 0o644)
-    fcntl.flock(jobs, fcntl.LOCK_SH)
+    jobs = opened(run.with_suffix(".jobs"))
+    taken(jobs, TOGETHER, END_S)
     _held.append(jobs)
     locks_tell = not _free(run)  # they do not where the folder's locks hold on one host only
     threading.Thread(target=_look, args=(run, identity, locks_tell, say), daemon=True).start()
@@ -84,20 +87,6 @@ def _look(run: Path, identity: str, locks_tell: bool, say: Callable[[str], None]
     os.kill(os.getpid(), signal.SIGKILL)  # ranks end with it
 
 
-def _taken(lock: int, kind: int, patience_s: float) -> bool:
-    """Whether a lock could be had within some seconds."""
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.1)
-        else:
-            return True
-
-
 def _free(run: Path) -> bool:
     """Whether nobody holds a run's file: it is gone, or its run is."""
     try:
@@ -105,17 +94,17 @@ def _free(run: Path) -> bool:
     except FileNotFoundError:
         return True
     try:
-        return _taken(lock, fcntl.LOCK_SH, 0.0)
+        return taken(lock, TOGETHER, 0.0)
     finally:
         os.close(lock)
 
 
 def _wait_for_jobs(file: Path, tree: str, warn: Callable[[str], None]) -> None:
-    lock = os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)
+    lock = opened(file)
     try:
-        if not _taken(lock, fcntl.LOCK_EX, 0.0):
+        if not taken(lock, ALONE, 0.0):
             warn(f"the run before this was killed: waiting for its jobs on results/{tree} to end")
-            if not _taken(lock, fcntl.LOCK_EX, END_S + SURE_S):
+            if not taken(lock, ALONE, END_S + SURE_S):
                 raise ValueError(
                     f"jobs of an earlier run still work on results/{tree}: look for them with "
                     "`ps -fC python` (on a cluster: `squeue`), and end them"

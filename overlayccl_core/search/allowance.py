@@ -1,6 +1,5 @@
 """Where the answers to a search are kept, and what they may cost; it knows nothing of how they are asked for."""
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -13,8 +12,10 @@ from overlayccl_core.asking.conversation import LanguageModel
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.asking.record import Records, spent
 from overlayccl_core.configuration import prices
+from overlayccl_core.locks import ALONE, opened, taken
 from overlayccl_core.program.problem import Direction
 
+LOCK = ".asking.lock"  # in a tree: whoever sets money aside holds it
 Place = tuple[str, Direction]  # id of a Case, and direction
 
 
@@ -48,10 +49,9 @@ class Asking:
 @contextmanager
 def _alone(tree: Path) -> Iterator[None]:
     """Nobody else sets money of the tree aside meanwhile."""
-    tree.mkdir(parents=True, exist_ok=True)
-    folder = os.open(tree, os.O_RDONLY)
+    lock = opened(tree / LOCK)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        taken(lock, ALONE)
         yield
     finally:
-        os.close(folder)
+        os.close(lock)

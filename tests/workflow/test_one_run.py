@@ -1,5 +1,7 @@
 """One run on a results tree: a second is refused, a killed one leaves neither jobs nor locks that stop the next."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.repository import ROOT
+from workflow_scripts import one_run
 
 SNAKEFILE = """
 from pathlib import Path
@@ -179,3 +182,20 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     assert result(first)[0] != 0
     (root / "enough").touch()
     assert result(start("results/local/1.txt"))[0] == 0
+
+
+def test_where_a_folder_has_no_locks_nobody_is_refused_and_snakemakes_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fcntl, "flock", none)  # as locks.py asks for it
+    monkeypatch.setenv(one_run.RUN, "")
+    one_run.SNAKEMAKE_LOCKS.mkdir(parents=True)
+    lock = one_run.SNAKEMAKE_LOCKS / "0.output.lock"
+    lock.write_text("results/local/1.txt\n")
+    one_run.begin("local", pytest.fail)
+    assert lock.exists()
+    one_run.begin("local", pytest.fail)

@@ -18,7 +18,8 @@ ON_REQUEST = (
     "hlo",
     "cluster",
     "pruned",
-)  # minutes: on real ranks, of a finished run, of the real torch_xla, of searches at cluster size
+    "killed",
+)  # minutes: on real ranks, of a finished run, of the real torch_xla, of searches at cluster size; an hour
 
 
 def main() -> None:

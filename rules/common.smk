@@ -2,7 +2,8 @@
 #
 # A parameter that no command prints is there to be compared: a rule runs again when one of its parameters differs
 # from the run before. `code` is the digest of all that the rule's command imports or loads; `machine` tells the host,
-# the versions and the environment that a measurement is of.
+# the versions and the environment that the tree's measurements are of: where this machine is another one, what was
+# measured stays, and what would measure is refused.
 #
 # After a checkpoint the plan is made anew, and what reads its tables compares them by content: an equal one starts
 # nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
@@ -19,14 +20,14 @@ if str(workflow.basedir) not in sys.path:
 from overlayccl_core.configuration.searches import MENDED
 from run_display.handler import show
 from workflow_scripts import one_run
-from workflow_scripts.pipeline import (
+from workflow_scripts.command_line import (
     lay_profile,
     name_profile,
     prefer_this_python,
-    prepare,
-    refuse_unrecorded,
     starts_jobs,
 )
+from workflow_scripts.pipeline import prepare
+from workflow_scripts.records import refuse_unrecorded, tell_jobs
 
 prefer_this_python()
 name_profile()
@@ -39,15 +40,20 @@ try:
     )
     RESULTS = f"results/{PIPELINE.settings.tree}"
     refuse_unrecorded(Path(RESULTS))
-    if PIPELINE.starts and workflow.is_main_process:
-        one_run.begin(PIPELINE.settings.tree, logger.warning)
+    if (
+        workflow.is_main_process
+    ):  # what the jobs' own Snakemakes are told by their environment
+        tell_jobs(PIPELINE.elsewhere)
+        if PIPELINE.starts:
+            one_run.begin(PIPELINE.settings.tree, logger.warning)
 except (ValueError, OSError) as error:
     sys.exit(
         f"error: {error}"
     )  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
-if PIPELINE.left_out and workflow.is_main_process:
-    logger.warning(PIPELINE.left_out)
+if workflow.is_main_process:
+    for line in filter(None, (PIPELINE.left_out, PIPELINE.elsewhere)):
+        logger.warning(line)
 
 # What a rule asks for that runs ranks: the machine alone; of a cluster, a job on the deployment's nodes.
 RANKS = {"machine": 1, **PIPELINE.job_resources}

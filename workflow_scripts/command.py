@@ -12,8 +12,10 @@ import polars as pl
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import read_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, write
-from workflow_scripts import one_run
+from workflow_scripts import one_run, records
 from workflow_scripts.progress import Progress
+
+MEASURES = "partial"  # the option of all that measure: where launches are kept as they come
 
 
 class Command:
@@ -95,6 +97,8 @@ def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
     command = Command(rule, options)
     try:
         one_run.follow(command.say)
+        if MEASURES in options:
+            records.refuse_elsewhere()
         main(command)
     except ValueError as error:
         command.say(f"ERROR: {error}")

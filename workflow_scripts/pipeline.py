@@ -1,11 +1,6 @@
 """What the Snakefile knows when it is read: configuration, deployment, Cases, and the code of each rule."""
 
-import argparse
 import json
-import os
-import platform
-import sys
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,10 +15,9 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.profile import read as read_profile
 from overlayccl_core.configuration.searches import Begin, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
-from overlayccl_core.configuration.settings import FILE, Settings, fields_of
+from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
@@ -31,38 +25,19 @@ from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
-from overlayccl_core.tables.remake import PROFILE
+from overlayccl_core.tables.remake import RESULTS
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
+from workflow_scripts.records import elsewhere, measured_on
 
 DEPLOYMENTS = Path("config/deployments")
-WITHOUT_JOBS = {
-    *(
-        "--lint",
-        "--report",
-        "--dag",
-        "--rulegraph",
-        "--filegraph",
-        "--d3dag",
-        "--summary",
-        "--detailed-summary",
-    ),
-    *(
-        "--unlock",
-        "--archive",
-        "--cleanup-metadata",
-        "--delete-all-output",
-        "--delete-temp-output",
-        "--touch",
-    ),
-}  # what Snakemake is asked for in place of a run
-RECORDS = Path(".snakemake/metadata")  # Snakemake's, of how each file was made; its version is pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text.
 
-    machine: what a measurement would be of here (`Backend.fingerprint`). Rules that measure have it as a parameter.
+    machine: that the tree is of, or will be (`Backend.fingerprint`). Rules that measure have it as a parameter.
+    elsewhere: why nothing is measured now, where that is another one than this; else empty.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
     starts: whether jobs will start.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
@@ -72,6 +47,7 @@ class Pipeline:
     deployment: Deployment
     cases: Mapping[str, tuple[Case, ...]]
     machine: str
+    elsewhere: str = ""
     left_out: str = ""
     starts: bool = False
     _digest: Callable[..., str] = field(
@@ -109,9 +85,8 @@ class Pipeline:
 
     @property
     def ranks_json(self) -> str:
-        """The fields that a measurement depends on: not the budget that Programs are held to, nor the preset."""
-        fields = self.deployment.model_dump(mode="json", exclude={"memory_budget_bytes", "preset"})
-        return json.dumps(fields, sort_keys=True)
+        """The fields that a measurement depends on."""
+        return _of_ranks(self.deployment)
 
     def cases_json(self, problem: str) -> str:
         """The Cases of a Problem."""
@@ -287,11 +262,6 @@ class Pipeline:
         return {problem, *(case.problem for case in equal if case is not None)}
 
 
-def starts_jobs(dryrun: bool) -> bool:
-    """Whether this Snakemake is to start jobs: not where it plans, or does something with what there is."""
-    return not dryrun and WITHOUT_JOBS.isdisjoint(word.partition("=")[0] for word in sys.argv)
-
-
 def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
     """Check all that can be checked before a job starts. ValueError: file, field and mend.
 
@@ -324,75 +294,24 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     left_out = (
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
     )
-    machine = backend_of(deployment).fingerprint(deployment)
+    here, results = backend_of(deployment).fingerprint(deployment), Path(RESULTS, settings.tree)
+    again = config.get(MACHINE) == HERE
+    machine = here if again else measured_on(results, _of_ranks(deployment), here)
     return Pipeline(
         settings=settings,
         deployment=deployment,
         cases=cases,
         machine=machine,
+        elsewhere=elsewhere(results, machine, here),
         left_out=left_out,
         starts=starts,
     )
 
 
-def refuse_unrecorded(results: Path) -> None:
-    """ValueError for tables of another host that came without Snakemake's records of them.
-
-    With them Snakemake sees that parameters differ, and measures anew; without, what is there counts as made.
-    """
-    table = results / "selftest.parquet"
-    record = RECORDS / urlsafe_b64encode(table.as_posix().encode()).decode()
-    try:
-        host = json.loads(table.with_suffix(".sidecar.json").read_text())["host"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if table.exists() and not record.exists() and host != platform.node():
-        raise ValueError(
-            f"{results} was measured on {host}, this is {platform.node()}, and nothing here says how its tables "
-            f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
-            "along"
-        )
-
-
-def prefer_this_python() -> None:
-    """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
-
-    With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
-    """
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
-
-
-def name_profile() -> None:
-    """Let messages name the profile in use: that of the command line, or (in a cluster's job) of who submitted
-    it."""
-    if names := _profiles():
-        os.environ[PROFILE] = names[-1]
-
-
-def lay_profile(config: dict[str, Any], given: Any) -> None:
-    """Put what the profiles in use configure below the keys of --config, here and for jobs on a cluster.
-
-    Snakemake takes the one or the other: --config models=nano would make it forget the profile's deployment.
-    config: as Snakemake merged it; given: its ConfigSettings. ValueError: file, field and mend.
-    """
-    from snakemake.cli import get_profile_dir, parse_config
-
-    laid: dict[str, str] = {}
-    for name in _profiles():
-        if (found := get_profile_dir(name)) is not None:
-            laid |= read_profile(found[1], name).overrides
-    below = [f"{key}={value}" for key, value in laid.items() if key not in given.config]
-    config |= parse_config(below)
-    given.config = {**parse_config(below), **given.config}
-    given.config_args = [*below, *given.config_args]  # private: the Snakemake version is pinned
-
-
-def _profiles() -> list[str]:
-    """Of this command, as Snakemake reads it; none in a job, which gets all by --config."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--profile", action="append", default=[])
-    named: list[str] = parser.parse_known_args(sys.argv[1:])[0].profile
-    return [name for name in named or [os.environ.get("SNAKEMAKE_PROFILE", "none")] if name != "none"]
+def _of_ranks(deployment: Deployment) -> str:
+    """Fields that a measurement depends on: not the budget that Programs are held to, nor the preset."""
+    fields = deployment.model_dump(mode="json", exclude={"memory_budget_bytes", "preset"})
+    return json.dumps(fields, sort_keys=True)
 
 
 def _file(folder: str, name: str, part: str = "") -> str:

@@ -20,7 +20,11 @@ IN_SECTIONS = {  # override keys of fields that stand in a section
     "max_usd": ("asking", "max_usd"),
 }
 PROPOSER = "proposer"  # override key: a search besides those that are configured
-OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", *IN_SECTIONS)
+MACHINE, HERE = (
+    "machine",
+    "here",
+)  # override key and value: all that is measured is measured again, on this machine
+OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, *IN_SECTIONS)
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",
     "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
@@ -326,6 +330,10 @@ def load(
     data = {**config, **{name: _list(config[name]) for name in NAMES if name in config}}
     in_sections = {key: data.pop(key) for key in IN_SECTIONS if key in overrides}
     besides = [data.pop(PROPOSER)] if PROPOSER in overrides else []
+    if MACHINE in overrides and (named := data.pop(MACHINE)) != HERE:
+        raise ValueError(
+            f"--config {MACHINE}={named}: must be {HERE}, which measures all of a tree again, on this machine"
+        )
     try:
         File.from_data(data)
         preset, presets = data["preset"], data.pop("presets")

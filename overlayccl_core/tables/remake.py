@@ -14,13 +14,13 @@ def snakemake() -> str:
     return f"snakemake --profile {os.environ.get(PROFILE, 'local')}"
 
 
-def run_command(tree: str | Path, *targets: str | Path) -> str:
+def run_command(tree: str | Path, *targets: str | Path, config: tuple[str, ...] = ()) -> str:
     """What makes files of `results/<deployment>-<preset>`, or (without targets) all of a run, as it is typed.
 
-    The configured deployment and preset need not be named.
+    The configured deployment and preset need not be named. config: `key=value` besides.
     """
     named = " ".join(map(str, targets)) or "all"
-    return f"{snakemake()} {named}{_options(Path(tree))}"
+    return f"{snakemake()} {named}{_options(Path(tree), config)}"
 
 
 def remake(path: str | Path) -> str:
@@ -31,20 +31,24 @@ def remake(path: str | Path) -> str:
     return f"{snakemake()} {path} --force{options}"
 
 
-def _options(tree: Path) -> str:
-    """` --config deployment=... preset=...` where the tree is not the configured one's; else nothing."""
+def _options(tree: Path, besides: tuple[str, ...] = ()) -> str:
+    """` --config deployment=... preset=...` where the tree is not the configured one's, and what else is said."""
+    given = (*_of_tree(tree), *besides)
+    return f" --config {' '.join(given)}" if given else ""
+
+
+def _of_tree(tree: Path) -> list[str]:
     config = tree.parent.parent / "config"
     known = (file.stem for file in (config / "deployments").glob("*.yaml"))
     of = max((d for d in known if tree.name == d or tree.name.startswith(f"{d}-")), key=len, default=None)
     if of is None:
-        return ""
+        return []
     meant = {"deployment": of, "preset": tree.name.removeprefix(of).removeprefix("-") or PRESET}
     try:
         configured = parsed(config / "config.yaml") | _of_profile(tree.parent.parent)
-        given = [f"{key}={value}" for key, value in meant.items() if configured[key] != value]
+        return [f"{key}={value}" for key, value in meant.items() if configured[key] != value]
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    return f" --config {' '.join(given)}" if given else ""
+        return []
 
 
 def _of_profile(root: Path) -> dict[str, str]:

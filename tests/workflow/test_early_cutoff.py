@@ -4,6 +4,7 @@ Real runs of `snakemake --profile local all` on one tree, one edit after the oth
 ranks (made_up.py): all commands are the real ones, and what ran is what their processes noted.
 """
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +59,12 @@ class Tree:
         assert file.read_text().count(old) == 1, f"{path} has not one {old!r}"
         file.write_text(file.read_text().replace(old, new))
 
-    def run(self) -> Ran:
+    def run(self, *more: str, fails: bool = False) -> Ran:
         """The literal command."""
         noted = self.root / "started.txt"
         noted.write_text("")
-        done = snakemake(self.root, "--profile", "local", "all")
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = snakemake(self.root, "--profile", "local", "all", *more)
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
         started = tuple(line.strip() for line in noted.read_text().splitlines())
         assert len(set(started)) == len(started), started
         return Ran(started, done.stdout + done.stderr)
@@ -91,6 +92,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MALLOC_ARENA_MAX", "1")
         ran["another environment"] = tree.run()
+        tree.edit("config/config.yaml", "  maximum_rounds: 28\n", "  maximum_rounds: 30\n")
+        ran["another environment, and a change"] = tree.run(fails=True)
+        ran["measured again"] = tree.run("--config", "machine=here")
     return ran
 
 
@@ -123,14 +127,27 @@ def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ra
     assert started == {"bench tp_mlp", "bench uniform_a2a"} | COMPARED
 
 
-def test_in_another_environment_all_that_is_measured_is_measured_again_and_the_run_says_why(
+def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_with_it(
+    runs: dict[str, Ran],
+) -> None:
+    stays = runs["another environment"]
+    assert stays.started == () and "Nothing to be done" in stays.said
+    refused = runs["another environment, and a change"]
+    assert set(refused.started) <= {"bench tp_mlp", "bench uniform_a2a"}
+    for said in (stays.said, refused.said.partition("ERROR: ")[2]):
+        then, now = re.findall(r"host .* #[0-9a-f]{8}", said)[0].split(". This is: ")
+        assert "MALLOC_ARENA_MAX" not in then and "environment MALLOC_ARENA_MAX=1" in now
+        assert "snakemake --profile local all --config machine=here" in said
+
+
+def test_where_it_is_asked_for_all_that_is_measured_is_measured_again_and_the_run_says_why(
     runs: dict[str, Ran],
 ) -> None:
     """Capabilities, shortlists and finalists come out equal: each rule that measures runs for its own parameter."""
-    again = runs["another environment"]
+    again = runs["measured again"]
     measured = {"selftest", "probe", "bench tp_mlp", "bench uniform_a2a", "train tiny", "confirm"}
     assert measured <= set(again.started) <= measured | PRICED | COMPARED
     for job in measured:
         (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)
-        assert "again, as its parameters have changed: before: 'host " in line, line
+        assert "again, as its parameters have changed: before: " in line, line
         assert "environment MALLOC_ARENA_MAX=1" in line

@@ -12,7 +12,7 @@ from snakemake.settings.types import ConfigSettings
 
 from overlayccl_core.tables.remake import PROFILE, run_command
 from tests.workflow.repository import ROOT, copy_to
-from workflow_scripts.pipeline import lay_profile, name_profile, starts_jobs
+from workflow_scripts.command_line import lay_profile, name_profile, starts_jobs
 
 PROFILES = sorted(path.name for path in (ROOT / "profiles").iterdir() if path.name != "default")
 SLURM = ("sbatch", "srun", "squeue")

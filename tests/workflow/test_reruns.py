@@ -26,6 +26,13 @@ CORE = "overlayccl_core"
 CONFIG = "config/config.yaml"
 STEPS = [f"results/local/train/{model}/steps.parquet" for model in MODELS_OF.values()]
 
+OTHERS: dict[str, dict[str, object]] = {  # in what it is another machine (plans.py)
+    "another version of torch is installed": {"torch": "9.9.9"},
+    "results of another host": {"host": "elsewhere"},
+    "another allocator": {"environment": {"LD_PRELOAD": "libjemalloc.so"}},
+    "the library's interface": {"environment": {"GLOO_SOCKET_IFNAME": "eth0"}},
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -167,10 +174,12 @@ ROWS = [
         problems=("uniform_a2a",),
     ),
     Row("a training that failed", {"train", *AFTER_TRAINING}, gone=tuple(STEPS), problems=TRAINED),
-    Row("another version of torch is installed", MEASURED, machine={"torch": "9.9.9"}),
-    Row("results of another host", MEASURED, machine={"host": "elsewhere"}),
-    Row("another allocator", MEASURED, machine={"environment": {"LD_PRELOAD": "libjemalloc.so"}}),
-    Row("the library's interface", MEASURED, machine={"environment": {"GLOO_SOCKET_IFNAME": "eth0"}}),
+    *(Row(f"{name}: what was measured stays", set(), machine=machine) for name, machine in OTHERS.items()),
+    *(
+        Row(f"{name}: measured again", MEASURED, machine=machine, config={"machine": "here"})
+        for name, machine in OTHERS.items()
+    ),
+    Row("measured again, where it was measured", set(), config={"machine": "here"}),
     Row(
         "threads, which ranks have one of",
         set(),

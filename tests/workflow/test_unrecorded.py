@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.repository import snakemake
-from workflow_scripts.pipeline import RECORDS, refuse_unrecorded
+from workflow_scripts.records import RECORDS, refuse_unrecorded
 
 SNAKEFILE = """
 rule selftest:

@@ -1,0 +1,77 @@
+"""What the command line of Snakemake, and the profile that it names, say of a run."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.configuration.profile import read as read_profile
+from overlayccl_core.tables.remake import PROFILE
+
+WITHOUT_JOBS = {
+    *(
+        "--lint",
+        "--report",
+        "--dag",
+        "--rulegraph",
+        "--filegraph",
+        "--d3dag",
+        "--summary",
+        "--detailed-summary",
+    ),
+    *(
+        "--unlock",
+        "--archive",
+        "--cleanup-metadata",
+        "--delete-all-output",
+        "--delete-temp-output",
+        "--touch",
+    ),
+}  # what Snakemake is asked for in place of a run
+
+
+def starts_jobs(dryrun: bool) -> bool:
+    """Whether this Snakemake is to start jobs: not where it plans, or does something with what there is."""
+    return not dryrun and WITHOUT_JOBS.isdisjoint(word.partition("=")[0] for word in sys.argv)
+
+
+def prefer_this_python() -> None:
+    """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
+
+    With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
+    """
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+
+
+def name_profile() -> None:
+    """Let messages name the profile in use: that of the command line, or (in a cluster's job) of who submitted
+    it."""
+    if names := _profiles():
+        os.environ[PROFILE] = names[-1]
+
+
+def lay_profile(config: dict[str, Any], given: Any) -> None:
+    """Put what the profiles in use configure below the keys of --config, here and for jobs on a cluster.
+
+    Snakemake takes the one or the other: --config models=nano would make it forget the profile's deployment.
+    config: as Snakemake merged it; given: its ConfigSettings. ValueError: file, field and mend.
+    """
+    from snakemake.cli import get_profile_dir, parse_config
+
+    laid: dict[str, str] = {}
+    for name in _profiles():
+        if (found := get_profile_dir(name)) is not None:
+            laid |= read_profile(found[1], name).overrides
+    below = [f"{key}={value}" for key, value in laid.items() if key not in given.config]
+    config |= parse_config(below)
+    given.config = {**parse_config(below), **given.config}
+    given.config_args = [*below, *given.config_args]  # private: the Snakemake version is pinned
+
+
+def _profiles() -> list[str]:
+    """Of this command, as Snakemake reads it; none in a job, which gets all by --config."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--profile", action="append", default=[])
+    named: list[str] = parser.parse_known_args(sys.argv[1:])[0].profile
+    return [name for name in named or [os.environ.get("SNAKEMAKE_PROFILE", "none")] if name != "none"]

@@ -1,0 +1,76 @@
+"""What Snakemake recorded of how a results tree was made, and on which machine it was measured."""
+
+import ast
+import json
+import os
+import platform
+import re
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+from overlayccl_core.configuration.settings import HERE, MACHINE
+from overlayccl_core.tables.remake import run_command
+
+RECORDS = Path(".snakemake/metadata")  # Snakemake's, of how each file was made; its version is pinned
+FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
+ELSEWHERE = "OVERLAYCCL_ELSEWHERE"  # tells jobs that measure why they may not
+
+
+def measured_on(results: Path, deployment: str, here: str) -> str:
+    """The machine (`Backend.fingerprint`) that a tree was measured on, as recorded.
+
+    deployment: what its measurements depend on of it (`Pipeline.ranks_json`). `here` where nothing is recorded, or
+    of another deployment: then all is measured anyway.
+    """
+    table = results / "selftest.parquet"
+    try:
+        told = json.loads(_record(table).read_text())["params"] if table.exists() else []
+        params = [ast.literal_eval(text) for text in told]
+    except (OSError, ValueError, KeyError, TypeError, SyntaxError):
+        params = []
+    machines = [one for one in params if isinstance(one, str) and FINGERPRINT.fullmatch(one)]
+    return machines[0] if machines and deployment in params else here
+
+
+def elsewhere(results: Path, machine: str, here: str) -> str:
+    """Why nothing is measured in a tree of another machine, and the mend; empty where it is of this one."""
+    if machine == here:
+        return ""
+    return (
+        f"{results} was measured on another machine, or with other libraries: {machine}. This is: {here}. The two "
+        f"are not mixed: what was measured stays, and nothing is measured. To measure all of it again, here: "
+        f"{run_command(results, config=(f'{MACHINE}={HERE}',))}"
+    )
+
+
+def tell_jobs(why: str) -> None:
+    """Let jobs know why they may not measure; empty: they may."""
+    os.environ[ELSEWHERE] = why
+
+
+def refuse_elsewhere() -> None:
+    """Called by a job that would measure. ValueError where it may not."""
+    if why := os.environ.get(ELSEWHERE):
+        raise ValueError(why)
+
+
+def refuse_unrecorded(results: Path) -> None:
+    """ValueError for tables of another host that came without Snakemake's records of them.
+
+    With them it is known of which machine they are; without, what is there counts as made here.
+    """
+    table = results / "selftest.parquet"
+    try:
+        host = json.loads(table.with_suffix(".sidecar.json").read_text())["host"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if table.exists() and not _record(table).exists() and host != platform.node():
+        raise ValueError(
+            f"{results} was measured on {host}, this is {platform.node()}, and nothing here says how its tables "
+            f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
+            "along"
+        )
+
+
+def _record(file: Path) -> Path:
+    return RECORDS / urlsafe_b64encode(file.as_posix().encode()).decode()

@@ -63,10 +63,15 @@ class CpuTimes:
 
 
 def read(own: Iterable[int]) -> CpuTimes:
-    """The times so far, of the CPUs that this process may use; `own`: ids of one's processes."""
+    """The times so far, of the CPUs that this process may use; `own`: ids of one's processes.
+
+    Of this process itself, without its children: what they took may be long past when it reaps them.
+    """
     cpus = os.sched_getaffinity(0)
     text, passed_s = STAT.read_text(), time.monotonic() * len(cpus)
-    ticks = sum(state.ticks for pid in own if (state := processes.state(pid)) is not None)
+    me = os.getpid()
+    states = ((pid, state) for pid in own if (state := processes.state(pid)) is not None)
+    ticks = sum(state.own_ticks if pid == me else state.ticks for pid, state in states)
     return cpu_times(text, cpus, passed_s=passed_s, own_s=ticks / _ticks_a_second())
 
 

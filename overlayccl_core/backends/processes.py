@@ -27,11 +27,12 @@ def die_with_parent() -> None:
 class ProcessState:
     """What /proc says of a process: a letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks.
 
-    The time is its own and that of the children that it has reaped.
+    own_ticks: without the children that it has reaped.
     """
 
     letter: str
     parent: int
+    own_ticks: int
     ticks: int
 
     @property
@@ -47,7 +48,8 @@ def state(pid: int) -> ProcessState | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return ProcessState(letter=fields[0], parent=int(fields[1]), ticks=sum(map(int, fields[11:15])))
+    own, reaped = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+    return ProcessState(letter=fields[0], parent=int(fields[1]), own_ticks=own, ticks=own + reaped)
 
 
 def mentions(pid: int, text: str) -> bool:

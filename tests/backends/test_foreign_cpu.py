@@ -92,20 +92,26 @@ def burning(cpus: list[int], seconds: float) -> Iterator[list[int]]:
             loop.wait()
 
 
-def of_strangers_s(own: Iterable[int]) -> float:
-    """CPU time of all other processes that can be seen here, with children that they have reaped."""
+Strangers = dict[int, processes.ProcessState]
+
+
+def of_strangers(own: Iterable[int]) -> Strangers:
+    """All other processes that can be seen here."""
     numbers = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()} - set(own)
-    states = (processes.state(pid) for pid in numbers)
-    return sum(state.ticks for state in states if state is not None) / TICKS
+    states = {pid: processes.state(pid) for pid in numbers}
+    return {pid: state for pid, state in states.items() if state is not None}
 
 
-def explained(seen: CpuTimes, strangers_s: float) -> bool:
+def explained(seen: CpuTimes, before: Strangers, after: Strangers) -> bool:
     """Whether what is left is what other processes took, or was stolen; no less in any case, and not below 0."""
     rounding_s = 0.03 * seen.passed_s
+    new = processes.ProcessState(letter="R", parent=1, own_ticks=0, ticks=0)
+    least_s = sum(state.own_ticks - before.get(pid, new).own_ticks for pid, state in after.items()) / TICKS
+    strangers_s = sum(state.ticks - before.get(pid, new).ticks for pid, state in after.items()) / TICKS
     kernel = Path("/proc/2/comm")  # its threads can be seen: no namespace hides processes from us
-    all_seen = kernel.exists() and kernel.read_text() == "kthreadd\n"
+    all_seen = kernel.exists() and kernel.read_text() == "kthreadd\n" and before.keys() <= after.keys()
     most = strangers_s + seen.stolen_s if all_seen else seen.passed_s
-    return max(strangers_s, 0.02 * seen.passed_s) - rounding_s < seen.left_s < most + rounding_s
+    return max(least_s, 0.02 * seen.passed_s) - rounding_s < seen.left_s < most + rounding_s
 
 
 @pytest.mark.parametrize("cpu", [-1, min(os.sched_getaffinity(0))], ids=["free", "pinned"])
@@ -126,10 +132,18 @@ def test_what_is_left_is_the_time_of_strangers_and_no_negative_number() -> None:
     everywhere = sorted(os.sched_getaffinity(0))
     with burning(everywhere * 2, 20.0) as loops:
         mine = {*loops, os.getpid()}
-        before, strangers_s = foreign_cpu.read(mine), of_strangers_s(mine)
+        before, strangers = foreign_cpu.read(mine), of_strangers(mine)
         time.sleep(3.0)
-        seen, strangers_s = foreign_cpu.read(mine).since(before), of_strangers_s(mine) - strangers_s
-    assert explained(seen, strangers_s), (seen, seen.left_s, strangers_s)
+        seen, strangers_then = foreign_cpu.read(mine).since(before), of_strangers(mine)
+    assert explained(seen, strangers, strangers_then), (seen, seen.left_s)
+
+
+def test_a_child_that_ended_and_was_long_idle_is_not_ones_own_now() -> None:
+    with burning([-1], 60.0):
+        time.sleep(1.5)
+        before = foreign_cpu.read([os.getpid()])
+    after = foreign_cpu.read([os.getpid()])  # the loop was reaped between
+    assert after.since(before).own_s < 0.5
 
 
 @pytest.mark.ranks
@@ -137,12 +151,12 @@ def test_the_share_of_a_launch_rises_by_what_busy_loops_on_its_cpus_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without them it is what other processes took, near 0 on a quiet machine, and not cut off at 0."""
-    readings: list[tuple[CpuTimes, float, float]] = []
+    readings: list[tuple[CpuTimes, Strangers, float]] = []
     loops: list[int] = []
     read = foreign_cpu.read
 
     def noted(own: Iterable[int]) -> CpuTimes:
-        readings.append((read(own), of_strangers_s(own), read(loops).own_s))
+        readings.append((read(own), of_strangers(own), read(loops).own_s))
         return readings[-1][0]
 
     monkeypatch.setattr(foreign_cpu, "read", noted)
@@ -157,9 +171,9 @@ def test_the_share_of_a_launch_rises_by_what_busy_loops_on_its_cpus_take(
         (timed,) = time_programs(given, lambda _text: None)
         assert timed.foreign_cpu_share is not None
         (first, strangers, burnt), (last, strangers_then, burnt_then) = readings[0], readings[-1]
-        seen, strangers_s = last.since(first), strangers_then - strangers
+        seen = last.since(first)
         assert seen.passed_s > 2 * foreign_cpu.LEAST_S  # else ticks that are rounded away would count
-        assert explained(seen, strangers_s), (seen, seen.left_s, strangers_s)
+        assert explained(seen, strangers, strangers_then), (seen, seen.left_s)
         return timed.foreign_cpu_share, (burnt_then - burnt) / seen.passed_s
 
     launched("alone")

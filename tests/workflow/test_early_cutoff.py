@@ -94,6 +94,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
         ran["another environment"] = tree.run()
         tree.edit("config/config.yaml", "  maximum_rounds: 28\n", "  maximum_rounds: 30\n")
         ran["another environment, and a change"] = tree.run(fails=True)
+        tree.edit("config/config.yaml", "  maximum_rounds: 30\n", "  maximum_rounds: 28\n")
         ran["measured again"] = tree.run("--config", "machine=here")
     return ran
 

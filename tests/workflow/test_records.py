@@ -1,4 +1,4 @@
-"""Tables of another host that came without Snakemake's records are refused: all of them would count as made."""
+"""What Snakemake recorded of a tree: of which machine it is; of a tree without records nothing is believed."""
 
 import json
 import platform
@@ -8,12 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.repository import snakemake
-from workflow_scripts.records import RECORDS, refuse_unrecorded
+from workflow_scripts.records import (
+    ELSEWHERE,
+    RECORDS,
+    elsewhere,
+    measured_on,
+    refuse_elsewhere,
+    refuse_unrecorded,
+    tell_jobs,
+)
 
-SNAKEFILE = """
+MACHINE, DEPLOYMENT = "host o'er there, torch 2.9 #0a1b2c3d", '{"ranks": 4}'
+SNAKEFILE = f"""
 rule selftest:
     output: "results/local/selftest.parquet"
-    shell: "touch {output}"
+    params: code="0123456789abcdef", machine={MACHINE!r}, deployment={DEPLOYMENT!r}
+    shell: "touch {{output}}"
 """
 HERE = Path("results/local")
 
@@ -63,3 +73,43 @@ def test_a_tree_that_says_nothing_of_its_host_is_none_of_another(
     (HERE / "selftest.parquet").touch()
     (HERE / "selftest.sidecar.json").write_text(text)
     refuse_unrecorded(HERE)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "records", "machine"),
+    [(DEPLOYMENT, True, MACHINE), ('{"ranks": 8}', True, "here"), (DEPLOYMENT, False, "here")],
+    ids=["as it was", "another deployment", "no records"],
+)
+def test_a_tree_is_of_the_machine_that_is_recorded_of_its_selftest(
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    deployment: str,
+    records: bool,
+    machine: str,
+) -> None:
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=records))
+    assert measured_on(HERE, deployment, "here") == machine
+    (HERE / "selftest.parquet").unlink()
+    assert measured_on(HERE, deployment, "here") == "here"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no JSON", "[]", "{}", '{"params": null}', '{"params": ["(", "1", null]}']
+)
+def test_a_damaged_record_tells_of_no_machine(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
+    for record in RECORDS.iterdir():
+        record.write_text(text)
+    assert measured_on(HERE, DEPLOYMENT, "here") == "here"
+
+
+def test_jobs_that_measure_are_told_why_they_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ELSEWHERE, "")
+    refuse_elsewhere()
+    assert elsewhere(HERE, "one", "one") == ""
+    tell_jobs(elsewhere(HERE, "that", "this"))
+    with pytest.raises(ValueError, match=r"libraries: that. This is: this. .* all --config machine=here"):
+        refuse_elsewhere()

@@ -2,8 +2,7 @@
 
 A rule runs one script of `workflow_scripts/`. Its code is that script, all that it imports from here, the
 plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
-and formatting do not count: the syntax tree is hashed. (Another minor version of Python writes a syntax tree
-differently: moving to one reruns everything.)
+and formatting do not count: the syntax tree is hashed, written in a way that all our versions of Python share.
 
 What the closure follows, read from the source without running it:
   imports of modules of ours, with the packages above them;
@@ -148,7 +147,18 @@ def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ..
     imported = [name for name in _imports(nodes, module) if name.split(".")[0] in (PACKAGE, SCRIPTS)]
     modules = dict.fromkeys([*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))])
     data = dict.fromkeys(s for s in strings if s.endswith(DATA_SUFFIXES))
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(modules), tuple(data)
+    return hashlib.sha256(_written(tree).encode()).hexdigest(), tuple(modules), tuple(data)
+
+
+def _written(part: object) -> str:
+    """A syntax tree as text. Empty fields are left out: later versions of Python have more of them."""
+    if isinstance(part, list):
+        return f"[{','.join(map(_written, part))}]"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    fields = ((name, value) for name, value in ast.iter_fields(part) if value is not None and value != [])
+    # `None` as a constant is a value, not an empty field: its node is written, without one
+    return f"{type(part).__name__}({','.join(f'{name}={_written(value)}' for name, value in fields)})"
 
 
 def _imports(nodes: Iterable[ast.AST], module: str) -> Iterator[str]:

@@ -1,10 +1,13 @@
 """The code digest covers what a command can load, and nothing that does not matter."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from overlayccl_core.digest import closure, digest
+from overlayccl_core.digest import ROOT, closure, digest
 
 SOURCES = {
     "overlayccl_core/__init__.py": "",
@@ -97,3 +100,31 @@ def test_what_is_printed_into_modules_counts_for_the_rules_that_print_it() -> No
     folder = Path(__file__).parents[1] / "overlayccl_core" / "emit" / "runtime"
     everything = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert printed("choose", "backends/torchdist/deployed.py") == everything
+
+
+def pythons() -> list[Path]:
+    """Interpreters of our versions besides this one: on the PATH, or of pyenv."""
+    versions = ("3.11", "3.12", "3.13")
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    folders += sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin"))
+    places = [[folder / f"python{v}" for folder in folders if "shims" not in folder.parts] for v in versions]
+    found = [next((p for p in ways if os.access(p, os.X_OK)), None) for ways in places]
+    return [
+        p for p, v in zip(found, versions, strict=True) if p and v != ".".join(map(str, sys.version_info[:2]))
+    ]
+
+
+def test_other_versions_of_python_have_the_same_digests() -> None:
+    scripts = ("selftest", "search", "train", "report")
+    told = f"import json, overlayccl_core.digest as d; print(json.dumps([d.digest(s) for s in {scripts}]))"
+    if not (others := pythons()):
+        pytest.skip("no other Python is here")
+    for other in others:
+        done = subprocess.run([other, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert done.stdout == str([digest(script) for script in scripts]).replace("'", '"') + "\n", other
+
+
+def test_a_constant_that_is_none_counts(root: Path) -> None:
+    before = digest("rule", root=root)
+    (root / "overlayccl_core/a/two.py").write_text("X = None\n")
+    assert digest("rule", root=root) != before

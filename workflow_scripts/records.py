@@ -1,17 +1,15 @@
 """What Snakemake recorded of how a results tree was made, and on which machine it was measured."""
 
-import ast
 import json
 import os
 import platform
 import re
-from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from overlayccl_core.configuration.settings import HERE, MACHINE
+from overlayccl_core.tables import records
 from overlayccl_core.tables.remake import run_command
 
-RECORDS = Path(".snakemake/metadata")  # Snakemake's, of how each file was made; its version is pinned
 FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
 ELSEWHERE = "OVERLAYCCL_ELSEWHERE"  # tells jobs that measure why they may not
 
@@ -23,11 +21,8 @@ def measured_on(results: Path, deployment: str, here: str) -> str:
     of another deployment: then all is measured anyway.
     """
     table = results / "selftest.parquet"
-    try:
-        told = json.loads(_record(table).read_text())["params"] if table.exists() else []
-        params = [ast.literal_eval(text) for text in told]
-    except (OSError, ValueError, KeyError, TypeError, SyntaxError):
-        params = []
+    record = records.read(table) if table.exists() else None
+    params = record.parameters if record else ()
     machines = [one for one in params if isinstance(one, str) and FINGERPRINT.fullmatch(one)]
     return machines[0] if machines and deployment in params else here
 
@@ -64,13 +59,9 @@ def refuse_unrecorded(results: Path) -> None:
         host = json.loads(table.with_suffix(".sidecar.json").read_text())["host"]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if table.exists() and not _record(table).exists() and host != platform.node():
+    if table.exists() and not records.place_of(table).exists() and host != platform.node():
         raise ValueError(
             f"{results} was measured on {host}, this is {platform.node()}, and nothing here says how its tables "
-            f"were made: {RECORDS} did not come with them. Move it away to measure this host, or bring {RECORDS} "
-            "along"
+            f"were made: {records.FOLDER} did not come with them. Move it away to measure this host, or bring "
+            f"{records.FOLDER} along"
         )
-
-
-def _record(file: Path) -> Path:
-    return RECORDS / urlsafe_b64encode(file.as_posix().encode()).decode()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.tables.records import FOLDER
 from tests.workflow.repository import snakemake
 from workflow_scripts.records import (
     ELSEWHERE,
-    RECORDS,
     elsewhere,
     measured_on,
     refuse_elsewhere,
@@ -43,7 +43,7 @@ def tree(made: Path, folder: Path, host: str, *, records: bool) -> Path:
     root = Path(shutil.copytree(made, folder / "copy"))
     (root / HERE / "selftest.sidecar.json").write_text(json.dumps({"host": host}))
     if not records:
-        shutil.rmtree(root / RECORDS)
+        shutil.rmtree(root / FOLDER)
     return root
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_record_tells_of_no_machine(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
-    for record in RECORDS.iterdir():
+    for record in FOLDER.iterdir():
         record.write_text(text)
     assert measured_on(HERE, DEPLOYMENT, "here") == "here"
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from overlayccl_core.report.page import page
-from overlayccl_core.report.tree import trees_of
+from overlayccl_core.report.tree import Tree
 from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
     """report.html."""
-    trees = trees_of([Path(command.option("tree"))])
-    command.write_text(".html", page(trees))
+    tree = Tree(path=Path(command.option("tree")), files=frozenset(command.inputs))
+    command.write_text(".html", page((tree,)))
 
 
 if __name__ == "__main__":

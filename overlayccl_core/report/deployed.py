@@ -183,7 +183,11 @@ def _recipe(recipe: dict[str, Any]) -> str:
 
 
 def _files(tree: Tree) -> list[Block]:
-    files = sorted(p for p in (tree.path / "deploy").glob("*") if p.suffix in (".py", ".json"))
+    files = sorted(
+        p
+        for p in (tree.path / "deploy").glob("*")
+        if p.suffix in (".py", ".json") and p.stem in tree.problems
+    )
     if not files:
         return [missing("No module was deployed in this run.", "")]
     meaning = {

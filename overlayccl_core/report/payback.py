@@ -11,7 +11,8 @@ from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.probes import PROBES
 
 MEASURED = ("selftest", "probe", "trial", "bench", "train", "confirm")  # they have every node to themselves
-SHOWING = ("summary", "report")  # rules that only tell what was found
+PAGE = "report"
+SHOWING = ("summary", PAGE)  # rules that only tell what was found
 OF_RUN = ("selftest", "probe", "fit", "confirm")
 OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
 

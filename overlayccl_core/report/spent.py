@@ -8,7 +8,7 @@ import numpy as np
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, duration, missing, ms
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
-from overlayccl_core.report.payback import MEASURED, Cost, cost_of, payback
+from overlayccl_core.report.payback import MEASURED, PAGE, Cost, cost_of, payback
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
@@ -129,6 +129,8 @@ def _sum_of_nodes(seconds: list[float | None]) -> str:
 
 
 def _jobs(tree: Tree) -> Figure:
+    """All but the page's own, which has no time yet: a page that is drawn again is the same."""
+    phases = [phase for phase in tree.phases if phase.rule != PAGE]
     rows: list[dict[str, Any]] = [
         {
             "phase": phase.name,
@@ -136,7 +138,7 @@ def _jobs(tree: Tree) -> Figure:
             "label": duration(phase.seconds),
             "text": f"{phase.name}: {duration(phase.seconds)}",
         }
-        for phase in tree.phases
+        for phase in phases
     ]
     most = max(row["s"] for row in rows)
 
@@ -151,7 +153,7 @@ def _jobs(tree: Tree) -> Figure:
         labels = bars.mark_text(align="left", dx=5, color=Ink.TEXT.value).encode(x="s:Q", text="label:N")
         return alt.layer(drawn, labels).properties(height=alt.Step(21))
 
-    total = duration(sum(phase.seconds for phase in tree.phases))
+    total = duration(sum(phase.seconds for phase in phases))
     return figure(
         f"{tree.name}: how long each job ran",
         f"Wall-clock seconds of the last run of each job; together {total}, though some ran side by side.",

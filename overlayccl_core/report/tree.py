@@ -39,9 +39,13 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """One run. A damaged or changed table is a ValueError; one that was never made is None."""
+    """One run. A damaged or changed table is a ValueError; one that was never made is None.
+
+    files: all that is looked at, so that a page is a function of what its rule declares; None: what is there.
+    """
 
     path: Path
+    files: frozenset[Path] | None = None
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
@@ -64,17 +68,17 @@ class Tree:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """The Problems with any table."""
-        return _folders(self.path / "problems")
+        return self._folders(self.path / "problems")
 
     @cached_property
     def models(self) -> tuple[str, ...]:
         """The models with any table."""
-        return _folders(self.path / "train")
+        return self._folders(self.path / "train")
 
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
         """A table by its path without the suffix; None where it was not made."""
         path = self.path / f"{name}.parquet"
-        return read_unchanged(table, path) if path.exists() else None
+        return read_unchanged(table, path) if self._has(path) else None
 
     def of_problems(self, table: Table, name: str = "") -> pl.DataFrame | None:
         """The rows of a table of all Problems, one after the other; None where no Problem has it."""
@@ -86,11 +90,12 @@ class Tree:
 
     def settings(self, name: str) -> Settings | None:
         """The settings that a table was made with, by its path without the suffix; None where nothing tells."""
-        return settings_of(self.path / f"{name}.parquet")
+        path = self.path / f"{name}.parquet"
+        return settings_of(path) if self._has(path) else None
 
     def searches(self, problem: str) -> tuple[str, ...]:
         """The searches of a Problem with any table."""
-        return _folders(self.path / "problems" / problem / "search")
+        return self._folders(self.path / "problems" / problem / "search")
 
     def of_searches(self, table: Table) -> pl.DataFrame | None:
         """The rows of a table of all searches of all Problems."""
@@ -129,7 +134,7 @@ class Tree:
     def phases(self) -> tuple[Phase, ...]:
         """How long every rule's last job took, as Snakemake measured it, the longest first."""
         phases = []
-        for path in sorted((self.path / "logs").glob("*.tsv")):
+        for path in filter(self._is_of_this, sorted((self.path / "logs").glob("*.tsv"))):
             with path.open() as file:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
@@ -144,6 +149,24 @@ class Tree:
         record = json.loads(path.read_text())
         libraries = ", ".join(f"{k} {v}" for k, v in sorted(record["versions"].items()))
         return f"{record['host']}, {record['cores']} cores, {record['system']}; {libraries}"
+
+    def _has(self, path: Path) -> bool:
+        return path.exists() and (self.files is None or path in self.files)
+
+    def _folders(self, path: Path) -> tuple[str, ...]:
+        """The folders in it with any file that is looked at."""
+        folders = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
+        return tuple(
+            f.name for f in folders if self.files is None or any(one.is_relative_to(f) for one in self.files)
+        )
+
+    def _is_of_this(self, log: Path) -> bool:
+        """Whether it is of a job whose Problem, search or model is looked at."""
+        rule, _, subject = log.stem.partition("-")
+        if not subject or rule == "train":
+            return not subject or subject in self.models
+        problem, _, search = subject.partition("-")
+        return problem in self.problems and (not search or search in self.searches(problem))
 
 
 def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:
@@ -173,10 +196,6 @@ def settings_of(table: Path) -> Settings | None:
         raise TableError(
             f"{beside}: its settings are not of this release ({error}). Make it again: {remake(table)}"
         ) from None
-
-
-def _folders(path: Path) -> tuple[str, ...]:
-    return tuple(sorted(p.name for p in path.iterdir() if p.is_dir())) if path.is_dir() else ()
 
 
 def _together(frames: Iterator[pl.DataFrame | None]) -> pl.DataFrame | None:

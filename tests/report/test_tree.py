@@ -1,0 +1,44 @@
+"""A tree is all that is there, or only the files that a rule declares: then what others left is not seen."""
+
+import shutil
+from pathlib import Path
+
+from overlayccl_core.report.page import page
+from overlayccl_core.report.tree import Tree
+
+LEFT = "grad_ar"  # a Problem that another run left
+
+
+def test_what_is_not_declared_is_not_seen(whole: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(whole, tmp_path / "local"))
+    shutil.copytree(folder / "problems/tp_mlp", folder / "problems" / LEFT)
+    (folder / "logs").mkdir(exist_ok=True)
+    for job in (
+        "fit",
+        "bench-tp_mlp",
+        f"bench-{LEFT}",
+        "search-tp_mlp-offline",
+        "search-tp_mlp-other",
+        "train-gone",
+    ):
+        (folder / "logs" / f"{job}.tsv").write_text("s\n1.5\n")
+    everything = Tree(path=folder)
+    assert LEFT in everything.problems
+    files = frozenset(path for path in folder.rglob("*") if LEFT not in path.as_posix())
+    some = Tree(path=folder, files=files)
+    assert set(some.problems) == set(everything.problems) - {LEFT}
+    assert some.models == everything.models
+    jobs, of_all = ({phase.name for phase in one.phases} for one in (some, everything))
+    assert {"fit", "bench-tp_mlp", "search-tp_mlp-offline"} <= jobs == of_all - {f"bench-{LEFT}"}
+    assert not {"search-tp_mlp-other", "train-gone"} & of_all  # of what has no table here
+    assert some.choice is not None and everything.choice is not None
+    assert 2 * some.choice.height == everything.choice.height
+
+
+def test_the_pages_own_time_is_not_on_it(whole: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(whole, tmp_path / "local"))
+    (folder / "logs").mkdir(exist_ok=True)
+    (folder / "logs" / "fit.tsv").write_text("s\n1.5\n")
+    before = page((Tree(path=folder),))
+    (folder / "logs" / "report.tsv").write_text("s\n12.25\n")
+    assert page((Tree(path=folder),)) == before

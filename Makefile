@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser xla test test-xla slurm-up slurm-down test-slurm test-parallelcluster lint bench report clean
+.PHONY: run evidence env dev browser validator xla test test-xla slurm-up slurm-down test-slurm test-parallelcluster lint bench why report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,7 +50,14 @@ browser: ## a Chromium to look at the report with, from Debian's packages where 
 	$$(test "$$(id -u)" = 0 || echo sudo -n) apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	echo "No Chromium and no way to install one: the tests of the report in a browser are skipped"
 
-test: dev browser ## the whole suite: without ranks on two workers, then with ranks, alone
+VALIDATOR := .env-rocrate
+validator: $(VALIDATOR)/.ready ## the public validator of RO-Crates, in an environment of its own
+$(VALIDATOR)/.ready: envs/rocrate.txt
+	@test -x $(VALIDATOR)/bin/python || $(PYTHON) -m venv $(VALIDATOR)
+	@$(VALIDATOR)/bin/pip install -q -r envs/rocrate.txt
+	@touch $@
+
+test: dev browser validator ## the whole suite: without ranks on two workers, then with ranks, alone
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ranks" -q
 	$(BIN)/python -m pytest -n 0 -m ranks -q
 
@@ -81,6 +88,9 @@ lint: dev ## formatters and checkers
 
 bench: dev ## speed of tracing, proof, price and emitted modules
 	$(BIN)/python -m benchmarks
+
+why: env ## what a run would do again, and because of what; OPTIONS="--profile trn1 --config preset=smoke"
+	@$(BIN)/python -m workflow_scripts.why $(OPTIONS)
 
 report: env ## one page of figures of the last run; TREES="results/a results/b": of several
 	$(BIN)/overlayccl report $(TREES)

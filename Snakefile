@@ -76,3 +76,6 @@ rule all:
             problem=PIPELINE.settings.problems,
             kind=["py", "json"],
         ),
+
+
+include: "rules/archive.smk"

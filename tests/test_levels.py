@@ -52,6 +52,9 @@ MAY_IMPORT = {
         *("rewrites", "gates", "costmodel", "measuring", "asking", "sandbox"),
     },
 }
+MAY_IMPORT["archiving"] = {
+    *("program", "catalog", "configuration", "gates", "measuring", "tables", "search", "digest"),
+}
 MAY_IMPORT["stages"] = set(MAY_IMPORT)
 MAY_IMPORT["report"] = set(MAY_IMPORT)
 MAY_IMPORT["estimates"] = set(MAY_IMPORT)

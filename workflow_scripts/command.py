@@ -37,6 +37,11 @@ class Command:
         self._started = datetime.now(UTC)
         self.say = Progress(rule, self._arguments.log)
 
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """All that it may read."""
+        return tuple(self._arguments.inputs)
+
     def option(self, name: str) -> str:
         """The value of one of `options`."""
         return str(getattr(self._arguments, name))
@@ -65,11 +70,14 @@ class Command:
         path: Path = next(p for p in self._arguments.inputs if p.as_posix().endswith(suffix))
         return path.read_text()
 
+    def output(self, suffix: str) -> Path:
+        """The output that ends in `suffix`."""
+        path: Path = next(p for p in self._arguments.outputs if p.as_posix().endswith(suffix))
+        return path
+
     def write_text(self, suffix: str, text: str) -> None:
         """Write the output that ends in `suffix`, whole or not at all."""
-        path = next(
-            p for p in self._arguments.outputs if p.as_posix().endswith(suffix) and p.suffix != ".parquet"
-        )
+        path = self.output(suffix)
         write_bytes(path, text.encode())
         self.say(str(path))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog, loader
+from overlayccl_core.archiving.said import commit_of
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment
@@ -25,7 +26,7 @@ from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
-from overlayccl_core.tables.remake import RESULTS
+from overlayccl_core.tables.remake import RESULTS, run_command
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
 from workflow_scripts.records import elsewhere, measured_on
 
@@ -58,6 +59,22 @@ class Pipeline:
     def deployment_file(self) -> str:
         """The file that the commands read the deployment from."""
         return (DEPLOYMENTS / f"{self.deployment.name}.yaml").as_posix()
+
+    def said(self, overrides: Mapping[str, Any], alone: Iterable[str]) -> str:
+        """What an archive says of the run (`archiving.said`). alone: the rules that have all nodes for them."""
+        commit, clean = commit_of(Path())
+        return json.dumps(
+            {
+                "command": run_command(Path(RESULTS, self.settings.tree)),
+                "config": dict(overrides),
+                "machine": self.machine,
+                "commit": commit,
+                "clean": clean,
+                "measuring": sorted(alone),
+                "nodes": self.deployment.nodes,
+            },
+            sort_keys=True,
+        )
 
     @property
     def job_resources(self) -> dict[str, int | str]:

@@ -9,6 +9,7 @@ from typing import Any
 from overlayccl_core.cli import (
     ask,
     bucket,
+    compare,
     doctor,
     estimate,
     explain,
@@ -21,12 +22,14 @@ from overlayccl_core.cli import (
     summary,
     trace,
     try_strategy,
+    verify,
 )
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
     *(problems, trace, prove, score, try_strategy, ask, bucket),
     *(explain, summary, ranges, report, schema, doctor, estimate),
+    *(verify, compare),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 

@@ -1,11 +1,21 @@
 """Files that are there whole or not at all."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: under a temporary name in the same folder, forced to disk, then renamed.
+    """Put `data` at `path`, whole or not at all."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write: under a temporary name in the same folder, forced to disk, then renamed.
 
     A reader sees the old file or the new one, never a part; a failure leaves the old one and no other file.
     """
@@ -13,7 +23,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

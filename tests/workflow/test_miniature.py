@@ -1,8 +1,6 @@
 """The whole DAG on real ranks, as small as it gets: what it leaves, and what it loaded."""
 
 import json
-import shutil
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -19,8 +17,8 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
-from tests.workflow.repository import ROOT, copy_to, snakemake
-from tests.workflow.small import SMALL, TINY
+from tests.workflow.repository import snakemake
+from tests.workflow.small import SMALL
 from workflow_scripts.pipeline import prepare
 
 pytestmark = [
@@ -33,34 +31,8 @@ RULES = {
     *("finalists", "train", "choose", "confirm", "summary", "report", "longtrain", "losses"),
     *("ablation", "ablation_page"),
     *("ask_probes", "time_probes", "weigh_probes", "probing_page"),
+    "archive",
 }
-ASK = ("--config", "proposer=command", f"command={sys.executable} examples/answer.py")
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy in which all targets were run for tp_mlp, and the seeds of the other Problems were traced."""
-    root = copy_to(tmp_path_factory.mktemp("repository"))
-    file = root / "config" / "config.yaml"
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
-    (root / "config" / "models" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
-    shutil.copy(root / "tests" / "workflow" / "tracing.py", root / "sitecustomize.py")
-    done = snakemake(root, "--profile", "local", "all")
-    assert done.returncode == 0, done.stderr
-    (root / "shown.txt").write_text(done.stdout + done.stderr)
-    assert not (root / "results/local/longrun").exists()  # a target of its own
-    done = snakemake(root, "--profile", "local", "longrun", "--config", "longrun_steps=12")
-    assert done.returncode == 0, done.stderr
-    done = snakemake(root, "--profile", "local", "ablations")
-    assert done.returncode == 0, done.stderr
-    shutil.copytree(ROOT / "examples", root / "examples")
-    done = snakemake(root, "--profile", "local", "probing", *ASK)
-    assert done.returncode == 0, done.stderr
-    others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]
-    problems = "problems=tp_mlp,uniform_a2a,grad_ar"
-    done = snakemake(root, "--profile", "local", *others, "--config", problems)
-    assert done.returncode == 0, done.stderr
-    return root
 
 
 def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:

@@ -1,0 +1,164 @@
+"""What needs no ranks is made again from the tables of an archive, by the rules that are here, and compared.
+
+Each job gets what the archive holds, not what the job before it gave now: so a table that does not follow from its
+inputs is found where it is, and nowhere else.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.archiving.compare_files import difference
+from overlayccl_core.archiving.findings import Check, Finding, Outcome
+from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
+from overlayccl_core.archiving.said import Said
+from overlayccl_core.digest import ROOT
+from overlayccl_core.search.proposer import asks
+from overlayccl_core.tables.remake import RESULTS
+
+ALL, OTHERS = "all", ("longrun", "ablations", "probing")  # targets; the others leave a folder of their name
+LONGEST_S = 3600.0
+OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
+PLUGINS = "OVERLAYCCL_PLUGINS"  # but whoever verifies may have plug-ins
+SIDECAR = ".sidecar.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A job that the rules have for files of the archive. alone: it starts ranks. target: what it is for."""
+
+    target: str
+    rule: str
+    command: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    log: tuple[str, ...]
+    parameters: tuple[str, ...]
+    alone: bool
+
+    @property
+    def name(self) -> str:
+        """`seed-tp_mlp`."""
+        return Path(self.log[0]).stem if self.log else self.rule
+
+
+def planned(folder: Path, about: Said) -> list[Planned]:
+    """The jobs that this release's rules have for an archive. ValueError: none for what `all` makes."""
+    found: dict[tuple[str, ...], Planned] = {}
+    for target in (ALL, *(name for name in OTHERS if (folder / RESULTS / about.tree / name).is_dir())):
+        request = {"snakefile": str(ROOT / "Snakefile"), "config": about.config, "target": target}
+        done = _python(folder, ["-m", "workflow_scripts.planned"], json.dumps(request))
+        if done.returncode == 0:
+            told = ({key: _tuple(value) for key, value in job.items()} for job in json.loads(done.stdout))
+            found = {job.outputs: job for job in (Planned(target=target, **one) for one in told)} | found
+        elif target == ALL:
+            raise ValueError(
+                f"the rules of this release do not make what is here: {done.stderr.strip()[-600:]}"
+            )
+    return list(found.values())
+
+
+def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
+    """Whether each job was told what the configuration says, and by which code.
+
+    What `all` needs was made as the archive's command says, or made again; a job of another target may have been
+    told something else.
+    """
+    recorded = {job.outputs[0]: job for job in jobs}
+    asked = {min(job.outputs) for job in plan}
+    for other in (job for first, job in recorded.items() if first not in asked):
+        why = "the configuration in here does not ask for it: another command made it"
+        yield Finding(check=Check.CONFIGURATION, subject=other.name, outcome=Outcome.COULD_NOT, message=why)
+    for job in plan:
+        before = recorded.get(min(job.outputs))
+        if before is None:
+            yield _finding(Check.CONFIGURATION, job, Outcome.WRONG, "no record tells how it was made")
+            continue
+        if odd := _odd(job, before):
+            outcome = Outcome.WRONG if job.target == ALL else Outcome.COULD_NOT
+            why = f"only one of the two, its record and the configuration in here, has {odd}"
+            yield _finding(Check.CONFIGURATION, job, outcome, why)
+        elif before.code and repr(before.code) not in job.parameters:
+            yield _finding(Check.CONFIGURATION, job, Outcome.WITHIN, "its code is not that of this release")
+        else:
+            yield _finding(Check.CONFIGURATION, job, Outcome.EXACT)
+
+
+def made_again(
+    folder: Path, again: Path, plan: Sequence[Planned], searches: Mapping[str, str], workers: int
+) -> Iterator[Finding]:
+    """Every file of every job that starts no ranks. searches: name -> who proposes."""
+    light = [job for job in plan if not job.alone]
+    yield from (_finding(Check.MEASURED, job, Outcome.COULD_NOT) for job in plan if job.alone)
+    with ThreadPoolExecutor(workers) as pool:
+        for found in pool.map(lambda job: list(_again(folder, again, job, searches)), light):
+            yield from found
+
+
+def _again(folder: Path, again: Path, job: Planned, searches: Mapping[str, str]) -> Iterator[Finding]:
+    asked = next(
+        (name for name, proposer in searches.items() if f"-{name}" in job.name and asks(proposer)), None
+    )
+    if asked is not None and job.rule.endswith("search"):
+        why = f"a language model was asked ({asked}): what became of its answers is proven, not asked again"
+        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, why)
+        return
+    words = shlex.split(job.command)
+    words = words[: words.index("&&")] if "&&" in words else words
+    theirs = {*job.outputs, *job.log}
+    words = [str(again / word) if word in theirs else word for word in words]
+    if words[:2] != ["python", "-m"]:
+        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, f"no command of ours: {job.command[:80]}")
+        return
+    done = _python(folder, words[1:], "")
+    if done.returncode:
+        yield _finding(Check.MADE_AGAIN, job, Outcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
+        return
+    for file in job.outputs:
+        if not file.endswith(SIDECAR):
+            outcome, message = difference(again / file, folder / file)
+            yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
+
+
+def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.CompletedProcess[str]":
+    """Run our own code on an archive's files: never what the archive holds of code."""
+    kept = {name: value for name, value in os.environ.items() if name == PLUGINS or not name.startswith(OURS)}
+    environment = {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONSAFEPATH": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
+
+
+def _odd(job: Planned, before: Job) -> str:
+    """A parameter that only one of the two has, but for the code; empty: they have the same."""
+    theirs = sorted(map(repr, before.parameters))  # as Snakemake writes them
+    mine, theirs = (
+        [p for p in of if not CODE_DIGEST.fullmatch(p.strip("'"))] for of in (job.parameters, theirs)
+    )
+    return "" if mine == theirs else next(iter(set(mine) ^ set(theirs)))[:200]
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _finding(check: Check, job: Planned, outcome: Outcome, message: str = "") -> Finding:
+    return Finding(check=check, subject=job.name, outcome=outcome, message=message)

@@ -1,0 +1,59 @@
+"""Whether two files say the same: to the byte, or (tables) but for the last digits of numbers."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from overlayccl_core.archiving.findings import Outcome
+
+REL_TOLERANCE = 1e-6  # another processor sums in another order: the last digits of a fit
+SHOWN = 60  # characters of a value
+
+
+def difference(made: Path, told: Path) -> tuple[Outcome, str]:
+    """How a file that was made again stands to that which was told."""
+    if made.read_bytes() == told.read_bytes():
+        return Outcome.EXACT, ""
+    if made.suffix != ".parquet":
+        return Outcome.WRONG, _lines(made.read_text().splitlines(), told.read_text().splitlines())
+    return _tables(pl.read_parquet(made), pl.read_parquet(told))
+
+
+def _lines(made: list[str], told: list[str]) -> str:
+    row = next(
+        (k for k, (a, b) in enumerate(zip(made, told, strict=False)) if a != b), min(len(made), len(told))
+    )
+    a, b = (lines[row] if row < len(lines) else "nothing" for lines in (made, told))
+    at = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0)
+    from_ = max(0, at - SHOWN // 2)
+    return f"line {row + 1}: {a[from_ : from_ + SHOWN]!r} comes out, {b[from_ : from_ + SHOWN]!r} is told"
+
+
+def _tables(made: pl.DataFrame, told: pl.DataFrame) -> tuple[Outcome, str]:
+    if made.schema != told.schema or made.height != told.height:
+        return (
+            Outcome.WRONG,
+            f"{made.height} rows of {made.width} columns come out, {told.height} of {told.width} told",
+        )
+    for name in made.columns:
+        if (row := _unequal(made[name], told[name])) is not None:
+            a, b = (str(frame[name][row])[:SHOWN] for frame in (made, told))
+            return Outcome.WRONG, f"column {name}, row {row}: {a} comes out, {b} is told"
+    return Outcome.WITHIN, f"numbers are equal to {REL_TOLERANCE:g}"
+
+
+def _unequal(made: pl.Series, told: pl.Series) -> int | None:
+    """The first row in which two columns differ by more than the tolerance."""
+    for row, (a, b) in enumerate(zip(made.to_list(), told.to_list(), strict=True)):
+        if a != b and not _close(a, b):
+            return row
+    return None
+
+
+def _close(a: object, b: object) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(x == y or _close(x, y) for x, y in zip(a, b, strict=True))
+    if not (isinstance(a, float) and isinstance(b, float)):
+        return False
+    return bool(np.isclose(a, b, rtol=REL_TOLERANCE, atol=0.0))

@@ -1,0 +1,210 @@
+"""The manifest of an archive as a Workflow Run RO-Crate: every file with its sha256, every job with what it took.
+
+Of the three profiles of https://www.researchobject.org/workflow-run-crate/ it is a Provenance Run Crate: the run
+(Snakemake's), a step for each rule, and what each job read, wrote, was told and needed. All of it follows from the
+files of the archive, so whoever verifies it makes it again and compares.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rocrate.model import ComputerLanguage, ContextEntity, SoftwareApplication
+from rocrate.rocrate import ROCrate
+
+from overlayccl_core.archiving.jobs import Job
+from overlayccl_core.archiving.said import Said
+
+NAME = "ro-crate-metadata.json"
+VERSION = "1.1"  # of RO-Crate: that of the profiles
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
+    "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
+    "https://w3id.org/ro/wfrun/provenance/0.5": "Provenance Run Crate",
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
+}
+TERMS = {name: f"https://w3id.org/ro/terms/workflow-run#{name}" for name in ("sha256", "resourceUsage")}
+SECONDS = "https://qudt.org/vocab/unit/SEC"
+LICENSE = "https://spdx.org/licenses/Apache-2.0"
+WORKFLOW, RUN = "Snakefile", "#run"
+TYPES = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".json": "application/json",
+    ".html": "text/html",
+    ".py": "text/x-python",
+    ".yaml": "application/yaml",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A file of the archive."""
+
+    sha256: str
+    size: int
+
+
+def held(data: bytes) -> Held:
+    """What the manifest says of a file."""
+    return Held(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+
+
+def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Said) -> bytes:
+    """The text of `ro-crate-metadata.json`; a function of what is given alone."""
+    crate = ROCrate(version=VERSION)
+    crate.metadata.extra_terms.update(TERMS)
+    root = crate.root_dataset
+    crate.name = f"OverlayCCL: {said.tree}"
+    crate.description = (
+        f"What `{said.command}` measured, found, proved, chose and deployed on {said.machine or 'a machine'}, and "
+        "the code that did it. `overlayccl verify` checks it, without the machine."
+    )
+    crate.license = crate.add(ContextEntity(crate, LICENSE, {"@type": "CreativeWork", "name": "Apache-2.0"}))
+    crate.datePublished = _time(max(job.ended for job in jobs))
+    scripts = {job.script for job in jobs}
+    for name, one in sorted(files.items()):
+        if name != WORKFLOW:
+            tool = (
+                {"@type": ["File", "SoftwareSourceCode"], "version": said.version} if name in scripts else {}
+            )
+            crate.add_file(dest_path=name, properties=_file(name, one) | tool)
+    engine = crate.add(
+        SoftwareApplication(
+            crate,
+            "#snakemake",
+            {
+                "name": "Snakemake",
+                "softwareVersion": said.snakemake,
+                "version": said.snakemake,
+                "url": "https://snakemake.github.io",
+            },
+        )
+    )
+    workflow = _workflow(crate, files, said)
+    root["mainEntity"] = workflow
+    root["conformsTo"] = [
+        crate.add(
+            ContextEntity(
+                crate, of, {"@type": "CreativeWork", "name": name, "version": of.rpartition("/")[2]}
+            )
+        )
+        for of, name in PROFILES.items()
+    ]
+    steps = _steps(crate, workflow, jobs)
+    actions = [_action(crate, job, files) for job in jobs]
+    results = [file for job in jobs for file in job.outputs if file in files]
+    run = crate.add_action(
+        workflow,
+        RUN,
+        result=[crate.dereference(_id(name)) for name in results],
+        properties={
+            "name": said.command,
+            "startTime": _time(jobs[0].started),
+            "endTime": _time(max(job.ended for job in jobs)),
+            "actionStatus": "http://schema.org/CompletedActionStatus",
+        },
+    )
+    controls = [
+        crate.add(
+            ContextEntity(
+                crate,
+                f"#control/{number}-{job.name}",
+                {"@type": "ControlAction", "name": job.name},
+            )
+        )
+        for number, job in enumerate(jobs)
+    ]
+    for control, job, action in zip(controls, jobs, actions, strict=True):
+        control["instrument"], control["object"] = steps[job.rule], action
+    organize = crate.add(
+        ContextEntity(crate, "#organize", {"@type": "OrganizeAction", "name": "Snakemake's run"})
+    )
+    organize["instrument"], organize["object"], organize["result"] = engine, controls, run
+    root["mentions"] = [run, organize, *actions]
+    return (json.dumps(crate.metadata.generate(), indent=1, sort_keys=True) + "\n").encode()
+
+
+def _workflow(crate: ROCrate, files: Mapping[str, Held], said: Said) -> Any:
+    language = crate.add(
+        ComputerLanguage(
+            crate,
+            "https://w3id.org/workflowhub/workflow-ro-crate#snakemake",
+            {"name": "Snakemake", "identifier": "https://doi.org/10.1093/bioinformatics/bts480"},
+        )
+    )
+    workflow = crate.add_file(
+        dest_path=WORKFLOW,
+        properties={
+            **_file(WORKFLOW, files[WORKFLOW]),
+            "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"],
+            "name": f"OverlayCCL {said.version}",
+            "version": said.commit or said.version,
+            "description": "clean" if said.clean else "with changes that were not committed",
+        },
+    )
+    workflow["programmingLanguage"] = language
+    return workflow
+
+
+def _steps(crate: ROCrate, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
+    """Rule -> its step. The tool of a step is the script that its command runs."""
+    steps, tools = {}, {}
+    for position, (rule, script) in enumerate({job.rule: job.script for job in jobs}.items()):
+        tool = tools[script] = crate.dereference(script)
+        step = {"@type": "HowToStep", "name": rule, "position": str(position)}
+        steps[rule] = crate.add(ContextEntity(crate, f"#step/{rule}", step))
+        steps[rule]["workExample"] = tool
+    workflow["hasPart"], workflow["step"] = list(tools.values()), list(steps.values())
+    return steps
+
+
+def _action(crate: ROCrate, job: Job, files: Mapping[str, Held]) -> Any:
+    """One job. Its node-seconds: of the nodes that it had to itself, or of the one that it ran on beside others."""
+    name = f"#job/{job.outputs[0]}"
+    given = [file for file in job.inputs if file in files]
+    told = {"code": job.code, "command": job.command, "parameters": json.dumps(job.parameters)}
+    needed = {"seconds": job.seconds, "node-seconds": job.seconds * max(1, job.nodes)}
+    action = crate.add_action(
+        crate.dereference(job.script),
+        name,
+        result=[crate.dereference(_id(file)) for file in job.outputs],
+        properties={
+            "name": job.name,
+            "startTime": _time(job.started),
+            "endTime": _time(job.ended),
+            "actionStatus": "http://schema.org/CompletedActionStatus",
+        },
+    )
+    values = [_value(crate, f"{name}/{key}", key, value) for key, value in told.items()]
+    action["object"] = [*(crate.dereference(_id(file)) for file in given), *values]
+    action["resourceUsage"] = [
+        _value(crate, f"{name}/{key}", key, f"{value:.3f}", propertyID=key, unitCode=SECONDS)
+        for key, value in needed.items()
+    ]
+    return action
+
+
+def _value(crate: ROCrate, at: str, name: str, value: str, **more: str) -> Any:
+    return crate.add(
+        ContextEntity(crate, at, {"@type": "PropertyValue", "name": name, "value": value, **more})
+    )
+
+
+def _file(name: str, one: Held) -> dict[str, str]:
+    kind = TYPES.get(Path(name).suffix)
+    properties = {"name": name, "sha256": one.sha256, "contentSize": str(one.size)}
+    return properties | ({"encodingFormat": kind} if kind else {})
+
+
+def _id(name: str) -> str:
+    """A file's, as RO-Crate writes it."""
+    return quote(name)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,46 @@
+"""What a look at an archive found."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """Of one thing that was looked at."""
+
+    EXACT = "exact"
+    WITHIN = "within tolerance"
+    COULD_NOT = "could not"
+    WRONG = "wrong"
+
+
+class Check(StrEnum):
+    """What was looked at."""
+
+    BYTES = "bytes"
+    MANIFEST = "manifest"
+    TABLES = "tables"
+    CONFIGURATION = "configuration"
+    PROOFS = "proofs"
+    MADE_AGAIN = "made again"
+    MEASURED = "measured"
+
+
+MEANING = {
+    Check.BYTES: "the archive is what packing its files gives, to the byte",
+    Check.MANIFEST: "every file has its sha256, and the manifest follows from the files",
+    Check.TABLES: "a table keeps to its schema, its sidecar is of it, and it was made of those that are here",
+    Check.CONFIGURATION: "a job was told what the configuration in here tells it",
+    Check.PROOFS: "a Program that was timed, from its JSON: its digests, and that it equals its Problem",
+    Check.MADE_AGAIN: "what needs no ranks, from the tables in here: proofs, fit, prices, choice, figures",
+    Check.MEASURED: "what ranks did: it is taken as recorded",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """message: what differs, or why nothing could be said; empty where all is well."""
+
+    check: Check
+    subject: str
+    outcome: Outcome
+    message: str = ""

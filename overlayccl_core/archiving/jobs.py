@@ -1,0 +1,75 @@
+"""The jobs that made a results tree, by what Snakemake recorded of each file."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.tables import records
+from overlayccl_core.tables.records import Record
+
+SCRIPT = re.compile(r"python -m ([\w.]+)")
+CODE_DIGEST = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """name: that of its log, `seed-tp_mlp`. nodes: that it had to itself; 0: it ran where Snakemake did."""
+
+    name: str
+    rule: str
+    command: str
+    code: str
+    parameters: tuple[Any, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    started: float
+    ended: float
+    nodes: int
+
+    @property
+    def script(self) -> str:
+        """The file that its command runs: `workflow_scripts/seed.py`."""
+        module = SCRIPT.match(self.command)
+        return f"{module[1].replace('.', '/')}.py" if module else ""
+
+    @property
+    def seconds(self) -> float:
+        """Of wall clock."""
+        return self.ended - self.started
+
+
+def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: int) -> list[Job]:
+    """The jobs that made some files below `root`, in the order in which they began.
+
+    measuring: the rules that have all nodes to themselves.
+    """
+    made: dict[
+        tuple[str, str], list[tuple[str, Record]]
+    ] = {}  # each file has a record, with times of its own
+    for file in sorted(files):
+        if (record := records.read(Path(file), root)) is not None:
+            made.setdefault((record.rule, record.command), []).append((file, record))
+    alone = set(measuring)
+    jobs = [
+        Job(
+            name=Path(record.log[0]).stem if record.log else record.rule,
+            rule=record.rule,
+            command=record.command,
+            code=next((p for p in record.parameters if _is_code(p)), ""),
+            parameters=record.parameters,
+            inputs=record.inputs,
+            outputs=tuple(file for file, _ in outputs),
+            started=min(one.started for _, one in outputs),
+            ended=max(one.ended for _, one in outputs),
+            nodes=nodes if record.rule in alone else 0,
+        )
+        for outputs in made.values()
+        for record in (outputs[0][1],)
+    ]
+    return sorted(jobs, key=lambda job: (job.started, job.name))
+
+
+def _is_code(parameter: Any) -> bool:
+    return isinstance(parameter, str) and CODE_DIGEST.fullmatch(parameter) is not None

@@ -1,0 +1,83 @@
+"""A results tree as one file that others can check: everything in it, then what is said of it."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from overlayccl_core.archiving import crate, packing, said
+from overlayccl_core.archiving.content import content_of
+from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.archiving.leaks import refuse_leaks
+from overlayccl_core.archiving.packing import Content, Link
+from overlayccl_core.archiving.said import Said
+from overlayccl_core.tables.remake import RESULTS
+
+SUMS = "sha256sums.txt"
+HOW = "HOW-TO-CHECK.md"
+ADDED = (said.NAME, HOW, crate.NAME, SUMS)  # what stands in an archive besides the files that it is of
+
+
+def make(tree: Path, target: Path, about: Said, root: Path = Path()) -> str:
+    """Write the archive of `results/<tree>`; what it is, in one line. ValueError: a secret in it, or no records."""
+    content = content_of(tree, root)
+    refuse_leaks(content)
+    jobs = jobs_in(content, root, about)
+    if not jobs:
+        raise ValueError(
+            f"nothing here says how the tables of {tree} were made: Snakemake's records of them are gone. Make the "
+            f"tree again: {about.command}"
+        )
+    packing.pack(with_manifest(content, jobs, about), folder_of(about), when(jobs), target)
+    data = target.read_bytes()
+    return (
+        f"{target}: {len(content)} files, {len(data) / 1e6:.1f} MB, sha256 {hashlib.sha256(data).hexdigest()}"
+    )
+
+
+def folder_of(about: Said) -> str:
+    """The one folder that an archive unpacks to."""
+    return f"overlayccl-{about.tree}"
+
+
+def when(jobs: list[Job]) -> int:
+    """The time that all files of an archive have: when its last job ended."""
+    return int(max(job.ended for job in jobs))
+
+
+def jobs_in(content: Mapping[str, object], root: Path, about: Said) -> list[Job]:
+    """The jobs that made the files of the tree."""
+    files = (name for name in content if Path(name).is_relative_to(Path(RESULTS, about.tree)))
+    return jobs_of(root, files, about.measuring, about.nodes)
+
+
+def with_manifest(content: Content, jobs: list[Job], about: Said) -> dict[str, Path | bytes | Link]:
+    """All that an archive holds."""
+    whole: dict[str, Path | bytes | Link] = {**content, said.NAME: about.dumps(), HOW: _how(about)}
+    sums = {name: crate.held(_bytes(what)) for name, what in whole.items() if not isinstance(what, Link)}
+    whole[crate.NAME] = crate.crate_of(sums, jobs, about)
+    sums[crate.NAME] = crate.held(_bytes(whole[crate.NAME]))
+    lines = (f"{one.sha256}  {name}\n" for name, one in sorted(sums.items()))
+    return whole | {SUMS: "".join(lines).encode()}
+
+
+def _bytes(what: Path | bytes | Link) -> bytes:
+    return what.read_bytes() if isinstance(what, Path) else bytes(what)  # type: ignore[arg-type]  # no Link comes here
+
+
+def _how(about: Said) -> bytes:
+    plan = about.command.replace("snakemake ", "snakemake -n ", 1)
+    return f"""# {about.tree}
+
+What `{about.command}` left, and the code and configuration that it ran with
+({about.commit or "no commit"}{"" if about.clean else ", with changes that were not committed"}).
+Measured on: {about.machine}.
+
+- `sha256sum -c {SUMS}`: no file was damaged.
+- `overlayccl verify FILE{packing.SUFFIX}`: also makes everything again that needs no ranks (proofs, fit,
+  prices, searches, choice, figures) from the samples in here, and compares.
+- `{plan}`, typed in this folder: nothing is to be done. Without `-n`
+  it makes what you change; what would measure is refused on another machine.
+- `{crate.NAME}` is the manifest (a Workflow Run RO-Crate): every file with its sha256, every job
+  with what it read, wrote and took.
+- `results/{about.tree}/report.html` is the page for people; its tables are Parquet.
+""".encode()

@@ -1,0 +1,194 @@
+"""An archive is looked at by somebody who was not there: bytes, manifest, tables, proofs, and all that follows."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from overlayccl_core import catalog
+from overlayccl_core.archiving import again, make, packing, said
+from overlayccl_core.archiving.content import content_of
+from overlayccl_core.archiving.findings import Check, Finding, Outcome
+from overlayccl_core.archiving.packing import Link
+from overlayccl_core.archiving.said import Said
+from overlayccl_core.configuration.fields import parsed
+from overlayccl_core.gates import equivalence
+from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.problem import Direction
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.page import TABLES
+from overlayccl_core.tables.remake import RESULTS
+from overlayccl_core.tables.rows import TableError
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.sidecar import path_of, read_unchanged
+from overlayccl_core.tables.table import read
+
+Progress = Callable[[str], None]
+
+
+def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]:
+    """All findings, one after the other. An archive that cannot be read is one that is wrong."""
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            folder = packing.unpack(archive, Path(place, "archive"))
+            about = Said.loads((folder / said.NAME).read_bytes())
+        except (ValueError, OSError) as error:
+            yield _wrong(Check.BYTES, archive.name, str(error))
+            return
+        progress(f"{archive.name}: {about.tree}, made by {about.command}")
+        content = content_of(Path(RESULTS, about.tree), folder, folder)
+        jobs = make.jobs_in(content, folder, about)
+        if not jobs:
+            yield _wrong(Check.MANIFEST, archive.name, "no record tells how its tables were made")
+            return
+        whole = make.with_manifest(content, jobs, about)
+        yield from _manifest(folder, whole)
+        yield _bytes(archive, folder, whole, make.when(jobs), about)
+        progress("its tables")
+        yield from _tables(folder, about)
+        progress("proofs of what was timed")
+        yield from _proofs(folder / RESULTS / about.tree)
+        progress("what needs no ranks, again")
+        try:
+            plan = again.planned(folder, about)
+        except ValueError as error:
+            yield _wrong(Check.CONFIGURATION, archive.name, str(error))
+            return
+        told = list(again.told(plan, jobs))
+        yield from told
+        unlike = {one.subject for one in told if one.outcome is Outcome.COULD_NOT}
+        same = [job for job in plan if job.name not in unlike]
+        yield from again.made_again(folder, Path(place, "again"), same, _proposers(folder), workers)
+
+
+def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[Finding]:
+    """What is said of the files is what they say."""
+    paths = (path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+    there = {path.relative_to(folder).as_posix() for path in paths}
+    for name in sorted(there - set(whole)):
+        yield _wrong(Check.MANIFEST, name, "an archive of ours does not hold it")
+    sums = dict(_sums(folder / make.SUMS))
+    for name, what in sorted(whole.items()):
+        if isinstance(what, Link) or name == make.SUMS:
+            continue
+        sha256 = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        if name in make.ADDED and what != (folder / name).read_bytes():
+            yield _wrong(Check.MANIFEST, name, "it does not follow from the files that are here")
+        elif sums.get(name) != sha256:
+            yield _wrong(Check.MANIFEST, name, f"its sha256 is not that in {make.SUMS}: it was changed")
+        else:
+            yield Finding(check=Check.MANIFEST, subject=name, outcome=Outcome.EXACT)
+    for name in sorted(set(sums) - set(whole)):
+        yield _wrong(Check.MANIFEST, name, f"{make.SUMS} names it, and it is not here")
+
+
+def _sums(file: Path) -> Iterator[tuple[str, str]]:
+    for line in file.read_text().splitlines() if file.exists() else ():
+        sha256, _, name = line.partition("  ")
+        yield name, sha256
+
+
+def _bytes(
+    archive: Path, folder: Path, whole: dict[str, Path | bytes | Link], when: int, about: Said
+) -> Finding:
+    """Packing the same files gives the same bytes."""
+    mine = hashlib.sha256()
+    packing.write_tar(whole, make.folder_of(about), when, _Into(mine))
+    theirs = hashlib.sha256()
+    for chunk in packing.tar_chunks(archive):
+        theirs.update(chunk)
+    if mine.digest() != theirs.digest():
+        return _wrong(Check.BYTES, archive.name, "packing these files does not give this archive")
+    if about.zstandard != packing.ZSTANDARD:
+        why = f"equal before compression; that is of Zstandard {about.zstandard}, here is {packing.ZSTANDARD}"
+        return Finding(check=Check.BYTES, subject=archive.name, outcome=Outcome.WITHIN, message=why)
+    target = folder.parent / archive.name
+    packing.pack(whole, make.folder_of(about), when, target)
+    if target.read_bytes() != archive.read_bytes():
+        return _wrong(Check.BYTES, archive.name, "its compression is not that of these files")
+    return Finding(check=Check.BYTES, subject=archive.name, outcome=Outcome.EXACT)
+
+
+class _Into:
+    """What is written is only counted."""
+
+    def __init__(self, into: Any) -> None:
+        self._into = into
+
+    def write(self, data: Any) -> int:
+        self._into.update(data)
+        return len(data)
+
+
+def _tables(folder: Path, about: Said) -> Iterator[Finding]:
+    """Every table by its schema and its sidecar; what it was made of is what is here."""
+    known = {table.name: table for table in TABLES}
+    for path in sorted((folder / RESULTS / about.tree).rglob("*.parquet")):
+        name = path.relative_to(folder).as_posix()
+        if path.stem not in known:
+            yield _wrong(Check.TABLES, name, "no table of ours has this name")
+            continue
+        try:
+            read_unchanged(known[path.stem], path)
+            inputs = json.loads(path_of(path).read_bytes())["inputs"]
+        except (TableError, OSError, ValueError, KeyError) as error:
+            yield _wrong(Check.TABLES, name, str(error).replace(f"{folder}/", ""))
+            continue
+        changed = [one for one, sha256 in inputs.items() if not _is(folder / one, sha256)]
+        if changed:
+            yield _wrong(Check.TABLES, name, f"it was made of another {changed[0]} than the one here")
+        else:
+            yield Finding(check=Check.TABLES, subject=name, outcome=Outcome.EXACT)
+
+
+def _is(file: Path, sha256: str) -> bool:
+    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256
+
+
+def _proofs(tree: Path) -> Iterator[Finding]:
+    """Every Program of every shortlist."""
+    for file in sorted(tree.glob("problems/*/shortlist.parquet")):
+        try:
+            told = read(CASES, file.with_name("cases.parquet")).iter_rows(named=True)
+            cases = {one.id: one for one in map(catalog.case_from_row, told)}
+            listed = read(SHORTLIST, file)
+        except (ValueError, OSError) as error:
+            yield _wrong(Check.PROOFS, file.parent.name, str(error))
+            continue
+        for (case, direction), rows in listed.group_by("case", "direction", maintain_order=True):
+            yield from _proven(catalog.in_direction(cases[str(case)], Direction(direction)), rows)
+
+
+def _proven(problem: Any, rows: pl.DataFrame) -> Iterator[Finding]:
+    reference = catalog.reference_program(problem)
+    bound = equivalence.lossy_bound_of(catalog.developer_program(problem), reference)
+    for row in rows.iter_rows(named=True):
+        subject = f"{row['case']} {row['direction']} {row['candidate']}"
+        try:
+            program = loads(row["program_json"])
+        except ValueError as error:
+            yield _wrong(Check.PROOFS, subject, str(error))
+            continue
+        verdict = equivalence.prove(program, reference, lossy_bound=bound)
+        if (program.digest, program.value_digest) != (row["program"], row["value_digest"]):
+            yield _wrong(Check.PROOFS, subject, "it is another Program than its digest names")
+        elif not verdict.passed:
+            yield _wrong(
+                Check.PROOFS, subject, f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}"
+            )
+        else:
+            yield Finding(check=Check.PROOFS, subject=subject, outcome=Outcome.EXACT)
+
+
+def _proposers(folder: Path) -> dict[str, str]:
+    """The searches of an archive by their files' names, and who proposes."""
+    files = (folder / "config" / "searches").glob("*.yaml")
+    return {file.stem: str(parsed(file).get("proposer", "")) for file in files}
+
+
+def _wrong(check: Check, subject: str, message: str) -> Finding:
+    return Finding(check=check, subject=subject, outcome=Outcome.WRONG, message=message)

@@ -1,0 +1,86 @@
+"""`overlayccl verify ARCHIVE`: is what an archive says true, as far as that can be told without its machine?"""
+
+import argparse
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from overlayccl_core.archiving.findings import MEANING, Check, Finding, Outcome
+from overlayccl_core.cli.render import console, plain_table, print_line, say
+
+SHOWN = 20  # findings of a kind that are told one by one
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "verify",
+        help="check an archive of a run: bytes, tables, proofs, and all that follows from its samples",
+        description="Check an archive without any measuring. Every digest is looked at, every table, every proof; "
+        "and what needs no ranks is made again from the samples in the archive, and compared. What the archive "
+        "holds of code is not run: it is this release that checks.",
+    )
+    parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="results/<deployment>.tar.zst")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="jobs at a time (default: as many as there are cores)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 where nothing is wrong, else 1. ValueError where there is no such file."""
+    # Half a second of imports, which no other command should pay.
+    from overlayccl_core.archiving.verify import verify
+
+    if not arguments.archive.is_file():
+        raise ValueError(
+            f"{arguments.archive}: there is no such file: `snakemake --profile local archive` makes one"
+        )
+    began = time.monotonic()
+    found = []
+    for one in verify(arguments.archive, arguments.workers, say):
+        found.append(one)
+        if one.outcome is Outcome.WRONG:
+            say(f"WRONG  {one.check.value}: {one.subject}: {one.message}")
+    console().print(_counts(found))
+    for outcome in (Outcome.WRONG, Outcome.WITHIN, Outcome.COULD_NOT):
+        for line in _told(found, outcome):
+            print_line(line)
+    wrong = sum(one.outcome is Outcome.WRONG for one in found)
+    verdict = f"{wrong} things are wrong" if wrong else "nothing is wrong"
+    print_line(f"{arguments.archive.name}: {verdict} ({time.monotonic() - began:.0f} s)")
+    return 1 if wrong else 0
+
+
+def _counts(found: Sequence[Finding]) -> Table:
+    table = plain_table(None)
+    table.add_column("looked at")
+    for outcome in Outcome:
+        table.add_column(outcome.value, justify="right")
+    table.add_column("what it says", overflow="fold")
+    for check in Check:
+        of = Counter(one.outcome for one in found if one.check is check)
+        table.add_row(check.value, *(str(of[outcome] or "-") for outcome in Outcome), MEANING[check])
+    return table
+
+
+def _told(found: Sequence[Finding], outcome: Outcome) -> list[str]:
+    """Those of one outcome, with equal words in one line; what ranks did is counted alone."""
+    those: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        if one.outcome is outcome and one.check is not Check.MEASURED:
+            those.setdefault((one.check.value, one.message), []).append(one.subject)
+    lines = []
+    for (check, message), subjects in those.items():
+        more = f" and {len(subjects) - 1} more" if len(subjects) > 1 else ""
+        lines.append(f"{outcome.value}: {check}: {subjects[0]}{more}: {message}")
+    return [*lines[:SHOWN], f"{outcome.value}: {len(lines) - SHOWN} more"] if len(lines) > SHOWN else lines

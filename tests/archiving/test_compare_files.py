@@ -1,0 +1,50 @@
+"""Equal to the byte, equal but for the last digits of numbers, or not."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.archiving.compare_files import difference
+from overlayccl_core.archiving.findings import Outcome
+
+ROWS = {"name": ["a", "b"], "value": [1.0, None], "samples": [[1.0, 2.0], [3.0]], "count": [1, 2]}
+
+
+def tables(folder: Path, changed: dict[str, Any]) -> tuple[Path, Path]:
+    for name, rows in (("a", ROWS), ("b", ROWS | changed)):
+        pl.DataFrame(rows).write_parquet(folder / f"{name}.parquet")
+    return folder / "a.parquet", folder / "b.parquet"
+
+
+@pytest.mark.parametrize(
+    ("changed", "outcome", "named"),
+    [
+        ({}, Outcome.EXACT, ""),
+        ({"value": [1.0 + 1e-9, None]}, Outcome.WITHIN, ""),
+        ({"samples": [[1.0, 2.0 - 1e-9], [3.0]]}, Outcome.WITHIN, ""),
+        ({"value": [1.001, None]}, Outcome.WRONG, "column value, row 0: 1.0 comes out, 1.001 is told"),
+        ({"value": [1.0, 0.0]}, Outcome.WRONG, "column value, row 1"),
+        ({"samples": [[1.0], [3.0]]}, Outcome.WRONG, "column samples, row 0"),
+        ({"samples": [[1.0, 2.1], [3.0]]}, Outcome.WRONG, "column samples, row 0"),
+        ({"count": [1, 3]}, Outcome.WRONG, "column count, row 1"),
+        ({"name": ["a", "c"]}, Outcome.WRONG, "column name, row 1"),
+        ({"more": [1, 2]}, Outcome.WRONG, "of 4 columns come out, 2 of 5 told"),
+    ],
+)
+def test_tables(tmp_path: Path, changed: dict[str, Any], outcome: Outcome, named: str) -> None:
+    found, message = difference(*tables(tmp_path, changed))
+    assert found is outcome
+    assert named in message
+
+
+def test_other_files_are_equal_or_say_where_they_are_not(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\n")
+    (tmp_path / "b.py").write_text("one\ntow\n")
+    assert difference(tmp_path / "a.py", tmp_path / "a.py") == (Outcome.EXACT, "")
+    outcome, message = difference(tmp_path / "a.py", tmp_path / "b.py")
+    assert outcome is Outcome.WRONG
+    assert message == "line 2: 'two' comes out, 'tow' is told"
+    (tmp_path / "b.py").write_text("one\n")
+    assert "line 2: 'two' comes out, 'nothing' is told" in difference(tmp_path / "a.py", tmp_path / "b.py")[1]

@@ -1,0 +1,196 @@
+"""A real run's archive is verified by who was not there; what was forged in it is found."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.archiving import packing
+from overlayccl_core.archiving.findings import Check, Finding, Outcome
+from overlayccl_core.archiving.verify import verify
+from overlayccl_core.cli.main import main
+from overlayccl_core.program.json_form import _rebuild, dumps
+from tests.archiving.forging import forged, rewritten
+from tests.workflow.repository import snakemake
+
+pytestmark = [pytest.mark.ranks, pytest.mark.timeout(1800)]  # of the run that is archived
+TREE = Path("results/local")
+
+
+@pytest.fixture(scope="module")
+def archive(finished: Path) -> Path:
+    return finished / "results" / "local.tar.zst"
+
+
+def looked_at(archive: Path) -> list[Finding]:
+    return list(verify(archive, 2, lambda line: None))
+
+
+def wrong(found: Sequence[Finding]) -> list[tuple[Check, str, str]]:
+    return [(one.check, one.subject, one.message) for one in found if one.outcome is Outcome.WRONG]
+
+
+def test_all_of_it_is_verified(archive: Path) -> None:
+    found = looked_at(archive)
+    assert not wrong(found)
+    of = {check: [one for one in found if one.check is check] for check in Check}
+    assert all(
+        one.outcome is Outcome.EXACT
+        for check in (Check.BYTES, Check.MANIFEST, Check.TABLES)
+        for one in of[check]
+    )
+    assert {one.outcome for one in of[Check.PROOFS]} == {Outcome.EXACT}
+    assert {one.outcome for one in of[Check.MADE_AGAIN]} <= {Outcome.EXACT, Outcome.WITHIN}
+    again = {one.subject.removeprefix(f"{TREE}/") for one in of[Check.MADE_AGAIN]}
+    assert {"theta.parquet", "summary.parquet", "report.html", "deploy/tp_mlp.py"} <= again
+    assert {one.subject for one in of[Check.MEASURED]} >= {
+        "selftest",
+        "probe",
+        "bench-tp_mlp",
+        "train-tiny",
+        "confirm",
+    }
+    unasked = {one.subject for one in of[Check.CONFIGURATION] if one.outcome is Outcome.COULD_NOT}
+    assert {"seed-uniform_a2a", "longtrain-tiny"} <= unasked  # other commands made them
+
+
+def test_the_same_tree_gives_the_same_bytes(finished: Path, archive: Path) -> None:
+    before = archive.read_bytes()
+    done = snakemake(finished, "--profile", "local", "archive", "--force")
+    assert done.returncode == 0, done.stderr
+    assert archive.read_bytes() == before
+
+
+def test_unpacked_on_another_machine_nothing_is_to_be_done(archive: Path, tmp_path: Path) -> None:
+    folder = packing.unpack(archive, tmp_path)
+    (folder / "sitecustomize.py").write_text("import platform\nplatform.node = lambda: 'a-laptop'\n")
+    done = snakemake(folder, "--profile", "local", "-n", "all")
+    assert "Nothing to be done" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "was measured on another machine" in done.stdout + done.stderr
+
+
+def test_a_changed_byte_is_found_wherever_it_is(archive: Path, tmp_path: Path) -> None:
+    data = archive.read_bytes()
+    file = tmp_path / archive.name
+    for place in (0, 4, 5, 7, len(data) // 3, len(data) // 2, len(data) - 5, len(data) - 1):
+        file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        found = next(one for one in verify(file, 2, lambda line: None) if one.outcome is Outcome.WRONG)
+        assert found.check in (Check.BYTES, Check.MANIFEST), (place, found)
+
+
+def test_two_runs_lie_side_by_side(finished: Path, archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(archive), str(finished / TREE)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    fitted = pl.read_parquet(finished / TREE / "theta.parquet").filter(status="fitted")
+    (row,) = (line for line in lines if line.split()[:1] == [fitted["feature"][0]])
+    assert row.rstrip().endswith(" 1")  # B / A, and no * behind it
+    chosen = pl.read_parquet(finished / TREE / "problems/tp_mlp/choice.parquet")
+    assert sum(line.rstrip().endswith("=") for line in lines) == chosen.height
+    assert any(line.split()[:1] == ["tiny"] for line in lines)
+    assert main(["compare", str(archive), str(finished / "nowhere")]) == 2
+    assert "no such archive or folder" in capsys.readouterr().err
+
+
+def halved(folder: Path) -> None:
+    """A raw sample column of the probes."""
+    rewritten(
+        folder / TREE / "probes.parquet",
+        lambda f: f.with_columns(pl.col("samples_us").list.eval(pl.element() / 2)),
+    )
+
+
+def cheaper(folder: Path) -> None:
+    """A coefficient."""
+    rewritten(folder / TREE / "theta.parquet", lambda f: f.with_columns(pl.col("value") * 0.9))
+
+
+def faster(folder: Path) -> None:
+    """The gain that is told."""
+    rewritten(folder / TREE / "summary.parquet", lambda f: f.with_columns(pl.col("speedup") * 2))
+
+
+def other_module(folder: Path) -> None:
+    """What is deployed."""
+    file = folder / TREE / "deploy" / "tp_mlp.py"
+    file.write_text(file.read_text() + "# and one more line\n")
+
+
+def other_page(folder: Path) -> None:
+    """The page."""
+    file = folder / TREE / "report.html"
+    file.write_text(file.read_text().replace("OverlayCCL", "0verlayCCL", 1))
+
+
+def not_what_it_says(folder: Path) -> None:
+    """A Program under another's name and digest."""
+
+    def swapped(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(pl.col("program_json").gather([1, 0, *range(2, frame.height)]))
+
+    rewritten(folder / TREE / "problems/tp_mlp/shortlist.parquet", swapped)
+
+
+def wrong_program(folder: Path) -> None:
+    """A Program that gives the first of its results twice, with digests that fit."""
+
+    def spoiled(frame: pl.DataFrame) -> pl.DataFrame:
+        row = frame.row(0, named=True)
+        data = json.loads(row["program_json"])
+        writes = [event for event in data["events"] if event[0] == "write"]
+        writes[-1][2] = writes[0][2]
+        program = _rebuild(data)  # with the digests that come of it
+        told = {
+            "program_json": dumps(program),
+            "program": program.digest,
+            "value_digest": program.value_digest,
+        }
+        return pl.concat([pl.DataFrame([row | told], schema=frame.schema), frame[1:]])
+
+    rewritten(folder / TREE / "problems/tp_mlp/shortlist.parquet", spoiled)
+
+
+def other_settings(folder: Path) -> None:
+    """The configuration."""
+    file = folder / "config" / "config.yaml"
+    file.write_text(file.read_text().replace("bootstraps: 4", "bootstraps: 5"))
+
+
+def one_more(folder: Path) -> None:
+    """A file that nobody made."""
+    (folder / TREE / "problems/tp_mlp/extra.parquet").write_bytes(b"PAR1")
+
+
+TREE_FILE = "results/local/{}".format
+FORGED: tuple[dict[Callable[[Path], None], tuple[Check, str]], ...] = (
+    {
+        halved: (Check.MADE_AGAIN, TREE_FILE("theta.parquet")),
+        faster: (Check.MADE_AGAIN, TREE_FILE("summary.parquet")),
+        other_module: (Check.MADE_AGAIN, TREE_FILE("deploy/tp_mlp.py")),
+        other_page: (Check.MADE_AGAIN, TREE_FILE("report.html")),
+        not_what_it_says: (Check.PROOFS, "developer"),
+        other_settings: (Check.CONFIGURATION, "fit"),
+        one_more: (Check.TABLES, TREE_FILE("problems/tp_mlp/extra.parquet")),
+    },
+    {
+        cheaper: (Check.MADE_AGAIN, TREE_FILE("theta.parquet")),
+        wrong_program: (Check.PROOFS, ""),
+    },
+)
+
+
+@pytest.mark.parametrize("changes", FORGED, ids=["what is told", "what it rests on"])
+def test_forgeries_whose_hashes_were_mended_are_found(
+    archive: Path, tmp_path: Path, changes: dict[Callable[[Path], None], tuple[Check, str]]
+) -> None:
+    def change(folder: Path) -> None:
+        for one in changes:
+            one(folder)
+
+    found = wrong(looked_at(forged(archive, tmp_path, change)))
+    for one, (check, subject) in changes.items():
+        assert any(where is check and subject in what for where, what, _ in found), (one.__doc__, found)
+    assert not any(where in (Check.BYTES, Check.MANIFEST) for where, _, _ in found), (
+        found
+    )  # it was mended well

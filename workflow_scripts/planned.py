@@ -1,0 +1,40 @@
+"""The jobs that a target has where all files are there, as JSON: nothing is started, whatever its age.
+
+Reads {"snakefile": path, "config": {key: value}, "target": name} from standard input. Run in the folder that holds
+the files; the rules are those of the Snakefile, the configuration is the folder's.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from snakemake.settings.types import RerunTrigger
+
+from workflow_scripts import dag
+
+
+def jobs(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[str, Any]]:
+    """One entry for each job: rule, command, inputs, outputs, parameters as recorded, whether it starts ranks."""
+    workflow = dag.planned(config, target, snakefile, [RerunTrigger.MTIME])
+    return [
+        {
+            "rule": job.rule.name,
+            "command": job.shellcmd,
+            "inputs": sorted(map(str, job.input)),
+            "outputs": sorted(map(str, job.output)),
+            "log": sorted(map(str, job.log)),
+            "parameters": workflow.persistence._params(job),
+            "alone": dag.ALONE in job.rule.resources,
+        }
+        for job in workflow.dag.jobs
+        if job.shellcmd
+    ]
+
+
+def main() -> None:
+    """Answer one request."""
+    asked = dag.request()
+    dag.answered(lambda: jobs(Path(asked["snakefile"]), asked["config"], asked["target"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ at the end, so that it is the last thing on the screen.
 import atexit
 import logging
 import os
+import re
 import sys
 import textwrap
 from typing import Any
@@ -21,7 +22,8 @@ from run_display.screen import Lines, Screen, Terminal
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
 CHANGED = "Union of exclusive params before and now across all output: "  # in Snakemake's words
-LONGEST = 400  # characters of them
+BEFORE, NOW, NOTHING = "before: ", " now: ", "<nothing exclusive>"
+LONGEST = 400  # characters of what differs
 AT_THE_END = ("Complete log", "Elapsed time")  # of what Snakemake says in passing
 
 
@@ -108,6 +110,15 @@ class RunHandler(logging.Handler):
 
 
 def again(reason: str) -> str:
-    """Of Snakemake's reason for a job, what its parameters were and what they are; empty for any other reason."""
+    """Of Snakemake's reason for a job, how its parameters differ from what they were; empty for any other reason.
+
+    Snakemake tells them whole, one may have hundreds of fields, and in any order.
+    """
     _, _, changed = reason.partition(CHANGED)
-    return f" again, as its parameters have changed: {textwrap.shorten(changed, LONGEST)}" if changed else ""
+    if not changed:
+        return ""
+    texts = changed.removeprefix(BEFORE).replace(NOTHING, "").partition(NOW)[::2]
+    sides = [list(filter(None, map(str.strip, re.split(r"[,'}\]]+", text)))) for text in texts]
+    was, now = (", ".join(w for w in mine if w not in other) for mine, other in (sides, sides[::-1]))
+    text = textwrap.shorten(f"before: {was or 'nothing'}; now: {now or 'nothing'}", LONGEST)
+    return f" again, as its parameters have changed: {text}"

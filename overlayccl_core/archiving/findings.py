@@ -10,7 +10,7 @@ class Outcome(StrEnum):
     EXACT = "exact"
     WITHIN = "within tolerance"
     COULD_NOT = "could not"
-    WRONG = "wrong"
+    WRONG = "refuted"
 
 
 class Check(StrEnum):

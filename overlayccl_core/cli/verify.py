@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     for one in verify(arguments.archive, arguments.workers, say):
         found.append(one)
         if one.outcome is Outcome.WRONG:
-            say(f"WRONG  {one.check.value}: {one.subject}: {one.message}")
+            say(f"{one.outcome.value}: {one.check.value}: {one.subject}: {one.message}")
     console().print(_counts(found))
     for outcome in (Outcome.WRONG, Outcome.WITHIN, Outcome.COULD_NOT):
         for line in _told(found, outcome):

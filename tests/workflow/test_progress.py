@@ -247,7 +247,7 @@ def test_a_job_that_runs_again_for_its_parameters_is_said_with_what_they_were_an
     handler.close()
     said = capsys.readouterr().err
     assert (
-        "probe: begins again, as its parameters have changed: before: host a, torch 2.12 now: host b, torch 2.13"
+        "probe: begins again, as its parameters have changed: before: host a, torch 2.12; now: host b, torch 2.13"
         in said
     )
     assert "bench: begins\n" in said

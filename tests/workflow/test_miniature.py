@@ -145,6 +145,8 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
     assert {name.partition("-")[0] for name in traced} == RULES
     for name, loaded in traced.items():
         rule, _, problem = name.partition("-")
+        if rule == "archive":
+            continue  # it opens all files, to pack them
         model = problem if rule in ("train", "longtrain") else None
         search = {"search": "offline", "ask_probes": "command"}.get(rule)
         plugins = pipeline.plugins(rule, None if model else problem or None, model, search)

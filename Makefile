@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser validator xla test test-xla slurm-up slurm-down test-slurm test-parallelcluster lint bench why report clean
+.PHONY: run evidence env dev browser validator xla test test-xla test-wheel slurm-up slurm-down test-slurm test-parallelcluster lint bench why report clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,6 +73,9 @@ test-slurm: dev slurm-up ## the pipeline through Slurm: jobs, nodes, one that is
 
 test-xla: xla ## emitted modules lowered by the real torch_xla, on CPU; `make test` skips these
 	PJRT_DEVICE=CPU $(XLA)/bin/python -m pytest tests/backends/torchxla/real -q
+
+test-wheel: dev ## the wheel alone in a new environment: a project of one's own, its strategy, its deployment, its archive
+	OVERLAYCCL_WHEEL=1 $(BIN)/python -m pytest -n 0 -q tests/packaging
 
 test-parallelcluster: ## docs/parallelcluster.yaml against the schema of aws-parallelcluster, in an environment of its own
 	@test -x .env-parallelcluster/bin/pytest || { $(PYTHON) -m venv .env-parallelcluster && \

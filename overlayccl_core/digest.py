@@ -69,7 +69,7 @@ class Sources:
         return tuple(sorted(seen))
 
     def _plugin(self, plugin: str) -> Path:
-        places = [folder / plugin for folder in self._packages]
+        places = [folder / plugin for folder in loader.order(plugin, self._packages)]
         return next((path for path in places if path.is_file()), places[0])
 
     def _read(self, path: Path) -> "_File":

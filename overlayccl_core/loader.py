@@ -4,14 +4,18 @@ A plug-in NAME of a folder is the file `folder/NAME.py`. Only a backend is a fol
 file is `backend.py`; another file of it (a `part`) is loaded apart: only the rule that needs it depends on it.
 
 It is in this package, or in a folder of your own that is laid out like it: OVERLAYCCL_PLUGINS names such folders,
-with `:` between them. `~/plugins/backends/mine/backend.py` is then the backend `mine`, imported as
-`overlayccl_core.backends.mine.backend` like those that are here.
+with `:` between them; without it, the folder `plugins` of a project counts. `~/plugins/backends/mine/backend.py` is
+then the backend `mine`, imported as `overlayccl_core.backends.mine.backend` like those that are here.
+
+What is imported is the package's where both have it. A strategy file is read and never imported: there your own
+takes the place of the package's, so that a known Problem gets a strategy of yours.
 """
 
 import difflib
 import importlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar, cast
@@ -20,6 +24,8 @@ PACKAGE = "overlayccl_core"
 ROOT = Path(__file__).resolve().parent
 MAIN_PART = {"backends": "backend"}  # folder -> the main file of its plug-ins, where they are folders
 VARIABLE = "OVERLAYCCL_PLUGINS"
+OF_PROJECT = "plugins"
+READ = "strategies"  # the folder whose files are read and never imported
 P = TypeVar("P")  # a protocol: what plug-ins of one kind define
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _handed_out: set[Path] = set()
@@ -39,6 +45,13 @@ def roots() -> tuple[Path, ...]:
                 f"{VARIABLE}: there is no folder {folder}: name folders laid out like {PACKAGE}/, or unset it"
             )
     return (ROOT, *(folder.resolve() for folder in named))
+
+
+def use_project(root: Path) -> None:
+    """Let the folder `plugins` of a project count, here and in all that is started from here."""
+    own = root / OF_PROJECT
+    if own.is_dir() and VARIABLE not in os.environ:
+        os.environ[VARIABLE] = str(own.resolve())
 
 
 def names(folder: str) -> tuple[str, ...]:
@@ -71,8 +84,14 @@ def path(folder: str, name: str, part: str = "") -> Path:
 
 
 def _first(below: str) -> Path | None:
-    """The file of that path in the package, or in the first of one's own folders that has it."""
-    return next((file for root in roots() if (file := root / below).is_file()), None)
+    """The file of that path in the package, or in the first of one's own folders that has it; where it is read, in
+    these first."""
+    return next((file for root in order(below, roots()) if (file := root / below).is_file()), None)
+
+
+def order(below: str, homes: Sequence[Path]) -> Sequence[Path]:
+    """In which order folders are looked through for a file: the package is the first of `homes`."""
+    return (*homes[1:], homes[0]) if below.startswith(f"{READ}/") else homes
 
 
 def place(file: Path) -> tuple[Path, Path]:

@@ -17,6 +17,7 @@ from snakemake.logging import logger
 if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
+from overlayccl_core import loader
 from overlayccl_core.configuration.searches import MENDED
 from run_display.handler import show
 from workflow_scripts import one_run
@@ -31,6 +32,7 @@ from workflow_scripts.records import refuse_unrecorded, tell_jobs
 
 prefer_this_python()
 name_profile()
+loader.use_project(Path())
 try:
     lay_profile(config, workflow.config_settings)
     PIPELINE = prepare(

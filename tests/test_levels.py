@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "configuration.fields": set(),
     "configuration.sizes": set(),
     "digest": {"loader"},
+    "project": {"loader"},
     "locks": set[str](),
     "measuring": set[str](),
     "tables": {"measuring"},
@@ -53,7 +54,7 @@ MAY_IMPORT = {
     },
 }
 MAY_IMPORT["archiving"] = {
-    *("program", "catalog", "configuration", "gates", "measuring", "tables", "search", "digest"),
+    *("program", "catalog", "configuration", "gates", "measuring", "tables", "search", "digest", "project"),
 }
 MAY_IMPORT["stages"] = set(MAY_IMPORT)
 MAY_IMPORT["report"] = set(MAY_IMPORT)

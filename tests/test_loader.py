@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core import loader
 from overlayccl_core.backends.backend import Backend
-from overlayccl_core.digest import closure, digest
+from overlayccl_core.digest import Sources, closure, digest
 
 
 def test_plug_ins_are_files_and_backends_are_folders() -> None:
@@ -135,3 +135,33 @@ def test_a_plug_in_that_is_half_written_is_told_what_it_lacks(
         ValueError, match=rf"^{file} does not define .*refuses.*: Backend in .*backends\.backend"
     ):
         loader.plug_in(Backend, "backends", "half")
+
+
+def test_ones_own_strategies_take_the_place_of_the_packages_and_what_is_imported_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "plugins"
+    for folder in ("strategies", "problems"):
+        (own / folder).mkdir(parents=True)
+        (own / folder / "tp_mlp.py").write_text('"""Mine."""\n')
+    (own / "strategies" / "mine.py").write_text('"""Another."""\n')
+    monkeypatch.delenv(loader.VARIABLE, raising=False)
+    before = Sources().digest("seed", "strategies/tp_mlp.py")
+    loader.use_project(tmp_path)
+    assert loader.source("strategies", "tp_mlp") == '"""Mine."""\n'
+    assert loader.place(loader.path("strategies", "tp_mlp")) == (own, Path("strategies/tp_mlp.py"))
+    assert loader.path("problems", "tp_mlp").is_relative_to(loader.ROOT)
+    assert {"mine", "grad_ar"} <= set(loader.names("strategies"))
+    assert Sources().digest("seed", "strategies/tp_mlp.py") != before
+
+
+def test_folders_that_were_named_stay_and_a_project_without_any_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
+    (tmp_path / "plugins").mkdir()
+    loader.use_project(tmp_path)
+    assert loader.roots()[1:] == (tmp_path,)
+    monkeypatch.delenv(loader.VARIABLE)
+    loader.use_project(tmp_path / "plugins")
+    assert loader.roots() == (loader.ROOT,)

@@ -20,6 +20,7 @@ from overlayccl_core.archiving.findings import Check, Finding, Outcome
 from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.digest import ROOT
+from overlayccl_core.project import home
 from overlayccl_core.search.proposer import asks
 from overlayccl_core.tables.remake import RESULTS
 
@@ -53,7 +54,7 @@ def planned(folder: Path, about: Said) -> list[Planned]:
     """The jobs that this release's rules have for an archive. ValueError: none for what `all` makes."""
     found: dict[tuple[str, ...], Planned] = {}
     for target in (ALL, *(name for name in OTHERS if (folder / RESULTS / about.tree / name).is_dir())):
-        request = {"snakefile": str(ROOT / "Snakefile"), "config": about.config, "target": target}
+        request = {"snakefile": str(home() / "Snakefile"), "config": about.config, "target": target}
         done = _python(folder, ["-m", "workflow_scripts.planned"], json.dumps(request))
         if done.returncode == 0:
             told = ({key: _tuple(value) for key, value in job.items()} for job in json.loads(done.stdout))

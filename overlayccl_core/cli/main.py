@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core import loader
 from overlayccl_core.cli import (
     ask,
     bucket,
@@ -13,6 +14,7 @@ from overlayccl_core.cli import (
     doctor,
     estimate,
     explain,
+    init,
     problems,
     prove,
     ranges,
@@ -29,7 +31,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 COMMANDS = (
     *(problems, trace, prove, score, try_strategy, ask, bucket),
     *(explain, summary, ranges, report, schema, doctor, estimate),
-    *(verify, compare),
+    *(verify, compare, init),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for one in commands.choices.values():
         _add_place(one, **dict.fromkeys(("root", "profile", "deployment", "preset"), argparse.SUPPRESS))
     chosen = parser.parse_args(arguments)
+    loader.use_project(chosen.root)
     try:
         return int(chosen.run(chosen))
     except Rejected as error:

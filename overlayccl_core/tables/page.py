@@ -70,6 +70,9 @@ A row of `bench` or `steps` that failed on the ranks has empty lists. Its `messa
 ranks said, in `logs/<rule>-<subject>.failure-<k>/`, where k counts the failures of the rule from 0.
 `deploy/P.py` is the module that is deployed: a function of recipes, Programs and the proven library alone.
 `deploy/P.json` holds its rows of `deployed` with their verdicts, and `splits`.
+
+Anything that knows Parquet reads them: [`examples/questions.py`](../examples/questions.py) answers three questions
+with polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.
 """
 TIMINGS = """## Timing columns
 

@@ -1,9 +1,11 @@
 """What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
 
-Run inside a copy of the repository: {"steps": [{"edits": {path: text}, "config": {key: value}, "gone": [path],
-"machine": {"host": name, "torch": version, "environment": {name: value}}}, ...]} gives one
-{rule: [problem or model or "", ...]} for each step: what `all` may run. A plan holds all that stands behind a
-checkpoint; what a run then leaves out is not known before. What a step changes is undone after it.
+Run inside a copy of the repository. {"base": {key: value}, "steps": [step, ...]} gives one {rule: [problem or model
+or "", ...]} for each step: what `all` may run after a run as `base` says. A plan holds all that stands behind a
+checkpoint; what a run then leaves out is not known before. What a step changes is undone after it:
+
+{"edits": {path: text}, "config": {key: value}, "gone": [path], "machine": {"host": name, "torch": version,
+"environment": {name: value}}}
 """
 
 import json
@@ -46,14 +48,14 @@ def run(config: dict[str, Any], executor: str, *, everything: bool = False) -> A
         return flow._workflow.dag  # private: the Snakemake version is pinned
 
 
-def finish() -> None:
-    """Make the tree look as if `all` had been run: every output is there and recorded."""
-    for job in run({}, "dryrun").jobs:
+def finish(base: dict[str, Any] | None = None) -> None:
+    """Make the tree look as if `all` had been run as `base` says: every output is there and recorded."""
+    for job in run(base or {}, "dryrun").jobs:
         for output in job.output:
             path = Path(str(output))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"made by {job.rule.name}\n")
-    run({}, "touch", everything=True)
+    run(base or {}, "touch", everything=True)
 
 
 def plan(config: dict[str, Any]) -> dict[str, list[str]]:
@@ -85,7 +87,8 @@ def main() -> None:
     request = json.load(sys.stdin)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    finish()
+    base = request.get("base", {})
+    finish(base)
     plans = []
     for step in request["steps"]:
         before = {path: Path(path).read_text() for path in step["edits"]}
@@ -94,7 +97,7 @@ def main() -> None:
         for path in step["gone"]:
             Path(path).rename(f"{path}.gone")
         with on(step["machine"]):
-            plans.append(plan(step["config"]))
+            plans.append(plan(base | step["config"]))
         for path in step["gone"]:
             Path(f"{path}.gone").rename(path)
         for path, text in before.items():

@@ -6,7 +6,9 @@ leaves that out where the table comes out equal. What does run is in test_early_
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ AFTER_CONFIRM = {"summary", "report"}
 AFTER_TRAINING = {"choose", "confirm", "summary", "report"}
 AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
 AFTER_SEED = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
+AFTER_ASKING = frozenset({"trial", "mended_search", *AFTER_SEED} - {"price"})
 MODEL = {"fit", *AFTER_SEED}
 RULES = {"selftest", "probe", "cases", "seed", *MODEL}
 MEASURED = RULES - {"cases"}  # the rules that measure, and what is behind them
@@ -47,6 +50,7 @@ class Row:
     problems: tuple[str, ...] = PROBLEMS
     gone: tuple[str, ...] = ()  # outputs that a job which failed took with it
     machine: dict[str, object] = field(default_factory=dict)  # in what it is another one (plans.py)
+    asked: frozenset[str] = frozenset()  # what may run besides, where a search asks a language model
 
 
 def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str]]:
@@ -186,7 +190,53 @@ ROWS = [
         machine={"environment": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "ANYTHING_ELSE": "1"}},
     ),
     Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
+    Row("a figure of the report", {"report"}, appended(f"{CORE}/report/charts.py")),
+    Row("the page's look", {"report"}, appended(f"{CORE}/report/style.css", "\nb { color: red }\n")),
+    Row(
+        "Python written in another way",
+        set(),
+        {f"{CORE}/costmodel/fit.py": ("import numpy as np\n", "import  numpy  as  np\n\n\n")},
+    ),
+    Row(
+        "the text of a rule's command",
+        MODEL,
+        {
+            "rules/cost_model.smk": (
+                '"python -m workflow_scripts.fit ',
+                '"true && python -m workflow_scripts.fit ',
+            )
+        },
+    ),
+    Row("another backend's files", set(), appended(f"{CORE}/backends/torchxla/backend.py")),
+    Row("another launcher", set(), appended(f"{CORE}/backends/launchers/slurm.py")),
+    Row("a proposer that no search has", set(), appended(f"{CORE}/search/proposers/random.py")),
+    Row("a model that is not trained", set(), appended("config/models/nano-wide.yaml", "\nseed: 7\n")),
+    Row(
+        "the counts of microbatches of a model",
+        {"cases", "seed", *AFTER_SEED},
+        {"config/models/nano.yaml": ("microbatches: [1, 4]", "microbatches: [1, 2, 4]")},
+        problems=("tp_mlp",),
+    ),
+    Row(
+        "what the deployment's file says of its ranks",
+        RULES - {"cases"},
+        {"config/deployments/local.yaml": ("memory_budget:", "start_timeout_s: 130\nmemory_budget:")},
+    ),
+    Row(
+        "a prompt",
+        set(),
+        appended(f"{CORE}/search/prompts/standing.md", "\nAnd be brief.\n"),
+        asked=AFTER_ASKING,
+    ),
+    Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=AFTER_ASKING),
 ]
+ASKED = {"proposer": "command", "command": "python examples/answer.py"}
+BASES: dict[str, dict[str, object]] = {
+    "preset smoke": {"preset": "smoke"},
+    "preset evidence": {"preset": "evidence"},
+    "two searches, of which one asks": ASKED,
+}
+EVERYWHERE = [row for row in ROWS if not (row.config or row.gone or row.machine or CONFIG in row.edits)]
 
 
 def narrowed(text: str) -> str:
@@ -210,10 +260,9 @@ def edited(path: str, change: tuple[str, str]) -> str:
     return text.replace(old, new, 1)
 
 
-@pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
-    """The jobs that each row plans."""
-    root = copy_to(tmp_path_factory.mktemp("repository"))
+def planned(folder: Path, base: dict[str, object], rows: Sequence[Row]) -> dict[str, dict[str, list[str]]]:
+    """The jobs that each row plans, after a run as `base` says."""
+    root = copy_to(folder)
     (root / CONFIG).write_text(narrowed((root / CONFIG).read_text()))
     steps = [
         {
@@ -222,11 +271,25 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[
             "gone": list(row.gone),
             "machine": row.machine,
         }
-        for row in ROWS
+        for row in rows
     ]
-    done = python(root, "tests/workflow/plans.py", text=json.dumps({"steps": steps}))
+    done = python(root, "tests/workflow/plans.py", text=json.dumps({"base": base, "steps": steps}))
     assert done.returncode == 0, done.stderr
-    return dict(zip([row.name for row in ROWS], json.loads(done.stdout), strict=True))
+    return dict(zip([row.name for row in rows], json.loads(done.stdout), strict=True))
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
+    """As it is configured."""
+    return planned(tmp_path_factory.mktemp("repository"), {}, ROWS)
+
+
+@pytest.fixture(scope="module", params=BASES)
+def others(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, dict[str, list[str]]]]:
+    """A name in BASES, and what the rows plan there that do not hang on the configuration."""
+    return request.param, planned(tmp_path_factory.mktemp("other"), BASES[request.param], EVERYWHERE)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -240,3 +303,18 @@ def test_what_depends_on_a_change_is_planned_and_nothing_else(
             sorted(MODELS_OF[p] for p in row.problems if p in MODELS_OF) if rule == "train" else row.problems
         )
         assert subjects in ([""], sorted(expected)), rule
+
+
+def test_it_is_the_same_with_other_presets_and_with_several_searches(
+    others: tuple[str, dict[str, dict[str, list[str]]]],
+) -> None:
+    base, plans = others
+    asks = BASES[base] == ASKED
+    for row in EVERYWHERE:
+        may_run = row.may_run
+        if base == "preset evidence" and "tp_mlp" not in row.problems:
+            may_run = set()
+        if asks:
+            may_run = may_run | row.asked
+            may_run = may_run | ({"trial", "mended_search"} if "search" in may_run else set())
+        assert set(plans[row.name]) == may_run, row.name

@@ -1,0 +1,27 @@
+-- The questions of questions.py, for DuckDB:  duckdb -f examples/questions.sql   (where results/local is)
+
+-- What is deployed in each model, and how many times as fast it is as what else was timed after the choice?
+SELECT model, microbatches, arm, part, slower, slower_low, slower_high
+FROM 'results/local/splits.parquet'
+WHERE part <> 'deployed'
+ORDER BY model, slower;
+
+-- How far are the prices of the library's strategies from what was measured, for each Problem?
+SELECT split_part("case", '/', 1) AS problem,
+       count(DISTINCT program) AS programs,
+       median(error) AS median_error,
+       max(error) AS worst_error
+FROM (
+    SELECT "case", program, abs(predicted_us / list_median(samples_us) - 1) AS error
+    FROM 'results/local/problems/*/bench.parquet'
+    JOIN 'results/local/problems/*/prices.parquet' USING ("case", direction, program)
+    WHERE status = 'timed'
+)
+GROUP BY problem
+ORDER BY problem;
+
+-- How calm was the machine: the CPU that others took in each launch of the probes?
+SELECT launch, count(DISTINCT program) AS programs, max(foreign_cpu_share) AS foreign_cpu_share, bool_or(disturbed) AS disturbed
+FROM 'results/local/probes.parquet'
+GROUP BY launch
+ORDER BY launch;

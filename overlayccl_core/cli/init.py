@@ -1,0 +1,41 @@
+"""`overlayccl init FOLDER`: a project of one's own that uses the installed package."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core import project
+from overlayccl_core.cli.render import print_line
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "init",
+        help="lay down a project of your own: configuration, profiles, strategies; no clone is needed",
+        description="Lay down a project of your own in an empty folder: the Snakefile and its rules, "
+        "configuration, profiles, and a folder for plug-ins, which use the package that is installed.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="an empty folder, or one to be made")
+    parser.add_argument(
+        "--own",
+        nargs="+",
+        default=[],
+        metavar="PROBLEM",
+        help="Problems whose strategies are copied into plugins/strategies, for you to add to",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lay it down, and say what comes next. ValueError where there is something already."""
+    folder = arguments.folder
+    edited = project.lay(folder, tuple(arguments.own))
+    print_line(f"{folder}: a project of your own. Its figures and rules are yours to change:")
+    for path in edited:
+        print_line(f"  {path}")
+    print_line("Next:")
+    print_line(f"  cd {folder}")
+    print_line("  overlayccl doctor")
+    print_line("  snakemake --profile local all --config preset=smoke")
+    return 0

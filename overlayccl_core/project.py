@@ -1,0 +1,51 @@
+"""Where the pipeline's own files are: in a clone beside the package, else where the wheel put them."""
+
+import shutil
+import sysconfig
+from pathlib import Path
+
+from overlayccl_core import loader
+
+PARTS = ("Snakefile", "rules", "config", "profiles", "envs")
+ROOT = Path(__file__).resolve().parents[1]
+SHARE = "share/overlayccl"
+UNLINKED = "default"  # the folder in profiles/ that all others are laid upon
+
+
+def home() -> Path:
+    """The folder that holds PARTS. FileNotFoundError where an installation lacks them."""
+    places = (ROOT, Path(sysconfig.get_path("data")) / SHARE)
+    found = next((place for place in places if (place / PARTS[0]).is_file()), None)
+    if found is None:
+        raise FileNotFoundError(
+            f"the pipeline's files are not there: no {PARTS[0]} in {' or '.join(map(str, places))}. Install again"
+        )
+    return found
+
+
+def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
+    """A project of one's own in an empty folder; the files that are there to be edited.
+
+    own: Problems whose strategies are copied, to add to. ValueError: there is something in the folder, or no such
+    Problem.
+    """
+    sources = [loader.path(loader.READ, name) for name in own]
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            f"{folder}: there is something already: name a folder that is empty, or not there yet"
+        )
+    for part in PARTS:
+        source = home() / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder / part)
+    for profile in sorted((folder / "profiles").iterdir()):
+        if profile.name != UNLINKED:
+            (folder / profile.name).symlink_to(profile.relative_to(folder))
+    strategies = folder / loader.OF_PROJECT / loader.READ
+    strategies.mkdir(parents=True)
+    for source in sources:
+        shutil.copy(source, strategies)
+    return [folder / "config" / "config.yaml", folder / "config" / "deployments", strategies]

@@ -36,6 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     paths = arguments.trees or [context(arguments).results]
     output = arguments.output or paths[0] / NAME
-    write_bytes(output, page(trees_of(paths)).encode())
+    write_bytes(output, page(trees_of(paths), output.parent).encode())
     print(output)
     return 0

@@ -91,12 +91,22 @@ Block = Text | Table | Cards | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A table of a run, the rule that wrote it, and its files: (name, address from the page)."""
+
+    table: str
+    rule: str
+    files: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A titled part of the page; `anchor` is unique on it."""
+    """A titled part of the page; `anchor` is unique on it. sources: the tables that all its figures are from."""
 
     anchor: str
     title: str
     blocks: Sequence[Block]
+    sources: Sequence[Origin] = ()
 
 
 def missing(what: str, how: str) -> Text:

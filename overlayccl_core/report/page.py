@@ -1,6 +1,8 @@
 """The report: one self-contained HTML page of one or several runs."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from overlayccl_core.report import (
     costs,
@@ -13,9 +15,9 @@ from overlayccl_core.report import (
     spent,
     training,
 )
-from overlayccl_core.report.blocks import Section
+from overlayccl_core.report.blocks import Origin, Section
 from overlayccl_core.report.rendering import Part, rendered
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Source, Tree
 from overlayccl_core.tables.rows import TableError
 
 LEAD = (
@@ -36,12 +38,16 @@ TITLES = {
 }
 
 
-def page(trees: Sequence[Tree]) -> str:
-    """The HTML. The first run comes first, and is called the default one where there are others."""
+def page(trees: Sequence[Tree], at: Path | None = None) -> str:
+    """The HTML. The first run comes first, and is called the default one where there are others.
+
+    at: the folder that the page will be in, for its links to tables; the first run's, if it is not told.
+    """
+    here = at or trees[0].path
     parts = []
     for number, tree in enumerate(trees):
         try:
-            parts.append(_part(tree, first=number == 0 and len(trees) > 1))
+            parts.append(_part(tree, here, first=number == 0 and len(trees) > 1))
         except TableError:
             raise
         except ValueError as error:  # what is in its tables, such as a Program of another release
@@ -49,7 +55,7 @@ def page(trees: Sequence[Tree]) -> str:
     return rendered(parts, LEAD)
 
 
-def _part(tree: Tree, *, first: bool) -> Part:
+def _part(tree: Tree, here: Path, *, first: bool) -> Part:
     models = ", ".join(tree.models) or "no model"
     about = f"{tree.path.as_posix()}: problems {', '.join(tree.problems) or 'none'}; trained {models}."
     return Part(
@@ -58,8 +64,29 @@ def _part(tree: Tree, *, first: bool) -> Part:
         about=about,
         cards=headline.cards_of(tree),
         notes=deployed.notes(tree),
-        sections=tuple(
-            Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(blocks(tree)))
-            for name, (title, blocks) in TITLES.items()
+        sections=tuple(_section(tree, here, name) for name in TITLES),
+    )
+
+
+def _section(tree: Tree, here: Path, name: str) -> Section:
+    title, build = TITLES[name]
+    with tree.reading() as read:
+        blocks = tuple(build(tree))
+    by_table: dict[tuple[str, str], list[Source]] = {}
+    for source in sorted(read):
+        by_table.setdefault((source.table, source.rule), []).append(source)
+    return Section(
+        anchor=f"{tree.name}-{name}",
+        title=title,
+        blocks=blocks,
+        sources=tuple(
+            Origin(
+                table=table,
+                rule=rule,
+                files=tuple(
+                    (s.file, Path(os.path.relpath(tree.path / s.file, here)).as_posix()) for s in sources
+                ),
+            )
+            for (table, rule), sources in by_table.items()
         ),
     )

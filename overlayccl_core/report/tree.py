@@ -2,10 +2,11 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, Self, TypeVar, cast, overload
 
 import polars as pl
 
@@ -21,6 +22,7 @@ from overlayccl_core.tables.sidecar import path_of, read_unchanged
 from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import Table
 
+T = TypeVar("T")
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
 
 
@@ -37,6 +39,38 @@ class Phase:
         return self.name.partition("-")[0]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Source:
+    """A table that was read: its file, below the tree."""
+
+    table: str
+    rule: str
+    file: str
+
+
+class remembered(Generic[T]):  # noqa: N801  # stands where `cached_property` stands
+    """A cached_property of a tree: whoever asks for it has read the tables that it was made of."""
+
+    def __init__(self, make: "Callable[[Tree], T]") -> None:
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
+
+    @overload
+    def __get__(self, tree: None, owner: object) -> Self: ...
+    @overload
+    def __get__(self, tree: "Tree", owner: object) -> T: ...
+    def __get__(self, tree: "Tree | None", owner: object) -> Self | T:
+        """The value, made once."""
+        if tree is None:
+            return self
+        if self._name not in tree.kept:
+            with tree.reading() as read:
+                value = self._make(tree)
+            tree.kept[self._name] = value, frozenset(read)
+        found, sources = tree.kept[self._name]
+        tree.has_read(sources)
+        return cast(T, found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     """One run. A damaged or changed table is a ValueError; one that was never made is None.
@@ -46,6 +80,8 @@ class Tree:
 
     path: Path
     files: frozenset[Path] | None = None
+    kept: dict[str, tuple[object, frozenset[Source]]] = field(default_factory=dict, compare=False, repr=False)
+    _open: list[set[Source]] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
@@ -65,12 +101,12 @@ class Tree:
         """The folder's name."""
         return self.path.resolve().name
 
-    @cached_property
+    @remembered
     def problems(self) -> tuple[str, ...]:
         """The Problems with any table."""
         return self._folders(self.path / "problems")
 
-    @cached_property
+    @remembered
     def models(self) -> tuple[str, ...]:
         """The models with any table."""
         return self._folders(self.path / "train")
@@ -78,7 +114,24 @@ class Tree:
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
         """A table by its path without the suffix; None where it was not made."""
         path = self.path / f"{name}.parquet"
-        return read_unchanged(table, path) if self._has(path) else None
+        if not self._has(path):
+            return None
+        self.has_read([Source(table.name, table.rule, f"{name}.parquet")])
+        return read_unchanged(table, path)
+
+    @contextmanager
+    def reading(self) -> Iterator[set[Source]]:
+        """What is read of this tree meanwhile."""
+        self._open.append(set())
+        try:
+            yield self._open[-1]
+        finally:
+            self.has_read(self._open.pop())
+
+    def has_read(self, sources: Iterable[Source]) -> None:
+        """Tell whoever asks (`reading`) that these were read."""
+        if self._open:
+            self._open[-1].update(sources)
 
     def of_problems(self, table: Table, name: str = "") -> pl.DataFrame | None:
         """The rows of a table of all Problems, one after the other; None where no Problem has it."""
@@ -105,23 +158,23 @@ class Tree:
             for search in self.searches(problem)
         )
 
-    @cached_property
+    @remembered
     def choice(self) -> pl.DataFrame | None:
         """What was chosen, of all Problems."""
         return self.of_problems(CHOICE)
 
-    @cached_property
+    @remembered
     def deployed(self) -> pl.DataFrame | None:
         """What is deployed and what it is worth at each Case and direction; None before it was timed again."""
         return self.table(DEPLOYED, "deployed")
 
-    @cached_property
+    @remembered
     def worths(self) -> tuple[Worth, ...]:
         """What is deployed in each model, and what it is worth."""
         splits = self.table(SPLITS, "splits")
         return worths_of(splits, self.deployed) if splits is not None and self.deployed is not None else ()
 
-    @cached_property
+    @remembered
     def runs(self) -> tuple[Run, ...]:
         """Models by microbatches in the launches of training, by which was chosen."""
         tables = (self.table(STEPS, f"train/{model}/steps") for model in self.models)
@@ -130,7 +183,7 @@ class Tree:
         )
         return tuple(run for steps in trained for run in runs_of(steps))
 
-    @cached_property
+    @remembered
     def phases(self) -> tuple[Phase, ...]:
         """How long every rule's last job took, as Snakemake measured it, the longest first."""
         phases = []

@@ -68,9 +68,9 @@ def worth_of_one(tree: Tree) -> str:
     if mine is None or rival is None or developer is None:
         return text
     return (
-        f"{text}\nRead it as: a step of `{worth.model}` takes {ms(developer.step_us)} with the developer's own calls "
-        f"where these are fastest (M = {developer.microbatches}), {ms(rival.step_us)} with the best that people write "
-        f"at the same or less memory ({rival.name}), and {ms(mine.step_us)} with what is deployed. `M` is into how "
+        f"{text}\nRead it as: a step of `{worth.model}` takes {ms(developer.step_us)} with the developer's own "
+        f"calls where these are fastest (M = {developer.microbatches}), {ms(rival.step_us)} with the best that people "
+        f"write at the same or less memory ({rival.name}), and {ms(mine.step_us)} with what is deployed. `M` is into how "
         "many microbatches a batch is split. Brackets are 95% intervals over launches that chose nothing."
     )
 

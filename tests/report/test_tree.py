@@ -1,5 +1,6 @@
 """A tree is all that is there, or only the files that a rule declares: then what others left is not seen."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -42,3 +43,27 @@ def test_the_pages_own_time_is_not_on_it(whole: Path, tmp_path: Path) -> None:
     before = page((Tree(path=folder),))
     (folder / "logs" / "report.tsv").write_text("s\n12.25\n")
     assert page((Tree(path=folder),)) == before
+
+
+def test_every_section_links_the_tables_that_its_figures_are_of(whole: Path, tmp_path: Path) -> None:
+    html = page((Tree(path=whole),))
+    sections = re.findall(r'<section id="local-(\w+)">(.*?)</section>', html, flags=re.S)
+    linked = {name: set(re.findall(r'<a href="([^"#]+\.parquet)">', text)) for name, text in sections}
+    assert linked["worth"] >= {"splits.parquet", "deployed.parquet"}
+    assert linked["model"] >= {"theta.parquet", "fidelity.parquet", "problems/tp_mlp/fidelity.parquet"}
+    assert linked["deployed"] >= {"problems/tp_mlp/choice.parquet"}
+    assert all((whole / file).is_file() for files in linked.values() for file in files)
+    assert "written by the rule <code>choose</code>" in dict(sections)["deployed"]
+    beside = page((Tree(path=whole),), tmp_path)
+    (there,) = set(re.findall(r'<a href="([^"#]+/theta\.parquet)">', beside))
+    assert (tmp_path / there).resolve() == (whole / "theta.parquet").resolve()
+
+
+def test_what_was_made_of_tables_once_is_of_them_whoever_asks_again(whole: Path) -> None:
+    tree = Tree(path=whole)
+    with tree.reading() as first:
+        made = tree.worths
+    with tree.reading() as again:
+        assert tree.worths is made
+    assert first == again
+    assert {source.table for source in first} == {"splits", "deployed"}

@@ -67,12 +67,13 @@ def worth_of_one(tree: Tree) -> str:
     text = f"```\n{screen(*parts)}\n```\n"
     if mine is None or rival is None or developer is None:
         return text
-    own = f"{ms(developer.step_us)} with the developer's own calls where these are fastest (M = {developer.microbatches})"
+    own = f"{ms(developer.step_us)} with the developer's own calls where these are fastest (M = "
+    own += f"{developer.microbatches})"
     best = f"{ms(rival.step_us)} with the best that people write at the same or less memory ({rival.name})"
     return (
         f"{text}\nRead it as: a step of `{worth.model}` takes {own}, {best}, and {ms(mine.step_us)} with what is "
-        "deployed. `M` is into how many microbatches a batch is split. Brackets are 95% intervals over launches that "
-        "chose nothing."
+        "deployed. `M` is into how many microbatches a batch is split. Brackets are 95% intervals over launches "
+        "that chose nothing."
     )
 
 

@@ -19,7 +19,7 @@ rule archive:
         mem_mb=2000,
     params:
         code=code("archive"),
-        tree=RESULTS,
+        tree=lambda wildcards, output: output[0].removesuffix(".tar.zst"),
         said=lambda wildcards: PIPELINE.said(
             workflow.config_settings.config,
             [rule.name for rule in workflow.rules if "machine" in rule.resources],

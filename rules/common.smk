@@ -57,7 +57,7 @@ if workflow.is_main_process:
     for line in filter(None, (PIPELINE.left_out, PIPELINE.elsewhere)):
         logger.warning(line)
 
-# What a rule asks for that runs ranks: the machine alone; of a cluster, a job on the deployment's nodes.
+# What rules ask for that run ranks: the machine alone; of a cluster, a job on the deployment's nodes.
 RANKS = {"machine": 1, **PIPELINE.job_resources}
 THREADS = PIPELINE.job_threads or workflow.cores
 
@@ -128,3 +128,35 @@ def compared(*tables):
         for table in tables
         for problem, search in PIPELINE.compared
     ]
+
+
+def of_long_models(table):
+    """A table of every model; ends Snakemake, before any job, where there is none."""
+
+    def tables(wildcards):
+        try:
+            models = PIPELINE.long_models
+        except ValueError as error:
+            sys.exit(f"error: {error}")
+        return [
+            f"results/{wildcards.deployment}/longrun/{model}/{table}.parquet"
+            for model in models
+        ]
+
+    return tables
+
+
+def of_choosers(table):
+    """A table of every search that asks; ends Snakemake, before any job, where there is none."""
+
+    def tables(wildcards):
+        try:
+            choosers = PIPELINE.choosers
+        except ValueError as error:
+            sys.exit(f"error: {error}")
+        return [
+            f"results/{wildcards.deployment}/probing/{search}/{table}.parquet"
+            for search in choosers
+        ]
+
+    return tables

@@ -4,22 +4,6 @@
 LONGRUN = "results/{deployment}/longrun"
 
 
-def of_long_models(table):
-    """A table of every model; ends Snakemake, before any job, where there is none."""
-
-    def tables(wildcards):
-        try:
-            models = PIPELINE.long_models
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        return [
-            f"results/{wildcards.deployment}/longrun/{model}/{table}.parquet"
-            for model in models
-        ]
-
-    return tables
-
-
 rule longrun:
     """The losses of all configured models."""
     input:

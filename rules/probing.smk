@@ -4,22 +4,6 @@
 CHOOSING = "results/{deployment}/probing"
 
 
-def of_choosers(table):
-    """A table of every search that asks; ends Snakemake, before any job, where there is none."""
-
-    def tables(wildcards):
-        try:
-            choosers = PIPELINE.choosers
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        return [
-            f"results/{wildcards.deployment}/probing/{search}/{table}.parquet"
-            for search in choosers
-        ]
-
-    return tables
-
-
 rule probing:
     """How good the cost model becomes of what a model chose, beside the sweep, as a table and a page."""
     input:

@@ -145,7 +145,8 @@ def test_ones_own_strategies_take_the_place_of_the_packages_and_what_is_imported
         (own / folder).mkdir(parents=True)
         (own / folder / "tp_mlp.py").write_text('"""Mine."""\n')
     (own / "strategies" / "mine.py").write_text('"""Another."""\n')
-    monkeypatch.delenv(loader.VARIABLE, raising=False)
+    monkeypatch.setenv(loader.VARIABLE, "")  # so that what is put there is gone afterwards
+    monkeypatch.delenv(loader.VARIABLE)
     before = Sources().digest("seed", "strategies/tp_mlp.py")
     loader.use_project(tmp_path)
     assert loader.source("strategies", "tp_mlp") == '"""Mine."""\n'

@@ -9,12 +9,13 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core import loader
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, Finding, Outcome
 from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
@@ -27,8 +28,8 @@ from overlayccl_core.tables.remake import RESULTS
 ALL, OTHERS = "all", ("longrun", "ablations", "probing")  # targets; the others leave a folder of their name
 LONGEST_S = 3600.0
 OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
-PLUGINS = "OVERLAYCCL_PLUGINS"  # but whoever verifies may have plug-ins
 SIDECAR = ".sidecar.json"
+SEARCH = "--search"  # the option of a search's command that holds its fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,27 +93,24 @@ def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
             yield _finding(Check.CONFIGURATION, job, Outcome.EXACT)
 
 
-def made_again(
-    folder: Path, again: Path, plan: Sequence[Planned], searches: Mapping[str, str], workers: int
-) -> Iterator[Finding]:
-    """Every file of every job that starts no ranks. searches: name -> who proposes."""
+def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int) -> Iterator[Finding]:
+    """Every file of every job that starts no ranks."""
     light = [job for job in plan if not job.alone]
     yield from (_finding(Check.MEASURED, job, Outcome.COULD_NOT) for job in plan if job.alone)
     with ThreadPoolExecutor(workers) as pool:
-        for found in pool.map(lambda job: list(_again(folder, again, job, searches)), light):
+        for found in pool.map(lambda job: list(_again(folder, again, job)), light):
             yield from found
 
 
-def _again(folder: Path, again: Path, job: Planned, searches: Mapping[str, str]) -> Iterator[Finding]:
-    asked = next(
-        (name for name, proposer in searches.items() if f"-{name}" in job.name and asks(proposer)), None
-    )
-    if asked is not None and job.rule.endswith("search"):
-        why = f"a language model was asked ({asked}): what became of its answers is proven, not asked again"
-        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, why)
-        return
+def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     words = shlex.split(job.command)
     words = words[: words.index("&&")] if "&&" in words else words
+    if (proposer := proposer_of(words)) and asks(proposer):
+        why = (
+            f"a language model was asked ({proposer}): what became of its answers is proven, not asked again"
+        )
+        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, why)
+        return
     theirs = {*job.outputs, *job.log}
     words = [str(again / word) if word in theirs else word for word in words]
     if words[:2] != ["python", "-m"]:
@@ -128,11 +126,24 @@ def _again(folder: Path, again: Path, job: Planned, searches: Mapping[str, str])
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
 
 
+def proposer_of(words: Sequence[str]) -> str:
+    """Who would propose, as the command itself says; empty where it is no search.
+
+    An archive's configuration may name any program as the one that is asked: such a search is never made again.
+    """
+    return str(json.loads(words[words.index(SEARCH) + 1])["proposer"]) if SEARCH in words else ""
+
+
 def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.CompletedProcess[str]":
-    """Run our own code on an archive's files: never what the archive holds of code."""
-    kept = {name: value for name, value in os.environ.items() if name == PLUGINS or not name.startswith(OURS)}
+    """Run our own code on an archive's files: never what the archive holds of code.
+
+    Its folder of plug-ins would count as a project's, were none named: named are those of whoever verifies, and of
+    the archive's the strategies, which are read and never run.
+    """
+    named = [os.environ.get(loader.VARIABLE, ""), *map(str, _strategies(folder))]
     environment = {
-        **kept,
+        **{name: value for name, value in os.environ.items() if not name.startswith(OURS)},
+        loader.VARIABLE: os.pathsep.join(filter(None, named)),
         "PYTHONPATH": str(ROOT),
         "PYTHONSAFEPATH": "1",
     }
@@ -146,6 +157,17 @@ def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.Comple
         timeout=LONGEST_S,
         check=False,
     )
+
+
+def _strategies(folder: Path) -> list[Path]:
+    """A folder of plug-ins with an archive's strategies alone; none where it has none of its own."""
+    own, read = folder / loader.OF_PROJECT / loader.READ, folder.parent / loader.READ
+    if not own.is_dir():
+        return []
+    read.mkdir(exist_ok=True)
+    if not (read / loader.READ).exists():
+        (read / loader.READ).symlink_to(own)
+    return [read]
 
 
 def _odd(job: Planned, before: Job) -> str:

@@ -167,7 +167,7 @@ def _action(crate: ROCrate, job: Job, files: Mapping[str, Held]) -> Any:
     """One job. Its node-seconds: of the nodes that it had to itself, or of the one that it ran on beside others."""
     name = f"#job/{job.outputs[0]}"
     given = [file for file in job.inputs if file in files]
-    told = {"code": job.code, "command": job.command, "parameters": json.dumps(job.parameters)}
+    told = {"code": job.code, "command": job.command, "parameters": json.dumps(job.parameters, default=repr)}
     needed = {"seconds": job.seconds, "node-seconds": job.seconds * max(1, job.nodes)}
     action = crate.add_action(
         crate.dereference(job.script),

@@ -1,6 +1,5 @@
 """A results tree as one file that others can check: everything in it, then what is said of it."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from overlayccl_core.archiving.leaks import refuse_leaks
 from overlayccl_core.archiving.packing import Content, Link
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.tables.remake import RESULTS
+from overlayccl_core.tables.sidecar import sha256_of
 
 SUMS = "sha256sums.txt"
 HOW = "HOW-TO-CHECK.md"
@@ -22,16 +22,9 @@ def make(tree: Path, target: Path, about: Said, root: Path = Path()) -> str:
     content = content_of(tree, root)
     refuse_leaks(content)
     jobs = jobs_in(content, root, about)
-    if not jobs:
-        raise ValueError(
-            f"nothing here says how the tables of {tree} were made: Snakemake's records of them are gone. Make the "
-            f"tree again: {about.command}"
-        )
     packing.pack(with_manifest(content, jobs, about), folder_of(about), when(jobs), target)
-    data = target.read_bytes()
-    return (
-        f"{target}: {len(content)} files, {len(data) / 1e6:.1f} MB, sha256 {hashlib.sha256(data).hexdigest()}"
-    )
+    size = target.stat().st_size
+    return f"{target}: {len(content)} files, {size / 1e6:.1f} MB, sha256 {sha256_of(target)}"
 
 
 def folder_of(about: Said) -> str:
@@ -51,7 +44,14 @@ def jobs_in(content: Mapping[str, object], root: Path, about: Said) -> list[Job]
 
 
 def with_manifest(content: Content, jobs: list[Job], about: Said) -> dict[str, Path | bytes | Link]:
-    """All that an archive holds."""
+    """All that an archive holds. ValueError: nothing tells how its tables were made, or by what."""
+    if not jobs:
+        raise ValueError(
+            "nothing here says how the tables were made: Snakemake's records of them are gone. Make the tree again: "
+            f"{about.command}"
+        )
+    if lacking := {crate.WORKFLOW, *(job.script for job in jobs)} - set(content):
+        raise ValueError(f"not there, though it is said to have made tables: {min(lacking) or 'a script'}")
     whole: dict[str, Path | bytes | Link] = {**content, said.NAME: about.dumps(), HOW: _how(about)}
     sums = {name: crate.held(_bytes(what)) for name, what in whole.items() if not isinstance(what, Link)}
     whole[crate.NAME] = crate.crate_of(sums, jobs, about)

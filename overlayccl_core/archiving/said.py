@@ -1,6 +1,7 @@
 """What the files of an archive do not tell of themselves: `archive.json`."""
 
 import json
+import re
 import subprocess
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -10,6 +11,8 @@ from typing import Any, Self
 from overlayccl_core.archiving import packing
 
 NAME = "archive.json"
+TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, and no path
+TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "nodes": int}  # all others: text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +43,13 @@ class Said:
         """ValueError where a field is missing or unknown."""
         try:
             fields = json.loads(text)
-            return cls(**{**fields, "measuring": tuple(fields["measuring"])})
+            read = cls(**{**fields, "measuring": tuple(fields["measuring"])})
         except (TypeError, KeyError) as error:
             raise ValueError(f"{NAME} is not of this release: {error}") from None
+        wrong = [name for name in cls.__slots__ if not isinstance(getattr(read, name), TYPES.get(name, str))]
+        if wrong or not TREE.fullmatch(read.tree):
+            raise ValueError(f"{NAME}: {wrong[0] if wrong else 'tree'} is nothing that a run of ours says")
+        return read
 
     def dumps(self) -> bytes:
         """Its text, with sorted keys."""

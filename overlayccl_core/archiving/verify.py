@@ -15,7 +15,6 @@ from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.findings import Check, Finding, Outcome
 from overlayccl_core.archiving.packing import Link
 from overlayccl_core.archiving.said import Said
-from overlayccl_core.configuration.fields import parsed
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction
@@ -24,7 +23,7 @@ from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.tables.sidecar import path_of, read_unchanged
+from overlayccl_core.tables.sidecar import path_of, read_unchanged, sha256_of
 from overlayccl_core.tables.table import read
 
 Progress = Callable[[str], None]
@@ -42,10 +41,11 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
         progress(f"{archive.name}: {about.tree}, made by {about.command}")
         content = content_of(Path(RESULTS, about.tree), folder, folder)
         jobs = make.jobs_in(content, folder, about)
-        if not jobs:
-            yield _wrong(Check.MANIFEST, archive.name, "no record tells how its tables were made")
+        try:
+            whole = make.with_manifest(content, jobs, about)
+        except ValueError as error:
+            yield _wrong(Check.MANIFEST, archive.name, str(error))
             return
-        whole = make.with_manifest(content, jobs, about)
         yield from _manifest(folder, whole)
         yield _bytes(archive, folder, whole, make.when(jobs), about)
         progress("its tables")
@@ -62,7 +62,7 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
         yield from told
         unlike = {one.subject for one in told if one.outcome is Outcome.COULD_NOT}
         same = [job for job in plan if job.name not in unlike]
-        yield from again.made_again(folder, Path(place, "again"), same, _proposers(folder), workers)
+        yield from again.made_again(folder, Path(place, "again"), same, workers)
 
 
 def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[F
     for name, what in sorted(whole.items()):
         if isinstance(what, Link) or name == make.SUMS:
             continue
-        sha256 = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        sha256 = sha256_of(folder / name)
         if name in make.ADDED and what != (folder / name).read_bytes():
             yield _wrong(Check.MANIFEST, name, "it does not follow from the files that are here")
         elif sums.get(name) != sha256:
@@ -146,7 +146,7 @@ def _tables(folder: Path, about: Said) -> Iterator[Finding]:
 
 
 def _is(file: Path, sha256: str) -> bool:
-    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256
+    return file.is_file() and sha256_of(file) == sha256
 
 
 def _proofs(tree: Path) -> Iterator[Finding]:
@@ -182,12 +182,6 @@ def _proven(problem: Any, rows: pl.DataFrame) -> Iterator[Finding]:
             )
         else:
             yield Finding(check=Check.PROOFS, subject=subject, outcome=Outcome.EXACT)
-
-
-def _proposers(folder: Path) -> dict[str, str]:
-    """The searches of an archive by their files' names, and who proposes."""
-    files = (folder / "config" / "searches").glob("*.yaml")
-    return {file.stem: str(parsed(file).get("proposer", "")) for file in files}
 
 
 def _wrong(check: Check, subject: str, message: str) -> Finding:

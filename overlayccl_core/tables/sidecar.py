@@ -53,14 +53,14 @@ def write_sidecar(
     """Write the sidecar of a table that has just been written; `inputs`: what it was computed from."""
     record = Sidecar(
         table=str(table_path),
-        sha256=_sha256(Path(table_path)),
+        sha256=sha256_of(Path(table_path)),
         host=platform.node(),
         cores=os.cpu_count() or 0,
         system=platform.platform(),
         versions=_versions(),
         started_utc=started.isoformat(),
         ended_utc=ended.isoformat(),
-        inputs={str(path): _sha256(Path(path)) for path in inputs},
+        inputs={str(path): sha256_of(Path(path)) for path in inputs},
         command=tuple(command),
     )
     text = json.dumps(asdict(record), indent=1, sort_keys=True) + "\n"
@@ -85,14 +85,15 @@ def check_unchanged(table_path: str | Path) -> None:
         record = None
     if not isinstance(record, dict) or "sha256" not in record:
         raise TableError(f"{beside}: a damaged sidecar. Make table and sidecar again: {remake(path)}")
-    if record["sha256"] != _sha256(path):
+    if record["sha256"] != sha256_of(path):
         raise TableError(
             f"{path}: changed after it was made: its sha256 is not that in {beside.name}. "
             f"Make it again: {remake(path)}"
         )
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Of a whole file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

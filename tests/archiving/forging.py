@@ -1,6 +1,5 @@
 """An archive that says something else, with all hashes mended."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from overlayccl_core.archiving import make, packing, said
 from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.tables.page import TABLES
+from overlayccl_core.tables.sidecar import sha256_of
 from overlayccl_core.tables.table import NAME_KEY, VERSION_KEY
 
 Change = Callable[[Path], None]
@@ -27,9 +27,9 @@ def forged(archive: Path, place: Path, change: Change) -> Path:
     for sidecar in tree.rglob("*.sidecar.json"):
         record = json.loads(sidecar.read_text())
         table = sidecar.with_name(sidecar.name.replace(".sidecar.json", ".parquet"))
-        record["sha256"] = _sha256(table)
+        record["sha256"] = sha256_of(table)
         record["inputs"] = {
-            name: _sha256(folder / name) if (folder / name).exists() else old
+            name: sha256_of(folder / name) if (folder / name).exists() else old
             for name, old in record["inputs"].items()
         }
         sidecar.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
@@ -47,7 +47,3 @@ def rewritten(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Non
     (table,) = (one for one in TABLES if one.name == path.stem)
     named = frame.to_arrow().replace_schema_metadata({NAME_KEY: table.name, VERSION_KEY: str(table.version)})
     parquet.write_table(named, path, compression="zstd")
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -47,7 +47,8 @@ def with_manifest(content: Content, jobs: list[Job], about: Said) -> dict[str, P
     """All that an archive holds. ValueError: nothing tells how its tables were made, or by what."""
     if not jobs:
         raise ValueError(
-            "nothing here says how the tables were made: Snakemake's records of them are gone. Make the tree again: "
+            "nothing here says how the tables were made: Snakemake's records of them are gone. Make the tree "
+            "again: "
             f"{about.command}"
         )
     if lacking := {crate.WORKFLOW, *(job.script for job in jobs)} - set(content):

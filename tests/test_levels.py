@@ -11,7 +11,13 @@ PACKAGE = ROOT / "overlayccl_core"
 LONGEST = 400
 
 # A folder (or module) of the package -> what of the package it may import besides itself.
-EVERYBODY = {"loader", "locks", "configuration.fields", "configuration.sizes"}  # imported by whoever needs it
+EVERYBODY = {
+    "loader",
+    "locks",
+    "disk",
+    "configuration.fields",
+    "configuration.sizes",
+}  # imported by whoever needs it
 MAY_IMPORT = {
     "loader": set[str](),
     "configuration.fields": set(),
@@ -19,6 +25,7 @@ MAY_IMPORT = {
     "digest": {"loader"},
     "project": {"loader"},
     "locks": set[str](),
+    "disk": set[str](),
     "measuring": set[str](),
     "tables": {"measuring"},
     "program": set[str](),

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core import disk
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import read_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, write
 from workflow_scripts import one_run, records
 from workflow_scripts.progress import Progress
+from workflow_scripts.stamps import none_ahead
 
 MEASURES = "partial"  # the option of all that measure: where launches are kept as they come
 
@@ -36,6 +39,11 @@ class Command:
         self._arguments = parser.parse_args()
         self._started = datetime.now(UTC)
         self.say = Progress(rule, self._arguments.log)
+
+    @property
+    def outputs(self) -> tuple[Path, ...]:
+        """All that it is to write."""
+        return tuple(self._arguments.outputs)
 
     @property
     def inputs(self) -> tuple[Path, ...]:
@@ -108,11 +116,16 @@ def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
         if MEASURES in options:
             records.refuse_elsewhere()
         main(command)
+        none_ahead(command.inputs, command.say)
     except ValueError as error:
         command.say(f"ERROR: {error}")
         sys.exit(1)
-    except Exception:
-        command.say(f"BUG: {traceback.format_exc()}")
+    except Exception as error:
+        if number := disk.refused(error):
+            where = disk.said(number, *command.outputs[:1], Path(tempfile.gettempdir()))
+            command.say(f"ERROR: {where}. {disk.MEND}")
+        else:
+            command.say(f"BUG: {traceback.format_exc()}")
         sys.exit(1)
     except KeyboardInterrupt:
         command.say("interrupted: what was measured so far is kept")

@@ -12,12 +12,14 @@ import os
 import platform
 import secrets
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from overlayccl_core import disk
 from overlayccl_core.locks import ALONE, TOGETHER, opened, taken
 
 FOLDER = Path(".snakemake/runs")
@@ -33,12 +35,13 @@ _held: list[int] = []  # open as long as the process is there: locks go with it
 def begin(tree: str, warn: Callable[[str], None]) -> None:
     """Have `results/<tree>` for this process until it ends.
 
-    Waits for jobs of a run that was killed, and takes away the locks that Snakemake left for it. ValueError where
-    another run has the tree, or jobs do not end.
+    Waits for jobs of a run that was killed, and takes away what it left: Snakemake's locks, parts of files.
+    ValueError where another run has the tree, jobs do not end, or nothing can be written.
     """
     while _held:  # by a Snakemake that this process ran before
         os.close(_held.pop())
     run, jobs = FOLDER / f"{tree}.run", FOLDER / f"{tree}.jobs"
+    _refuse_unwritable(FOLDER, Path("results") / tree)
     mine = opened(run)
     try:
         if not taken(mine, ALONE, SURE_S):
@@ -63,6 +66,7 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
     _held.append(mine)
     if not _free(run):
         _forget_locks(tree)
+        _forget_parts(Path("results") / tree)
 
 
 def follow(say: Callable[[str], None]) -> None:
@@ -99,6 +103,19 @@ def _free(run: Path) -> bool:
         os.close(lock)
 
 
+def _refuse_unwritable(*folders: Path) -> None:
+    """ValueError where a file of a block cannot be written into each folder: a run would fail after it measured."""
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(4096))
+        except OSError as error:
+            number = disk.refused(error)
+            why = disk.said(number, folder) if number else error.strerror
+            raise ValueError(f"nothing can be written into {folder}: {why}. {disk.MEND}") from error
+
+
 def _wait_for_jobs(file: Path, tree: str, warn: Callable[[str], None]) -> None:
     lock = opened(file)
     try:
@@ -118,6 +135,12 @@ def _forget_locks(tree: str) -> None:
     for lock in SNAKEMAKE_LOCKS.glob("*.lock"):
         if any(line.startswith(f"results/{tree}/") for line in lock.read_text().splitlines()):
             lock.unlink()
+
+
+def _forget_parts(tree: Path) -> None:
+    """Take away files that were being written (`tables.atomic`) when a run was killed."""
+    for part in tree.rglob(".*.tmp"):
+        part.unlink(missing_ok=True)
 
 
 def _identity(run: Path) -> str:

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -33,9 +34,10 @@ class Progress:
         self.log = log
         self._clock = clock
         self._stepped_at: float | None = None
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("")
-        progress_file(log).unlink(missing_ok=True)  # of a run that was killed
+        with suppress(OSError):  # a disk that takes no more: lines go to the terminal then
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text("")
+            progress_file(log).unlink(missing_ok=True)  # of a run that was killed
 
     def __call__(self, text: str) -> None:
         """A line for people, and the phase from now on."""
@@ -44,10 +46,13 @@ class Progress:
 
     def _say(self, text: str) -> None:
         line = f"[{datetime.now():%H:%M:%S}] {self.rule}: {text}"
-        if SHOWN_BY_SNAKEMAKE not in os.environ:
-            print(line, file=sys.stderr, flush=True)
-        with self.log.open("a") as log:
+        logged = False
+        with suppress(OSError), self.log.open("a") as log:
             log.write(line + "\n")
+            log.flush()
+            logged = True
+        if not logged or SHOWN_BY_SNAKEMAKE not in os.environ:
+            print(line, file=sys.stderr, flush=True)
 
     def step(self, step: Step) -> None:
         """How far it is: at once in the progress file, every 30 seconds as a line."""
@@ -59,11 +64,13 @@ class Progress:
 
     def end(self) -> None:
         """The command ends, well or not."""
-        progress_file(self.log).unlink(missing_ok=True)
+        with suppress(OSError):
+            progress_file(self.log).unlink(missing_ok=True)
 
 
 def _replace(file: Path, text: str) -> None:
-    """The old text or the new one, never a part. Not for ever, so nothing waits for the disk."""
+    """The old text or the new one, never a part. Not for ever, so nothing waits for the disk, or fails for it."""
     temporary = file.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.replace(file)
+    with suppress(OSError):
+        temporary.write_text(text)
+        temporary.replace(file)

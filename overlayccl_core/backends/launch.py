@@ -9,6 +9,7 @@ A launch over several hosts has such a watcher on each of them (`nodes.py`).
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core import disk
 from overlayccl_core.backends import foreign_cpu, processes
 from overlayccl_core.backends.parts import LOG_FILE, Part
 from overlayccl_core.backends.status import NO_JOB, Phase, Status
@@ -35,6 +37,7 @@ class Failure(Enum):
     RAISED = auto()  # its work raised
     NOT_JOINED = auto()  # it did not come up in time
     LAUNCHER = auto()  # what started the ranks ended, and they with it
+    DISK = auto()  # the machine did not take a file
 
 
 class LaunchError(ValueError):
@@ -65,9 +68,10 @@ class LaunchError(ValueError):
         self.evidence = evidence
         self.log = log
         kept = f" What the ranks said is kept: {evidence}." if evidence else ""
+        again = "Run the same command again; if it fails again, try `overlayccl doctor`."
         super().__init__(
             f"{said}: all ranks were ended, finished work is kept.{kept} "
-            "Run the same command again; if it fails again, try `overlayccl doctor`."
+            f"{disk.MEND + '.' if kind is Failure.DISK else again}"
         )
 
     def kept_at(self, evidence: Path) -> "LaunchError":
@@ -183,7 +187,7 @@ def run(
     begun: Callable[[Starting], None] = lambda _: None,
     others_done: Callable[[], bool] = lambda: True,
 ) -> float:
-    """Run the ranks of a part (None: all) to their end. `watch` sees their status rows [ranks, 6] ten times a
+    """Run the ranks of a part (None: all) to their end. `watch` sees their status rows [ranks, 7] ten times a
     second.
 
     begun: told of what starts them. others_done: whether the ranks of other parts are done, too: until then, those
@@ -297,6 +301,8 @@ class _Watcher:
             rank, code = died[0]
             return self._error(rows, np.array([rank]), f"died ({_how(code or 0)})", Failure.CRASHED)
         if len(failed):
+            if number := int(now[failed, Status.REFUSED].max()):  # others may break off before it has said so
+                return self._refused(now, number)
             first = failed[np.argmin(now[failed, Status.FAILED_NS])]
             return self._error(now, np.array([first]), f"raised {self._raised(int(first))}", Failure.RAISED)
         return self._error(rows, np.array(dead[:1] or [0]), "died", Failure.CRASHED)
@@ -309,6 +315,17 @@ class _Watcher:
             f"{phase.words}{self._last_words(phase)}",
             kind=Failure.LAUNCHER,
             ranks=(),
+        )
+
+    def _refused(self, rows: NDArray[np.int64], number: int) -> LaunchError:
+        """No job is to blame for a file that the machine did not take."""
+        rank = int(np.flatnonzero(rows[:, Status.REFUSED] == number)[0])
+        return LaunchError(
+            f"rank {rank + self.part.first} of {self.plan.ranks} could not write a file: "
+            f"{disk.said(number, self.plan.folder, Path(tempfile.gettempdir()))}",
+            kind=Failure.DISK,
+            ranks=(rank + self.part.first,),
+            at_ns=int(rows[rank, Status.FAILED_NS]),
         )
 
     def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:

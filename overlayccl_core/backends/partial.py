@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from overlayccl_core.backends.launch import LaunchError
+from overlayccl_core import disk
+from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.parts import LOG_FILE
 
 KEY_DIGITS = 16  # of the digest that a batch's folder ends in
@@ -69,19 +70,25 @@ class Evidence:
 def at_work(folder: Path, evidence: Evidence) -> Iterator[Path]:
     """An empty folder for one launch; it goes when the launch ends. What a dead run left there goes before.
 
-    A LaunchError comes out naming the file in which its evidence is kept.
+    A LaunchError comes out naming the file in which its evidence is kept. Where the machine takes no more files,
+    the folder stays with what was measured.
     """
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
+    stays = False
     try:
         yield folder
     except LaunchError as error:
-        if error.evidence is not None:
+        if error.evidence is not None or error.kind is Failure.DISK:
             raise
         raise error.kept_at(evidence.keep(folder, error.ranks, error.log)) from None
+    except OSError as error:
+        stays = bool(disk.refused(error))
+        raise
     finally:
-        shutil.rmtree(folder)
+        if not stays:
+            shutil.rmtree(folder)
 
 
 class Attempt(Protocol):

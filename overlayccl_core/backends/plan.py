@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.measured import FirstCall, Job, TimingSettings
+from overlayccl_core.disk import allocate
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
@@ -91,11 +92,11 @@ class LaunchPlan:
         return np.memmap(folder / STAMPS_FILE, np.int64, mode, shape=shape)  # type: ignore[call-overload,no-any-return]
 
     def write(self, folder: Path, jobs: Sequence[Job]) -> None:
-        """Make the folder's files; the stamps stand at 0."""
+        """Make the folder's files; the stamps stand at 0. OSError where there is no room for them."""
         (folder / MODULES).mkdir(parents=True, exist_ok=True)
         for job, planned in zip(jobs, self.jobs, strict=True):
             (folder / planned.module).write_text(job.source)
-        self.open_stamps(folder, "w+")
+        allocate(folder / STAMPS_FILE, 8 * 2 * self.visits * len(self.jobs) * self.ranks)
         write_text(folder / PLAN_FILE, json.dumps(asdict(self)))
 
     @classmethod
@@ -178,5 +179,8 @@ def planned_job(index: int, job: Job) -> PlannedJob:
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    temporary.replace(path)
+    try:
+        temporary.write_text(text)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

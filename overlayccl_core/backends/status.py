@@ -7,7 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.disk import allocate
+
 NO_JOB = -1
+WIDTH = 7  # of a row
 
 
 class Phase(IntEnum):
@@ -29,12 +32,13 @@ class Phase(IntEnum):
 
 
 class Status:
-    """int64[ranks, 6] in a file, a row each: process id, phase, job, steps taken, round, when it failed (ns).
+    """int64[ranks, 7] in a file, a row each: process id, phase, job, steps taken, round, when it failed (ns), and
+    because of which file that the machine refused (errno; 0: none).
 
     Behind the rows stands what ranks read: clock_offset_ns, to be added to the host's CLOCK_MONOTONIC.
     """
 
-    PID, PHASE, JOB, STEPS, ROUND, FAILED_NS = range(6)
+    PID, PHASE, JOB, STEPS, ROUND, FAILED_NS, REFUSED = range(WIDTH)
 
     def __init__(self, array: NDArray[np.int64], clock_offset: NDArray[np.int64] | None = None) -> None:
         self.array = array
@@ -42,8 +46,9 @@ class Status:
 
     @classmethod
     def create(cls, path: Path, ranks: int, clock_offset_ns: int = 0) -> "Status":
-        """A new file with no rank started."""
-        status = cls._mapped(path, ranks, "w+")
+        """A new file with no rank started. OSError where there is no room for it."""
+        allocate(path, 8 * (WIDTH * ranks + 1))
+        status = cls._mapped(path, ranks, "r+")
         status.array[:, cls.JOB] = NO_JOB
         status.clock_offset_ns = clock_offset_ns
         return status
@@ -54,9 +59,9 @@ class Status:
         return cls._mapped(path, ranks, "r+")
 
     @classmethod
-    def _mapped(cls, path: Path, ranks: int, mode: Literal["w+", "r+"]) -> "Status":
-        shared = np.asarray(np.memmap(path, np.int64, mode, shape=(6 * ranks + 1,)))
-        return cls(shared[:-1].reshape(ranks, 6), shared[-1:])
+    def _mapped(cls, path: Path, ranks: int, mode: Literal["r+"]) -> "Status":
+        shared = np.asarray(np.memmap(path, np.int64, mode, shape=(WIDTH * ranks + 1,)))
+        return cls(shared[:-1].reshape(ranks, WIDTH), shared[-1:])
 
     @property
     def clock_offset_ns(self) -> int:
@@ -93,8 +98,9 @@ class RankStatus:
         self._row[Status.PHASE] = phase
         self._row[Status.STEPS] += 1
 
-    def fail(self, now_ns: int) -> None:
-        """It raised, at a time of CLOCK_MONOTONIC."""
+    def fail(self, now_ns: int, refused: int = 0) -> None:
+        """It raised, at a time of CLOCK_MONOTONIC; refused: `disk.refused` of what it raised."""
+        self._row[Status.REFUSED] = refused
         self._row[Status.FAILED_NS] = now_ns
         self._row[Status.PHASE] = Phase.FAILED
 

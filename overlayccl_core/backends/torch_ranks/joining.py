@@ -4,12 +4,13 @@ import os
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from overlayccl_core import disk
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.parts import STATUS
 from overlayccl_core.backends.status import Phase, RankStatus, Status
@@ -61,9 +62,10 @@ def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
         yield place, status
         status.enter(Phase.DONE)
         time.sleep(STAY_S)
-    except Exception:
+    except Exception as error:
         failed_ns = time.monotonic_ns() + place.clock_offset_ns
-        (folder / f"rank-{place.rank}.error").write_text(traceback.format_exc())
-        status.fail(failed_ns)
+        with suppress(OSError):  # the disk may be what it failed of
+            (folder / f"rank-{place.rank}.error").write_text(traceback.format_exc())
+        status.fail(failed_ns, disk.refused(error))
         os._exit(1)  # the group cannot be left in order: the others may be inside a collective
     os._exit(0)

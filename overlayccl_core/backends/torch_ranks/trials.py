@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from overlayccl_core import disk
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torch_ranks.driver import Emitted, collect
@@ -83,6 +84,8 @@ def main(folder: Path) -> None:
             try:
                 _run(rank, index, trial)
             except refusals as error:
+                if disk.refused(error):
+                    raise
                 write_error(folder, index, rank.index, error)
 
     run_rank(folder, work)

@@ -1,7 +1,9 @@
 """For all tests: in which order they start; how long an example takes is not tested, since machines are shared."""
 
+import subprocess
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that was told of a profile tells it to the rest of its process, which ends with it; not here."""
     monkeypatch.setenv(PROFILE, "local")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder))
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(("umount", "--lazy", str(folder)), check=True)
 
 
 @pytest.fixture(scope="module")

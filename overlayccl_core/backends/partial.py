@@ -67,11 +67,11 @@ class Evidence:
 
 
 @contextmanager
-def at_work(folder: Path, evidence: Evidence) -> Iterator[Path]:
+def at_work(folder: Path, evidence: Evidence, *, found_again: bool = False) -> Iterator[Path]:
     """An empty folder for one launch; it goes when the launch ends. What a dead run left there goes before.
 
-    A LaunchError comes out naming the file in which its evidence is kept. Where the machine takes no more files,
-    the folder stays with what was measured.
+    A LaunchError comes out naming the file in which its evidence is kept. found_again: what was measured is found
+    in the folder later, so that stays where the machine takes no more files.
     """
     if folder.exists():
         shutil.rmtree(folder)
@@ -84,7 +84,7 @@ def at_work(folder: Path, evidence: Evidence) -> Iterator[Path]:
             raise
         raise error.kept_at(evidence.keep(folder, error.ranks, error.log)) from None
     except OSError as error:
-        stays = bool(disk.refused(error))
+        stays = found_again and bool(disk.refused(error))
         raise
     finally:
         if not stays:

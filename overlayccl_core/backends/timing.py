@@ -225,7 +225,7 @@ class _Timer:
         """One launch, kept whether it ends well or not."""
         launch = self.store.next_launch()
         share: float | None = None
-        with at_work(self.store.work_folder(launch), self.evidence) as work:
+        with at_work(self.store.work_folder(launch), self.evidence, found_again=True) as work:
             try:
                 share = self._time(launch, jobs, work)
             finally:

@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser validator xla test test-xla test-wheel slurm-up slurm-down test-slurm test-parallelcluster lint bench why report clean
+.PHONY: run evidence env dev browser validator xla test test-xla test-wheel slurm-up slurm-down test-slurm test-parallelcluster lint bench why report paper clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -97,6 +97,11 @@ why: env ## what a run would do again, and because of what; OPTIONS="--profile t
 
 report: env ## one page of figures of the last run; TREES="results/a results/b": of several
 	$(BIN)/overlayccl report $(TREES)
+
+ARCHIVE := results/local.tar.zst
+paper: dev browser ## the figures of README.md and its picture, all of one archive that can be verified: ARCHIVE=...
+	$(BIN)/overlayccl verify $(ARCHIVE)
+	$(BIN)/python -m docs.paper $(ARCHIVE)
 
 clean: ## results and caches; the environment stays
 	rm -rf results .snakemake .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -63,7 +63,12 @@ rule ablation_page:
         "results/{deployment}/ablations/ablation_curves.parquet",
         "results/{deployment}/ablations/ablations.parquet",
     output:
-        page="results/{deployment}/ablations/ablations.html",
+        page=report(
+            "results/{deployment}/ablations/ablations.html",
+            caption="captions/ablations.rst",
+            category="Searches",
+            labels={"deployment": "{deployment}"},
+        ),
     log:
         f"{ABLATION}/logs/ablation_page.log",
     benchmark:

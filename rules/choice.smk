@@ -81,7 +81,12 @@ checkpoint choose:
         verdicts_sidecar="results/{deployment}/problems/{problem}/verdicts.sidecar.json",
         choice="results/{deployment}/problems/{problem}/choice.parquet",
         choice_sidecar="results/{deployment}/problems/{problem}/choice.sidecar.json",
-        module="results/{deployment}/deploy/{problem}.py",
+        module=report(
+            "results/{deployment}/deploy/{problem}.py",
+            caption="captions/deployed.rst",
+            category="Deployed modules",
+            labels={"problem": "{problem}"},
+        ),
     log:
         f"{LOGS}/choose-{{problem}}.log",
     benchmark:

@@ -118,7 +118,12 @@ rule probing_page:
     input:
         "results/{deployment}/probing/probing.parquet",
     output:
-        page="results/{deployment}/probing/probing.html",
+        page=report(
+            "results/{deployment}/probing/probing.html",
+            caption="captions/probing.rst",
+            category="Probes",
+            labels={"deployment": "{deployment}"},
+        ),
     log:
         f"{CHOOSING}/logs/probing_page.log",
     benchmark:

@@ -28,7 +28,7 @@ rule report:
     output:
         page=report(
             "results/{deployment}/report.html",
-            caption="report.rst",
+            caption="captions/report.rst",
             category="Report",
             labels={"deployment": "{deployment}"},
         ),

@@ -28,9 +28,14 @@ def planned(
     target: str,
     snakefile: Path = Path("Snakefile"),
     triggers: Iterable[RerunTrigger] = EVERYTHING,
+    *,
+    touched: bool = False,
 ) -> Any:
-    """The workflow with its DAG of a target, of the files in the folder that this process is in."""
-    with SnakemakeApi(OutputSettings(dryrun=True, quiet={Quietness.ALL})) as api:
+    """The workflow with its DAG of a target, of the files in the folder that this process is in.
+
+    touched: all its jobs are recorded as done, with the files that are there.
+    """
+    with SnakemakeApi(OutputSettings(dryrun=not touched, quiet={Quietness.ALL})) as api:
         flow = api.workflow(
             resource_settings=ResourceSettings(cores=1),
             storage_settings=StorageSettings(),
@@ -38,9 +43,12 @@ def planned(
             config_settings=ConfigSettings(config=config),
         )
         settings = DAGSettings(
-            targets={target}, rerun_triggers=frozenset(triggers), max_checksum_file_size=CHECKSUM_LIMIT_BYTES
+            targets={target},
+            forceall=touched,
+            rerun_triggers=frozenset(triggers),
+            max_checksum_file_size=CHECKSUM_LIMIT_BYTES,
         )
-        flow.dag(settings).execute_workflow(executor="dryrun")
+        flow.dag(settings).execute_workflow(executor="touch" if touched else "dryrun")
         return flow._workflow
 
 

@@ -99,6 +99,15 @@ def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     assert [one["case"] for one in record["deployed"]] == choice["case"].to_list()
 
 
+def test_snakemakes_own_report_carries_the_pages_and_the_modules_with_what_they_are(finished: Path) -> None:
+    asked = ("--profile", "local", "all", "ablations", "--report", "pipeline.html")
+    done = snakemake(finished, *asked)
+    assert done.returncode == 0, done.stderr
+    said = (finished / "pipeline.html").read_text()
+    for words in ("the page that", "module that is deployed for tp_mlp", "Searches side by side on local"):
+        assert words in said, words
+
+
 def test_what_is_deployed_is_timed_again_as_the_file_that_it_is(finished: Path) -> None:
     results = finished / "results" / "local"
     confirmed = read(CONFIRMED, results / "confirmed.parquet")

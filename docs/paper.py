@@ -1,0 +1,240 @@
+"""The figures of README.md, all of one archive: `make paper ARCHIVE=results/local.tar.zst`.
+
+Between `<!-- paper: NAME ... -->` and `<!-- end -->` stands what BLOCKS says of NAME; docs/report.png is the top of
+the archive's report, as Chromium shows it. Nothing is measured.
+"""
+
+import argparse
+import hashlib
+import io
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+
+from overlayccl_core.archiving import packing
+from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.archiving.said import NAME, Said
+from overlayccl_core.cli.deployed_table import model_parts
+from overlayccl_core.cli.render import NOTHING, percent
+from overlayccl_core.cli.summary import WIDEST
+from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.report.blocks import count, mebibytes, ms, times, worded
+from overlayccl_core.report.ranges import state
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.worth import Worth
+from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.fidelity import FIDELITY
+
+README, PICTURE = Path("README.md"), Path("docs/report.png")
+BLOCK = re.compile(r"(<!-- paper: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """An archive that was unpacked: its file, its results tree, what it says of itself, the jobs that made it."""
+
+    file: Path
+    tree: Tree
+    said: Said
+    jobs: Sequence[Job]
+
+    def worth(self, model: str) -> Worth:
+        """Of a model. ValueError where it was not trained."""
+        found = next((one for one in self.tree.worths if one.model == model), None)
+        if found is None:
+            raise ValueError(f"{self.file}: no model {model}: {', '.join(w.model for w in self.tree.worths)}")
+        return found
+
+
+def opened(file: Path, place: Path) -> Archive:
+    """Unpack an archive below a folder. ValueError where it is none."""
+    root = packing.unpack(file, place)
+    said = Said.loads((root / NAME).read_bytes())
+    files = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+    return Archive(
+        file=file,
+        tree=Tree(path=root / "results" / said.tree),
+        said=said,
+        jobs=jobs_of(root, files, said.measuring, said.nodes),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ blocks
+def source(archive: Archive, _: str) -> Iterator[str]:
+    """Which archive, of which commit, and on what it was measured."""
+    sha256 = hashlib.sha256(archive.file.read_bytes()).hexdigest()
+    here = state(archive.tree)
+    day = datetime.fromtimestamp(min(job.started for job in archive.jobs), UTC)
+    clean = "" if archive.said.clean else ", with changes that were not committed"
+    yield (
+        f"All figures here are of one run: commit `{archive.said.commit[:12]}`{clean}, {day:%-d %B %Y}, "
+        f"`{'`, `'.join(here.fingerprints)}`. Its archive has {bytes_text(archive.file.stat().st_size)}, sha256 "
+        f"`{sha256[:16]}…`."
+    )
+    if here.disturbed:
+        yield f"Others took CPU time while it measured: {', '.join(here.disturbed)}."
+
+
+def took(archive: Archive, _: str) -> Iterator[str]:
+    """From the first job's beginning to the last one's end."""
+    minutes = (max(j.ended for j in archive.jobs) - min(j.started for j in archive.jobs)) / 60
+    yield f"That run took {minutes:.1f} minutes for {len(archive.jobs)} jobs."
+
+
+def worth(archive: Archive, model: str) -> Iterator[str]:
+    """What the run says of a model, as on the screen."""
+    yield from ("```", *screen(archive.worth(model)), "```")
+
+
+def screen(of: Worth) -> Iterator[str]:
+    """A model's part of `overlayccl summary`, without its legend."""
+    said = io.StringIO()
+    console = Console(width=WIDEST, file=said, color_system=None, highlight=False)
+    *parts, _legend = model_parts((of,))
+    for part in parts:
+        console.print(part, highlight=False)
+    yield from (line.rstrip() for line in said.getvalue().splitlines())
+
+
+def reading(archive: Archive, model: str) -> Iterator[str]:
+    """How to read a model's table, in its own figures."""
+    of = archive.worth(model)
+    mine, rival, alone = of.deployed, of.rival, of.developer
+    if mine is None or rival is None or alone is None:
+        raise ValueError(f"{model}: was not timed beside developer and a rival: another one is an example")
+    yield (
+        f"Read it as: a step trains on a batch of texts, in `M` microbatches. The developer's own calls are "
+        f"fastest at M = {alone.microbatches}: {ms(alone.step_us)}. What is deployed takes {ms(mine.step_us)}, and "
+        f"the best that needs no search, at the same or less memory, {ms(rival.step_us)} ({rival.name}). Brackets "
+        "are 95% intervals over launches."
+    )
+
+
+def outcomes(archive: Archive, _: str) -> Iterator[str]:
+    """What every model got, those first that nothing was found for."""
+    yield from _rows(
+        (
+            "model",
+            "deployed: a step",
+            "over developer, where that is fastest",
+            "over the best without search",
+            "",
+        ),
+        (row for one in sorted(archive.tree.worths, key=_gain) if (row := _outcome(one)) is not None),
+    )
+    worths = archive.tree.worths
+    found = [w.model for w in worths if w.deployed and w.deployed.needs_search]
+    names = f" ({', '.join(found)})" if found else ""
+    yield ""
+    yield (
+        f"In {len(found)} of {count(len(worths), 'model')} what is deployed is something that only a search "
+        f"found{names}; in the others it is what people write."
+    )
+
+
+def _gain(of: Worth) -> float:
+    gain = of.gain_over(of.rival)
+    return gain.value if gain else 0.0
+
+
+def _outcome(of: Worth) -> tuple[str, ...] | None:
+    mine = of.deployed
+    if mine is None:
+        return None
+    ratios = [of.gain_over(other) for other in (of.developer, of.rival)]
+    step = f"{ms(mine.step_us)}, {mebibytes(mine.peak_activation_bytes)}"
+    searched = "found by search" if mine.needs_search else "what people write"
+    told = (NOTHING if one is None else times(one) for one in ratios[:1])
+    beside = NOTHING if ratios[1] is None or of.rival is None else f"{worded(ratios[1])} ({of.rival.name})"
+    return (f"`{of.model}`", step, *told, beside, searched)
+
+
+def rightness(archive: Archive, _: str) -> Iterator[str]:
+    """How right the model was: a row for each Problem, over the Cases that were timed."""
+    header = ("Programs of", "Cases", "error", "repeat", "order", "regret", "beyond noise")
+    held_out = archive.tree.table(FIDELITY, "fidelity")
+    of_problems = archive.tree.of_problems(FIDELITY)
+    frames = [("held-out mixed Programs", held_out)] if held_out is not None else []
+    if of_problems is not None:
+        named = of_problems.with_columns(problem=pl.col("case").str.split("/").list.first())
+        frames += [
+            (f"`{problem}`", rows) for (problem,), rows in named.group_by("problem", maintain_order=True)
+        ]
+    yield from _rows(header, (_right(name, frame) for name, frame in frames))
+
+
+def _right(name: str, rows: pl.DataFrame) -> tuple[str, ...]:
+    def span(column: str, text: Callable[[float], str]) -> str:
+        known = rows[column].drop_nulls().to_list()
+        return "..".join(dict.fromkeys((text(min(known)), text(max(known))))) if known else NOTHING
+
+    ranked = rows.filter(pl.col("top1_regret").is_not_null())
+    beyond = ranked.filter((pl.col("top1_regret") > 0) & ~pl.col("top1_within_noise"))
+    return (
+        name,
+        str(rows.height) if rows["case"][0] else "",
+        span("median_rel_error", percent),
+        span("repeat_rel_error", percent),
+        span("spearman", lambda value: f"{value:.2f}"),
+        span("top1_regret", percent),
+        f"{beyond.height} of {ranked.height}" if ranked.height else NOTHING,
+    )
+
+
+def _rows(header: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    """A table in Markdown."""
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+BLOCKS: Mapping[str, Callable[[Archive, str], Iterator[str]]] = {
+    block.__name__: block for block in (source, took, worth, reading, outcomes, rightness)
+}
+
+
+def filled(text: str, archive: Archive) -> str:
+    """A page with the figures of an archive. ValueError for a block that nobody knows."""
+
+    def block(found: re.Match[str]) -> str:
+        begin, name, word, end = found.groups()
+        if name not in BLOCKS:
+            raise ValueError(f"there is no block {name!r}: choose among {', '.join(BLOCKS)}")
+        return begin + "\n".join(BLOCKS[name](archive, word or "")) + "\n" + end
+
+    return BLOCK.sub(block, text)
+
+
+def photograph(page: Path, picture: Path) -> None:
+    """The top of a page as Chromium shows it."""
+    from tests.report.browser import chromium  # needs what `make dev` installs
+
+    with chromium() as browser:
+        tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        tab.goto(page.as_uri())
+        tab.wait_for_load_state("networkidle")
+        write_bytes(picture, tab.screenshot())
+
+
+def main() -> None:
+    """Write README.md's blocks and the picture."""
+    parser = argparse.ArgumentParser(prog="python -m docs.paper", description=__doc__)
+    parser.add_argument("archive", type=Path)
+    file: Path = parser.parse_args().archive
+    with tempfile.TemporaryDirectory() as place:
+        archive = opened(file, Path(place))
+        write_bytes(README, filled(README.read_text(), archive).encode())
+        photograph(archive.tree.path / "report.html", PICTURE)
+    print(f"{README}, {PICTURE}: of {file}")
+
+
+if __name__ == "__main__":
+    main()

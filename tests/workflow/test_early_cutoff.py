@@ -15,7 +15,7 @@ import yaml
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 
-pytestmark = pytest.mark.timeout(1800)  # six runs: two minutes, if alone
+pytestmark = pytest.mark.timeout(1800)  # nine runs: three minutes, if alone
 
 CONFIG = {
     "problems": ["tp_mlp", "uniform_a2a"],
@@ -89,6 +89,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     ran["one kind cheaper"] = tree.run()
     tree.edit("config/config.yaml", "  maximum_rounds: 24\n", "  maximum_rounds: 28\n")
     ran["rounds of the bench"] = tree.run()
+    tree.edit("config/config.yaml", "  seconds: 12\n", "  seconds: 24\n")
+    ran["probes once more"] = tree.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MALLOC_ARENA_MAX", "1")
         ran["another environment"] = tree.run()
@@ -126,6 +128,12 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_the_problem_whose_short
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
     started = set(runs["rounds of the bench"].started)
     assert started == {"bench tp_mlp", "bench uniform_a2a"} | COMPARED
+
+
+def test_probes_that_were_taken_again_and_leave_the_shortlists_time_no_candidate_again(
+    runs: dict[str, Ran],
+) -> None:
+    assert set(runs["probes once more"].started) == {"probe"} | PRICED | COMPARED
 
 
 def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_with_it(

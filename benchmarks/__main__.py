@@ -19,6 +19,7 @@ ON_REQUEST = (
     "cluster",
     "pruned",
     "killed",
+    "neighbour",
 )  # minutes: on real ranks, of a finished run, of the real torch_xla, of searches at cluster size; an hour
 
 

@@ -1,5 +1,6 @@
 """A real run's archive is verified by who was not there; what was forged in it is found."""
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,13 +8,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from docs import paper
 from overlayccl_core.archiving import packing
 from overlayccl_core.archiving.findings import Check, Finding, Outcome
 from overlayccl_core.archiving.verify import verify
 from overlayccl_core.cli.main import main
+from overlayccl_core.cli.render import percent
 from overlayccl_core.program.json_form import _rebuild, dumps
+from overlayccl_core.report.blocks import ms
 from tests.archiving.forging import forged, rewritten
-from tests.workflow.repository import snakemake
+from tests.workflow.repository import ROOT, snakemake
 
 pytestmark = [pytest.mark.ranks, pytest.mark.timeout(1800)]  # of the run that is archived
 TREE = Path("results/local")
@@ -54,6 +58,54 @@ def test_all_of_it_is_verified(archive: Path) -> None:
     }
     unasked = {one.subject for one in of[Check.CONFIGURATION] if one.outcome is Outcome.COULD_NOT}
     assert {"seed-uniform_a2a", "longtrain-tiny"} <= unasked  # other commands made them
+
+
+PAGE = """before
+<!-- paper: worth tiny -->
+what stood there
+<!-- end -->
+<!-- paper: reading tiny -->
+<!-- end -->
+<!-- paper: outcomes -->
+<!-- end -->
+<!-- paper: rightness -->
+<!-- end -->
+<!-- paper: took -->
+<!-- end -->
+<!-- paper: source -->
+<!-- end -->
+after
+"""
+
+
+def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path, tmp_path: Path) -> None:
+    opened = paper.opened(archive, tmp_path)
+    page = paper.filled(PAGE, opened)
+    assert page.startswith("before\n") and page.endswith("<!-- end -->\nafter\n") and "what stood" not in page
+    assert paper.filled(page, opened) == page  # blocks stay blocks
+    said = page.split("<!-- end -->")
+    (worth,) = opened.tree.worths
+    assert worth.deployed is not None and worth.developer is not None
+    for row in paper.screen(worth):
+        assert row in said[0]
+    assert f"fastest at M = {worth.developer.microbatches}" in said[1]
+    assert f"| `tiny` | {ms(worth.deployed.step_us)}, " in said[2] and "of 1 model what" in said[2]
+    errors = pl.read_parquet(finished / TREE / "problems/tp_mlp/fidelity.parquet")["median_rel_error"]
+    assert f"`tp_mlp` | {len(errors)} | {percent(errors.min())}" in said[3]
+    assert f"for {len(opened.jobs)} jobs" in said[4]
+    assert hashlib.sha256(archive.read_bytes()).hexdigest()[:16] in said[5]
+    with pytest.raises(ValueError, match="no block 'worht'"):
+        paper.filled("<!-- paper: worht tiny -->\n<!-- end -->", opened)
+    with pytest.raises(ValueError, match=r"no model nano: tiny"):
+        paper.filled("<!-- paper: worth nano -->\n<!-- end -->", opened)
+    paper.photograph(opened.tree.path / "report.html", tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_readmes_blocks_are_those_that_an_archive_fills() -> None:
+    blocks = paper.BLOCK.findall((ROOT / paper.README).read_text())
+    assert {name for _, name, _, _ in blocks} == set(paper.BLOCKS)
+    assert (ROOT / paper.README).read_text().count("<!-- paper: ") == len(blocks)
 
 
 def test_the_same_tree_gives_the_same_bytes(finished: Path, archive: Path) -> None:

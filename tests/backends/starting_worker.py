@@ -1,17 +1,35 @@
 """What ranks run in the tests of how they are started: each what its line of a file says."""
 
 import os
+import threading
 import time
+from functools import cache
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from overlayccl_core.backends.status import Phase, Status
+from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.backends.torchdist.rank import run_rank
 
 
+@cache
+def abort_when_done() -> None:
+    """As a library that fails in its destructors: this rank aborts as soon as it has said that it is done."""
+    here = Place.from_environment()
+
+    def wait_and_abort() -> None:
+        while here.shared.snapshot()[here.local_rank, Status.PHASE] != Phase.DONE:
+            time.sleep(0.001)
+        os.abort()
+
+    threading.Thread(target=wait_and_abort, daemon=True).start()
+
+
 def main(folder: Path) -> None:
-    """`sum`: meet the others; `exit 3`; `kill 9`; `raise`; `wait`: until it is ended; `rank`: so does a rank."""
+    """`sum`: meet the others; `exit 3`; `kill 9`; `raise`; `wait`: until it is ended; `rank`: so does a rank;
+    `abort`: a rank that aborts when it is done; `late 2`: one that is done after 2 seconds."""
     rank = int(os.environ["RANK"])
     todo = (folder / "todo").read_text().splitlines()
     what, _, number = todo[rank].partition(" ")
@@ -34,3 +52,7 @@ def main(folder: Path) -> None:
             time.sleep(60)
         case "rank":
             run_rank(folder, "gloo", lambda _rank: time.sleep(60))
+        case "abort":
+            run_rank(folder, "gloo", lambda _rank: abort_when_done())
+        case "late":
+            run_rank(folder, "gloo", lambda _rank: time.sleep(int(number)))

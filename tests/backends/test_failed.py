@@ -70,6 +70,14 @@ def test_a_candidate_that_always_crashes_has_its_verdict_and_its_evidence(tmp_pa
     assert verdict.message.endswith(f"; see {log}") and "of a rank: exit code 3" in log.read_text()
 
 
+def test_a_rank_that_aborts_at_its_exit_keeps_its_samples(tmp_path: Path) -> None:
+    aborts = broken_job("__import__('tests.backends.starting_worker', fromlist=['main']).abort_when_done()")
+    timed, failed = time_candidates(batch(tmp_path / ".partial", [*jobs(), aborts]), ANY_VALUES, silent)
+    assert not failed and {one.key for one in timed} == {job.key for job in jobs()} | {aborts.key}
+    assert {(one.rounds, one.complete) for one in timed} == {(4, True)}
+    assert not (tmp_path / "logs").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to end"])
 def test_nobody_is_to_blame_where_what_started_the_ranks_is_ended(
     tmp_path: Path, number: signal.Signals

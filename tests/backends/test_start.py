@@ -18,7 +18,7 @@ from overlayccl_core.backends.status import Status
 from overlayccl_core.backends.torch_ranks import start, starting
 from overlayccl_core.backends.torchdist.environment import environment
 from tests.backends.batches import processes_of
-from tests.on_ranks import here
+from tests.on_ranks import here, launch
 
 pytestmark = pytest.mark.ranks
 WORKER = "tests.backends.starting_worker"
@@ -61,6 +61,13 @@ def test_ranks_may_have_many_files_open_whatever_a_shell_allows() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(start.FILES, allowed), allowed)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, allowed))
+
+
+@pytest.mark.parametrize("todo", [("abort", "late 2"), ("late 2", "abort"), ("abort", "abort")])
+def test_a_rank_that_aborts_after_it_was_done_ends_nobody(tmp_path: Path, todo: tuple[str, ...]) -> None:
+    """Libraries do in their destructors; what it measured is there."""
+    (tmp_path / "todo").write_text("\n".join(todo))
+    launch(Launch(worker=WORKER, folder=tmp_path, ranks=2))
 
 
 def test_ranks_that_fail_together_are_all_told(tmp_path: Path) -> None:

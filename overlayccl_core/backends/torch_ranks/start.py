@@ -26,6 +26,7 @@ import torch.distributed as dist
 
 from overlayccl_core.backends import processes
 from overlayccl_core.backends.parts import Part
+from overlayccl_core.backends.status import Phase, Status
 
 OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
 FILES = 65536  # Neuron, setup-trn1-multi-node-execution: connections of a rank to all others are files
@@ -95,7 +96,7 @@ def main(folder: Path, part: Part, worker: str, exit_codes: Path, server: socket
         _start(work, folder, part.environment(local_rank, port), server) for local_rank in range(part.count)
     }
     store = _store(server) if server else None
-    failed = _first_failed(running)
+    failed = _first_failed(running, part)
     if failed:
         time.sleep(OTHERS_S)
         failed |= _ended(running)
@@ -146,14 +147,25 @@ def _start(
         os._exit(code)
 
 
-def _first_failed(running: set[int]) -> dict[int, int]:
-    """Process id and exit code of the first rank that fails; none where all end well."""
+def _first_failed(running: set[int], part: Part) -> dict[int, int]:
+    """Process id and exit code of the first rank that fails; none where all end well.
+
+    One that aborts after it has said that it is done, as some library's destructor does, has not failed.
+    """
     while running:
         pid, status = os.wait()
         running.discard(pid)
-        if code := os.waitstatus_to_exitcode(status):
+        if (code := os.waitstatus_to_exitcode(status)) and not _was_done(pid, part):
             return {pid: code}
     return {}
+
+
+def _was_done(pid: int, part: Part) -> bool:
+    """Whether a rank had done its work, as it told whoever watches it."""
+    if not part.status.exists():
+        return False
+    rows = Status.open(part.status, part.count).snapshot()
+    return bool((rows[rows[:, Status.PID] == pid, Status.PHASE] == Phase.DONE).any())
 
 
 def _ended(running: set[int]) -> dict[int, int]:

@@ -251,13 +251,16 @@ class Tree:
         lost = []
         for (file, sha256), since in sorted(self.kept.items()):
             path = self.root / file
-            name = path.parent.name.rpartition("-")[0]
-            done = self.root / TREE / "logs" / f"{name}.tsv"  # written when its job has ended well
-            if not (done.exists() and done.stat().st_mtime > since) and not (
+            if not self.done_since(path.parent.name, since) and not (
                 path.exists() and _sha256(path) == sha256
             ):
                 lost.append(f"lost: {file}")
         return lost
+
+    def done_since(self, batch: str, since: float) -> bool:
+        """Whether the job of a batch of launches (`bench-tp_mlp-<key>`, `confirm-0-<key>`) has ended well since."""
+        ended = (self.root / TREE / "logs").glob("*.tsv")  # written then
+        return any(batch.startswith(f"{one.stem}-") and one.stat().st_mtime > since for one in ended)
 
     def wrong(self, run: "subprocess.Popen[bytes]") -> list[str]:
         """What does not hold at the end."""

@@ -3,7 +3,7 @@
 
 from snakemake.utils import min_version
 
-min_version("9.20")
+min_version("9.27.1")
 
 
 configfile: "config/config.yaml"
@@ -79,3 +79,7 @@ rule all:
 
 
 include: "rules/archive.smk"
+
+
+onsuccess:
+    one_run.end(PIPELINE.settings.tree)

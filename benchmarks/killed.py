@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,9 @@ from tests.workflow.repository import copy_to
 AIMED = {"probe": 15, "bench": 15, "train": 15}  # rule -> trials that hit it, at least
 VICTIMS = ("snakemake", "command", "starter", "rank")
 KILLS = 10  # of one tree
+SEES_S = (
+    20.0  # in which ranks have ended whose run died: jobs look twice a second, and keep what was measured
+)
 LEFT_S = 90.0  # in which everything of a run that died has ended
 STUCK_S = 1800.0
 SMOKE = (
@@ -129,8 +133,9 @@ def _tree(
         ended_s = None
         ends = _ends(run, LEFT_S)  # or it goes on: who was hit in a launch is tried once more
         if ends and (victim != "snakemake" or draw.random() < 0.5):
-            ended_s = tree.left_s()
+            ended_s, worked_s = tree.left_s()
             wrong += [] if ended_s < LEFT_S else [f"processes are left: {tree.processes()}"]
+            wrong += [] if worked_s < SEES_S else [f"ranks worked on for {worked_s:.0f} s"]
         if ends:
             run = tree.begin()
         wrong += tree.lost()
@@ -206,8 +211,7 @@ class Tree:
 
     def working(self) -> tuple[str, ...]:
         """The rules whose commands are at work."""
-        files = (self.root / TREE / "logs").glob("*.progress.json")
-        return tuple(sorted({file.name.partition(".")[0].partition("-")[0] for file in files}))
+        return tuple(sorted({rule for pid in self.processes() if (rule := _rule_of(pid))}))
 
     def victim(self, run: "subprocess.Popen[bytes]", wanted: int) -> tuple[str, int]:
         """A process of the kind that is wanted, or of the next one above it."""
@@ -218,7 +222,7 @@ class Tree:
                 parent = below[pid].parent
                 kind = "rank" if processes.mentions(parent, "torch_ranks.start") else "starter"
                 ranks_of[kind].append(pid)
-            elif processes.mentions(pid, "workflow_scripts.") and processes.mentions(pid, "--log"):
+            elif _rule_of(pid):
                 ranks_of["command"].append(pid)
         kind = next(k for k in reversed(VICTIMS[: wanted + 1]) if ranks_of[k])
         return kind, max(ranks_of[kind])
@@ -234,16 +238,20 @@ class Tree:
         except OSError:
             return False
 
-    def left_s(self) -> float:
-        """Seconds until no process of it is there."""
+    def left_s(self) -> tuple[float, float]:
+        """Seconds until no process of it is there, and until none is a rank."""
         began = time.monotonic()
-        while self.processes() and time.monotonic() - began < LEFT_S:
+        worked_s = 0.0
+        while (left := self.processes()) and time.monotonic() - began < LEFT_S:
+            if any(processes.mentions(pid, "torch_ranks.start") for pid in left):
+                worked_s = time.monotonic() - began
             time.sleep(0.05)
-        return time.monotonic() - began
+        return time.monotonic() - began, worked_s
 
     def finished(self) -> set[tuple[str, str]]:
         """(file, sha256) of the launches that are kept."""
-        files = (self.root / TREE / ".partial").glob("*/*.parquet")
+        partial = self.root / TREE / ".partial"
+        files = (file for file in partial.glob("*/launch-*") if file.suffix in (".parquet", ".json"))
         return {(str(file.relative_to(self.root)), _sha256(file)) for file in files}
 
     def lost(self) -> list[str]:
@@ -251,9 +259,9 @@ class Tree:
         lost = []
         for (file, sha256), since in sorted(self.kept.items()):
             path = self.root / file
-            if not self.done_since(path.parent.name, since) and not (
-                path.exists() and _sha256(path) == sha256
-            ):
+            away = path.parents[1] / "written" / path.parent.name / path.name
+            there = any(one.exists() and _sha256(one) == sha256 for one in (path, away, path))
+            if not there and not self.done_since(path.parent.name, since):
                 lost.append(f"lost: {file}")
         return lost
 
@@ -268,6 +276,7 @@ class Tree:
         wrong = [] if run.returncode == 0 else [f"the last run ended with {run.returncode}: {said[-400:]!r}"]
         wrong += [word for word in ("--unlock", "Traceback") if word in said]
         wrong += [f"left: {pid}" for pid in self.processes()]
+        wrong += self.lost()
         tables = list((self.root / TREE).rglob("*.parquet"))
         for table in tables:
             try:
@@ -284,6 +293,15 @@ class Tree:
         if "Nothing to be done" not in (self.root / "said.txt").read_text()[len(said) :]:
             wrong.append("there is still something to do")
         return wrong
+
+
+def _rule_of(pid: int) -> str:
+    """The rule that a process is the command of; empty for others, shells among them."""
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        if "--log" in words and words[1:2] == ["-m"] and words[2].startswith("workflow_scripts."):
+            return words[2].partition(".")[2]
+    return ""
 
 
 def _ends(run: "subprocess.Popen[bytes]", within_s: float) -> bool:

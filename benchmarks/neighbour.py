@@ -2,7 +2,7 @@
 
 Two runs of preset smoke in copies of the repository, one of them with a busy loop for each core from its first job
 to its last. What must hold: every launch of the second is marked as disturbed; and what is deployed is the same, or
-the run says of that gain that it is undecided, or keeps what needs no search.
+the run keeps what needs no search and says that intervals overlap (undecided).
 """
 
 import os
@@ -70,11 +70,11 @@ def _judged(quiet: Tree, busy: Tree) -> Iterator[str]:
     for before, now in zip(quiet.worths, busy.worths, strict=True):
         same = before.candidates == now.candidates and before.chosen_as == now.chosen_as
         gain = now.gain_over(now.rival)
-        held = (
-            same
-            or gain is None
-            or gain.word == "undecided"
-            or not (now.deployed and now.deployed.needs_search)
-        )
-        word = "the same is deployed" if same else "another is deployed, undecided or without search"
-        yield f"  {now.model}: {word if held else 'ANOTHER FOUND BY SEARCH IS DEPLOYED, AND CALLED FASTER'}"
+        baseline = now.deployed is not None and not now.deployed.needs_search
+        if same:
+            word = "the same is deployed"
+        elif baseline and (gain is None or gain.word == "undecided"):
+            word = "what needs no search is deployed, and called undecided"
+        else:
+            word = "ANOTHER IS DEPLOYED, AND NOT CALLED UNDECIDED, OR NO BASELINE"
+        yield f"  {now.model}: {word}"

@@ -18,6 +18,7 @@ import polars as pl
 from rich.console import Console
 
 from overlayccl_core.archiving import packing
+from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.archiving.jobs import Job, jobs_of
 from overlayccl_core.archiving.said import NAME, Said
 from overlayccl_core.cli.deployed_table import model_parts
@@ -83,9 +84,14 @@ def source(archive: Archive, _: str) -> Iterator[str]:
 
 
 def took(archive: Archive, _: str) -> Iterator[str]:
-    """From the first job's beginning to the last one's end."""
-    minutes = (max(j.ended for j in archive.jobs) - min(j.started for j in archive.jobs)) / 60
-    yield f"That run took {minutes:.1f} minutes for {len(archive.jobs)} jobs."
+    """The time in which a job of `all` was at work; what other targets left has folders of their names."""
+    others = tuple(f"{archive.tree.path.name}/{target}/" for target in OTHERS)
+    jobs = [job for job in archive.jobs if not any(other in job.outputs[0] for other in others)]
+    busy_s, until = 0.0, 0.0
+    for job in sorted(jobs, key=lambda job: job.started):
+        busy_s += max(0.0, job.ended - max(job.started, until))
+        until = max(until, job.ended)
+    yield f"That run took {busy_s / 60:.1f} minutes for {len(jobs)} jobs."
 
 
 def worth(archive: Archive, model: str) -> Iterator[str]:
@@ -100,7 +106,7 @@ def screen(of: Worth) -> Iterator[str]:
     *parts, _legend = model_parts((of,))
     for part in parts:
         console.print(part, highlight=False)
-    yield from (line.rstrip() for line in said.getvalue().splitlines())
+    yield from (line.rstrip() for line in said.getvalue().rstrip().splitlines())
 
 
 def reading(archive: Archive, model: str) -> Iterator[str]:
@@ -124,8 +130,8 @@ def outcomes(archive: Archive, _: str) -> Iterator[str]:
             "model",
             "deployed: a step",
             "over developer, where that is fastest",
-            "over the best without search",
-            "",
+            "over the best (other) that needs no search",
+            "it is",
         ),
         (row for one in sorted(archive.tree.worths, key=_gain) if (row := _outcome(one)) is not None),
     )

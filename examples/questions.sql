@@ -20,8 +20,15 @@ FROM (
 GROUP BY problem
 ORDER BY problem;
 
--- How calm was the machine: the CPU that others took in each launch of the probes?
-SELECT launch, count(DISTINCT program) AS programs, max(foreign_cpu_share) AS foreign_cpu_share, bool_or(disturbed) AS disturbed
-FROM 'results/local/probes.parquet'
-GROUP BY launch
-ORDER BY launch;
+-- How calm was the machine: the CPU that others took in each launch, and how far two halves of it differ?
+SELECT "of", launch, count(DISTINCT program) AS programs, max(foreign_cpu_share) AS foreign_cpu_share,
+       median(abs(list_median(samples_us[:-:2]) / list_median(samples_us[2:-:2]) - 1)) AS repeat_error
+FROM (
+    SELECT 'probe' AS "of", launch, program, foreign_cpu_share, samples_us FROM 'results/local/probes.parquet'
+    UNION ALL
+    SELECT 'bench' AS "of", launch, program, foreign_cpu_share, samples_us
+    FROM 'results/local/problems/*/bench.parquet'
+)
+WHERE len(samples_us) > 1
+GROUP BY "of", launch
+ORDER BY "of", launch;

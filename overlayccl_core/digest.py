@@ -34,11 +34,13 @@ class Sources:
     OVERLAYCCL_PLUGINS names.
     """
 
-    def __init__(self, root: Path = ROOT) -> None:
+    def __init__(self, root: Path = ROOT, own: Iterable[Path] | None = None) -> None:
+        """own: folders of plug-ins, instead of those that OVERLAYCCL_PLUGINS names."""
+        more = [*(loader.roots()[1:] if own is None else own)]
         self._root = root
         # Folders laid out like the package: itself first, then those of plug-ins.
-        self._packages = [root / PACKAGE, *loader.roots()[1:]]
-        self._outermost = {root, *loader.roots()[1:]}
+        self._packages = [root / PACKAGE, *more]
+        self._outermost = {root, *more}
         self._files: dict[Path, _File] = {}
 
     def digest(self, script: str, *plugins: str) -> str:

@@ -23,6 +23,8 @@ def refused(error: BaseException) -> int:
     while one is not None and id(one) not in seen:
         if isinstance(one, OSError) and one.errno in WHAT:
             return one.errno
+        if found := next((number for number in WHAT if os.strerror(number) in str(one)), 0):
+            return found  # what a library of another language made of it
         seen.add(id(one))
         one = one.__cause__ or one.__context__
     return 0

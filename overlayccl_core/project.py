@@ -14,7 +14,8 @@ UNLINKED = "default"  # the folder in profiles/ that all others are laid upon
 
 def home() -> Path:
     """The folder that holds PARTS. FileNotFoundError where an installation lacks them."""
-    places = (ROOT, Path(sysconfig.get_path("data")) / SHARE)
+    user = sysconfig.get_path("data", sysconfig.get_preferred_scheme("user"))
+    places = (ROOT, Path(sysconfig.get_path("data")) / SHARE, Path(user) / SHARE)
     found = next((place for place in places if (place / PARTS[0]).is_file()), None)
     if found is None:
         raise FileNotFoundError(

@@ -20,6 +20,7 @@ rule archive:
     params:
         code=code("archive"),
         tree=lambda wildcards, output: output[0].removesuffix(".tar.zst"),
+        others=left_by_others,
         said=lambda wildcards: PIPELINE.said(
             workflow.config_settings.config,
             [rule.name for rule in workflow.rules if "machine" in rule.resources],

@@ -18,7 +18,9 @@ if str(workflow.basedir) not in sys.path:
     sys.path.insert(0, str(workflow.basedir))
 
 from overlayccl_core import loader
+from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.configuration.searches import MENDED
+from overlayccl_core.tables.sidecar import sha256_of
 from run_display.handler import show
 from workflow_scripts import one_run
 from workflow_scripts.command_line import (
@@ -103,6 +105,16 @@ def of_all_models(table):
     return [
         f"{RESULTS}/train/{model}/{table}.parquet" for model in PIPELINE.settings.models
     ]
+
+
+def left_by_others(wildcards):
+    """What other targets than `all` have left, by their sidecars."""
+    folders = [Path(RESULTS, target) for target in OTHERS]
+    return sorted(
+        f"{file} {sha256_of(file)}"
+        for folder in folders
+        for file in folder.rglob("*.sidecar.json")
+    )
 
 
 def chosen_with(table):

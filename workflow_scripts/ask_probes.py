@@ -29,7 +29,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({table: tables[table.name] for table in (ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS)})
-    forget(partial, ask_probes.PARTIAL_RULE)
+    forget(partial, ask_probes.PARTIAL_RULE, command.outputs)
 
 
 if __name__ == "__main__":

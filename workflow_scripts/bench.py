@@ -23,7 +23,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({BENCH: tables["bench"]})
-    forget(partial, bench.partial_rule(problem))
+    forget(partial, bench.partial_rule(problem), command.outputs)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def main(command: Command) -> None:
             CONFIRMED_STAMPS: tables["confirmed_stamps"],
         }
     )
-    forget(partial, f"{confirm.RULE}-*")
+    forget(partial, f"{confirm.RULE}-*", command.outputs)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main(command: Command) -> None:
     )
     command.write({LONG_STEPS: tables["long_steps"], LONG_STAMPS: tables["long_stamps"]})
     for row in tables["long_steps"]:
-        forget(partial, longtrain.partial_rule(name, row["arm"], row["seed"]))
+        forget(partial, longtrain.partial_rule(name, row["arm"], row["seed"]), command.outputs)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from overlayccl_core import disk
+from overlayccl_core.backends import partial
 from overlayccl_core.locks import ALONE, TOGETHER, opened, taken
 
 FOLDER = Path(".snakemake/runs")
 SNAKEMAKE_LOCKS = Path(".snakemake/locks")  # Snakemake's, which stay when it is killed; its version is pinned
 RUN = "OVERLAYCCL_RUN"  # tells jobs the file and the identity of their run
 SURE_S = 3.0  # a job that looks after its run holds the run's file for a moment
-LOOK_S = 1.0
+LOOK_S = 0.5
+SURE = 2  # looks in a row that find it gone
 END_S = 60.0  # in which the ranks of a job have ended, and what they measured is kept
 
 _held: list[int] = []  # open as long as the process is there: locks go with it
@@ -52,6 +54,7 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
         identity = secrets.token_hex(8)
         said = {
             "run": identity,
+            "locks": not _free(run),
             "process": os.getpid(),
             "host": platform.node(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -64,9 +67,15 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
         os.close(mine)
         raise
     _held.append(mine)
-    if not _free(run):
+    if said["locks"]:
         _forget_locks(tree)
-        _forget_parts(Path("results") / tree)
+        _forget_parts(tree)
+        end(tree)
+
+
+def end(tree: str) -> None:
+    """Remove launches whose tables are recorded: after a run, or before one, of what a killed one left."""
+    partial.settle(Path("results", tree, partial.PARTIAL))
 
 
 def follow(say: Callable[[str], None]) -> None:
@@ -78,12 +87,19 @@ def follow(say: Callable[[str], None]) -> None:
     jobs = opened(run.with_suffix(".jobs"))
     taken(jobs, TOGETHER, END_S)
     _held.append(jobs)
-    locks_tell = not _free(run)  # they do not where the folder's locks hold on one host only
+    said = _said(run)
+    # On another host they do not tell where the folder's locks hold on one host only.
+    locks_tell = bool(said.get("locks")) if said.get("host") == platform.node() else not _free(run)
     threading.Thread(target=_look, args=(run, identity, locks_tell, say), daemon=True).start()
 
 
 def _look(run: Path, identity: str, locks_tell: bool, say: Callable[[str], None]) -> None:
-    while _identity(run) == identity and not (locks_tell and _free(run)):
+    gone = 0
+    while gone < SURE:
+        try:
+            gone = gone + 1 if _identity(run) != identity or (locks_tell and _free(run)) else 0
+        except OSError:
+            gone = 0  # of a shared folder that cannot be read just now
         time.sleep(LOOK_S)
     say("the run that began this is gone: ending")
     os.kill(os.getpid(), signal.SIGINT)
@@ -131,15 +147,17 @@ def _wait_for_jobs(file: Path, tree: str, warn: Callable[[str], None]) -> None:
 
 
 def _forget_locks(tree: str) -> None:
-    """Take away Snakemake's locks on files of a tree that nobody else has."""
+    """Take away Snakemake's locks on files of a tree that nobody else has, and on its archive."""
+    mine = (f"results/{tree}/", f"results/{tree}.")
     for lock in SNAKEMAKE_LOCKS.glob("*.lock"):
-        if any(line.startswith(f"results/{tree}/") for line in lock.read_text().splitlines()):
+        if any(line.startswith(mine) for line in lock.read_text().splitlines()):
             lock.unlink()
 
 
-def _forget_parts(tree: Path) -> None:
+def _forget_parts(tree: str) -> None:
     """Take away files that were being written (`tables.atomic`) when a run was killed."""
-    for part in tree.rglob(".*.tmp"):
+    results = Path("results")
+    for part in (*(results / tree).rglob(".*.tmp"), *results.glob(f".{tree}.*.tmp")):
         part.unlink(missing_ok=True)
 
 
@@ -153,7 +171,8 @@ def _who(run: Path) -> str:
 
 
 def _said(run: Path) -> dict[str, object]:
+    """Of whom a run's file is; nothing where it is gone or being written. OSError where it cannot be read."""
     try:
         return dict(json.loads(run.read_text()))
-    except (OSError, ValueError, TypeError):
+    except (FileNotFoundError, ValueError, TypeError):
         return {}

@@ -13,8 +13,12 @@ from workflow_scripts import dag
 
 
 def jobs(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[str, Any]]:
-    """One entry for each job: rule, command, inputs, outputs, parameters as recorded, whether it starts ranks."""
+    """One entry for each job: rule, command, inputs, outputs, parameters as recorded, whether it starts ranks.
+
+    plugins: that its code loads by name, besides its script.
+    """
     workflow = dag.planned(config, target, snakefile, [RerunTrigger.MTIME])
+    pipeline = workflow.globals["PIPELINE"]
     return [
         {
             "rule": job.rule.name,
@@ -23,11 +27,17 @@ def jobs(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[str,
             "outputs": sorted(map(str, job.output)),
             "log": sorted(map(str, job.log)),
             "parameters": workflow.persistence._params(job),
+            "plugins": pipeline.plugins(job.rule.name, **_subject(job)),
             "alone": dag.ALONE in job.rule.resources,
         }
         for job in workflow.dag.jobs
         if job.shellcmd
     ]
+
+
+def _subject(job: Any) -> dict[str, str | None]:
+    """What a rule's code depends on of its wildcards."""
+    return {name: job.wildcards.get(name) for name in ("problem", "model", "search")}
 
 
 def main() -> None:

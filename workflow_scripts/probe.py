@@ -23,7 +23,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({PROBES: tables["probes"]})
-    forget(partial, probe.PARTIAL_RULE)
+    forget(partial, probe.PARTIAL_RULE, command.outputs)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({SELFTEST: tables["selftest"], CAPABILITIES: tables["capabilities"]})
-    forget(partial, selftest.PARTIAL_RULE)
+    forget(partial, selftest.PARTIAL_RULE, command.outputs)
 
 
 if __name__ == "__main__":

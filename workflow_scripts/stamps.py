@@ -6,6 +6,7 @@ Snakemake ends a job whose outputs are older than its inputs with an error, afte
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -13,7 +14,14 @@ def none_ahead(files: Iterable[Path], say: Callable[[str], None]) -> None:
     """Date all of a results tree now that is dated later, where one of the files (results/<tree>/...) is."""
     now = time.time_ns()
     for tree in {Path(*file.parts[:2]) for file in files if file.stat().st_mtime_ns > now}:
-        ahead = [one for one in tree.rglob("*") if one.is_file() and one.stat().st_mtime_ns > now]
-        for one in ahead:
-            os.utime(one, ns=(now, now))
-        say(f"the clock was set back: {len(ahead)} files of {tree} were dated ahead of it, and are of now")
+        ahead = sum(_dated(one, now) for one in tree.rglob("*"))
+        say(f"the clock was set back: {ahead} files of {tree} were dated ahead of it, and are of now")
+
+
+def _dated(file: Path, now: int) -> bool:
+    """Whether a file was ahead; one that another job takes away meanwhile was not."""
+    with suppress(FileNotFoundError):
+        if file.is_file() and file.stat().st_mtime_ns > now:
+            os.utime(file, ns=(now, now))
+            return True
+    return False

@@ -24,7 +24,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({COMPARED_PROBES: tables["compared_probes"]})
-    forget(partial, time_probes.PARTIAL_RULE)
+    forget(partial, time_probes.PARTIAL_RULE, command.outputs)
 
 
 if __name__ == "__main__":

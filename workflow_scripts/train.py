@@ -25,7 +25,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({STEPS: tables["steps"], STAMPS: tables["stamps"]})
-    forget(partial, train.partial_rule(name))
+    forget(partial, train.partial_rule(name), command.outputs)
 
 
 if __name__ == "__main__":

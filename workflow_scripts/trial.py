@@ -23,7 +23,7 @@ def main(command: Command) -> None:
         code=command.option("code"),
     )
     command.write({TRIALS: tables["trials"]})
-    forget(partial, trial.partial_rule(problem, search))
+    forget(partial, trial.partial_rule(problem, search), command.outputs)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.compare_files import difference
-from overlayccl_core.archiving.findings import Check, Finding, Outcome
+from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
 from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.digest import ROOT
@@ -34,7 +35,10 @@ SEARCH = "--search"  # the option of a search's command that holds its fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A job that the rules have for files of the archive. alone: it starts ranks. target: what it is for."""
+    """A job that the rules have for files of the archive. alone: it starts ranks. target: what it is for.
+
+    plugins: that its code loads by name, besides its script.
+    """
 
     target: str
     rule: str
@@ -43,6 +47,7 @@ class Planned:
     outputs: tuple[str, ...]
     log: tuple[str, ...]
     parameters: tuple[str, ...]
+    plugins: tuple[str, ...]
     alone: bool
 
     @property
@@ -51,24 +56,31 @@ class Planned:
         return Path(self.log[0]).stem if self.log else self.rule
 
 
-def planned(folder: Path, about: Said) -> list[Planned]:
-    """The jobs that this release's rules have for an archive. ValueError: none for what `all` makes."""
+def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
+    """The jobs that this release's rules have for an archive, and targets of which it has none.
+
+    ValueError: none for what `all` makes.
+    """
     found: dict[tuple[str, ...], Planned] = {}
+    without = []
     for target in (ALL, *(name for name in OTHERS if (folder / RESULTS / about.tree / name).is_dir())):
         request = {"snakefile": str(home() / "Snakefile"), "config": about.config, "target": target}
         done = _python(folder, ["-m", "workflow_scripts.planned"], json.dumps(request))
         if done.returncode == 0:
             told = ({key: _tuple(value) for key, value in job.items()} for job in json.loads(done.stdout))
             found = {job.outputs: job for job in (Planned(target=target, **one) for one in told)} | found
-        elif target == ALL:
-            raise ValueError(
-                f"the rules of this release do not make what is here: {done.stderr.strip()[-600:]}"
-            )
-    return list(found.values())
+            continue
+        why = f"the rules of this release do not make what is here: {done.stderr.strip()[-600:]}"
+        if target == ALL:
+            raise ValueError(why)
+        without.append(
+            Finding(check=Check.CONFIGURATION, subject=target, outcome=Outcome.COULD_NOT, message=why)
+        )
+    return list(found.values()), without
 
 
-def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
-    """Whether each job was told what the configuration says, and by which code.
+def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[tuple[Finding, Planned | None]]:
+    """Whether each job was told what the configuration says, and by which code; None: of no planned job.
 
     What `all` needs was made as the archive's command says, or made again; a job of another target may have been
     told something else.
@@ -77,28 +89,37 @@ def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
     asked = {min(job.outputs) for job in plan}
     for other in (job for first, job in recorded.items() if first not in asked):
         why = "the configuration in here does not ask for it: another command made it"
-        yield Finding(check=Check.CONFIGURATION, subject=other.name, outcome=Outcome.COULD_NOT, message=why)
+        subject = f"{other.name} ({other.outputs[0]})"
+        yield (
+            Finding(check=Check.CONFIGURATION, subject=subject, outcome=Outcome.COULD_NOT, message=why),
+            None,
+        )
     for job in plan:
-        before = recorded.get(min(job.outputs))
-        if before is None:
-            yield _finding(Check.CONFIGURATION, job, Outcome.WRONG, "no record tells how it was made")
-            continue
-        if odd := _odd(job, before):
-            outcome = Outcome.WRONG if job.target == ALL else Outcome.COULD_NOT
-            why = f"only one of the two, its record and the configuration in here, has {odd}"
-            yield _finding(Check.CONFIGURATION, job, outcome, why)
-        elif before.code and repr(before.code) not in job.parameters:
-            yield _finding(Check.CONFIGURATION, job, Outcome.WITHIN, "its code is not that of this release")
-        else:
-            yield _finding(Check.CONFIGURATION, job, Outcome.EXACT)
+        yield _told(job, recorded.get(min(job.outputs))), job
+
+
+def _told(job: Planned, before: Job | None) -> Finding:
+    if before is None:
+        return _finding(Check.CONFIGURATION, job, Outcome.WRONG, "no record tells how it was made")
+    if odd := _odd(job, before):
+        outcome = Outcome.WRONG if job.target == ALL else Outcome.COULD_NOT
+        why = f"only one of the two, its record and the configuration in here, has {odd}"
+        return _finding(Check.CONFIGURATION, job, outcome, why)
+    if before.code and repr(before.code) not in job.parameters:
+        return _finding(Check.CONFIGURATION, job, Outcome.WITHIN, "its code is not that of this release")
+    return _finding(Check.CONFIGURATION, job, Outcome.EXACT)
 
 
 def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int) -> Iterator[Finding]:
     """Every file of every job that starts no ranks."""
     light = [job for job in plan if not job.alone]
     yield from (_finding(Check.MEASURED, job, Outcome.COULD_NOT) for job in plan if job.alone)
+
+    def looked_at(job: Planned) -> list[Finding]:
+        return list(guarded(Check.MADE_AGAIN, job.name, _again(folder, again, job)))
+
     with ThreadPoolExecutor(workers) as pool:
-        for found in pool.map(lambda job: list(_again(folder, again, job)), light):
+        for found in pool.map(looked_at, light):
             yield from found
 
 
@@ -171,12 +192,12 @@ def _strategies(folder: Path) -> list[Path]:
 
 
 def _odd(job: Planned, before: Job) -> str:
-    """A parameter that only one of the two has, but for the code; empty: they have the same."""
-    theirs = sorted(map(repr, before.parameters))  # as Snakemake writes them
-    mine, theirs = (
-        [p for p in of if not CODE_DIGEST.fullmatch(p.strip("'"))] for of in (job.parameters, theirs)
+    """A parameter that one of the two has oftener, but for the code; empty: they have the same."""
+    theirs = map(repr, before.parameters)  # as Snakemake writes them
+    mine, those = (
+        Counter(p for p in of if not CODE_DIGEST.fullmatch(p.strip("'"))) for of in (job.parameters, theirs)
     )
-    return "" if mine == theirs else next(iter(set(mine) ^ set(theirs)))[:200]
+    return min((mine - those) + (those - mine), default="")[:200]
 
 
 def _tuple(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """What a look at an archive found."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,6 +21,8 @@ class Check(StrEnum):
     MANIFEST = "manifest"
     TABLES = "tables"
     CONFIGURATION = "configuration"
+    RECORDS = "records"
+    CODE = "code"
     PROOFS = "proofs"
     MADE_AGAIN = "made again"
     MEASURED = "measured"
@@ -30,6 +33,8 @@ MEANING = {
     Check.MANIFEST: "every file has its sha256, and the manifest follows from the files",
     Check.TABLES: "a table keeps to its schema, its sidecar is of it, and it was made of those that are here",
     Check.CONFIGURATION: "a job was told what the configuration in here tells it",
+    Check.RECORDS: "which command made a file, of what, where and when: its record and its sidecar agree",
+    Check.CODE: "the code in here is what made it, by its digest; rules are those of this release",
     Check.PROOFS: "a Program that was timed, from its JSON: its digests, and that it equals its Problem",
     Check.MADE_AGAIN: "what needs no ranks, from the tables in here: proofs, fit, prices, choice, figures",
     Check.MEASURED: "what ranks did: it is taken as recorded",
@@ -44,3 +49,16 @@ class Finding:
     subject: str
     outcome: Outcome
     message: str = ""
+
+
+def wrong(check: Check, subject: str, message: str) -> Finding:
+    """Something that is not as it is said to be."""
+    return Finding(check=check, subject=subject, outcome=Outcome.WRONG, message=message)
+
+
+def guarded(check: Check, subject: str, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Findings; what cannot even be looked at is wrong. Whoever forges writes what nobody thought of."""
+    try:
+        yield from found
+    except Exception as error:
+        yield wrong(check, subject, f"it cannot be looked at: {type(error).__name__}: {error}")

@@ -30,7 +30,7 @@ def refuse_leaks(content: Content, environment: Mapping[str, str] = os.environ) 
     values = {
         name: value.encode()
         for name, value in environment.items()
-        if NAMED.search(name) and len(value) >= SHORTEST and not Path(value).exists()
+        if NAMED.search(name) and len(value) >= SHORTEST and not os.path.exists(value)
     }
     for name, what in sorted(content.items()):
         if isinstance(what, Link):

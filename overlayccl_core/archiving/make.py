@@ -73,11 +73,12 @@ What `{about.command}` left, and the code and configuration that it ran with
 ({about.commit or "no commit"}{"" if about.clean else ", with changes that were not committed"}).
 Measured on: {about.machine}.
 
+- `overlayccl verify FILE{packing.SUFFIX}`, before anything else, with a release of your own: makes everything again
+  that needs no ranks (proofs, fit, prices, searches, choice, figures) from the samples in here, compares, and says
+  whether the code in here is what made them. It runs nothing that is in here.
 - `sha256sum -c {SUMS}`: no file was damaged.
-- `overlayccl verify FILE{packing.SUFFIX}`: also makes everything again that needs no ranks (proofs, fit,
-  prices, searches, choice, figures) from the samples in here, and compares.
-- `{plan}`, typed in this folder: nothing is to be done. Without `-n`
-  it makes what you change; what would measure is refused on another machine.
+- `{plan}`, typed in this folder: nothing is to be done. That runs the code in here.
+  Without `-n` it makes what you change; what would measure is refused on another machine.
 - `{crate.NAME}` is the manifest (a Workflow Run RO-Crate): every file with its sha256, every job
   with what it read, wrote and took.
 - `results/{about.tree}/report.html` is the page for people; its tables are Parquet.

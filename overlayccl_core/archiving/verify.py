@@ -11,9 +11,12 @@ import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.archiving import again, make, packing, said
+from overlayccl_core.archiving.code_in import code_in
 from overlayccl_core.archiving.content import content_of
-from overlayccl_core.archiving.findings import Check, Finding, Outcome
+from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
+from overlayccl_core.archiving.findings import wrong as _wrong
 from overlayccl_core.archiving.packing import Link
+from overlayccl_core.archiving.recorded import as_recorded
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.json_form import loads
@@ -46,22 +49,26 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
         except ValueError as error:
             yield _wrong(Check.MANIFEST, archive.name, str(error))
             return
-        yield from _manifest(folder, whole)
+        yield from guarded(Check.MANIFEST, archive.name, _manifest(folder, whole))
         yield _bytes(archive, folder, whole, make.when(jobs), about)
         progress("its tables")
-        yield from _tables(folder, about)
+        yield from guarded(Check.TABLES, about.tree, _tables(folder, about))
         progress("proofs of what was timed")
-        yield from _proofs(folder / RESULTS / about.tree)
+        yield from guarded(Check.PROOFS, about.tree, _proofs(folder / RESULTS / about.tree))
         progress("what needs no ranks, again")
         try:
-            plan = again.planned(folder, about)
+            plan, without = again.planned(folder, about)
         except ValueError as error:
             yield _wrong(Check.CONFIGURATION, archive.name, str(error))
             return
-        told = list(again.told(plan, jobs))
-        yield from told
-        unlike = {one.subject for one in told if one.outcome is Outcome.COULD_NOT}
-        same = [job for job in plan if job.name not in unlike]
+        yield from without
+        same = []
+        for finding, job in again.told(plan, jobs):
+            yield finding
+            if job is not None and finding.outcome is not Outcome.COULD_NOT:
+                same.append(job)
+        yield from guarded(Check.RECORDS, about.tree, as_recorded(folder, about, plan, jobs))
+        yield from guarded(Check.CODE, about.tree, code_in(folder, plan, jobs))
         yield from again.made_again(folder, Path(place, "again"), same, workers)
 
 
@@ -182,7 +189,3 @@ def _proven(problem: Any, rows: pl.DataFrame) -> Iterator[Finding]:
             )
         else:
             yield Finding(check=Check.PROOFS, subject=subject, outcome=Outcome.EXACT)
-
-
-def _wrong(check: Check, subject: str, message: str) -> Finding:
-    return Finding(check=check, subject=subject, outcome=Outcome.WRONG, message=message)

@@ -1,6 +1,7 @@
 """Launches that are kept as they come, repeated if others disturbed them, and cleared after a dead run.
 
 <partial>/<rule>-<key>/   a batch: what its launches gave, until the rule's table is written
+<partial>/written/        batches whose tables are written, until Snakemake has recorded that
   launch-<k>/             a launch at work, or what a dead run left of one
 <logs>/<rule>.failure-<k>/ evidence of the k-th launch that failed, from 0: its log, its ranks' tracebacks
 """
@@ -10,8 +11,8 @@ import itertools
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -19,10 +20,12 @@ from typing import Any, Protocol, TypeVar
 from overlayccl_core import disk
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.parts import LOG_FILE
+from overlayccl_core.tables import records
 
 KEY_DIGITS = 16  # of the digest that a batch's folder ends in
 LOGS = "logs"
 PARTIAL = ".partial"  # beside them: batches of launches
+AWAY, MADE = "written", "made.json"  # in it: those whose tables are written, and which tables
 
 
 def key(*parts: Any) -> str:
@@ -31,10 +34,32 @@ def key(*parts: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=KEY_DIGITS // 2).hexdigest()
 
 
-def forget(partial_dir: Path, rule: str) -> None:
-    """Remove the batches of a rule: its table is written, so whoever runs it again wants new samples."""
+def forget(partial_dir: Path, rule: str, outputs: Iterable[Path]) -> None:
+    """Put away the batches of a rule: its tables are written, so whoever runs it again wants new samples.
+
+    They go for good once Snakemake has recorded that (`settle`): if it is killed before, it has the rule run again.
+    """
+    made = json.dumps([file.as_posix() for file in outputs])
     for folder in Path(partial_dir).glob(f"{rule}-{'[0-9a-f]' * KEY_DIGITS}"):
-        shutil.rmtree(folder)
+        away = Path(partial_dir) / AWAY / folder.name
+        shutil.rmtree(away, ignore_errors=True)
+        away.parent.mkdir(exist_ok=True)
+        (folder / MADE).write_text(made)
+        folder.replace(away)
+
+
+def settle(partial_dir: Path) -> None:
+    """Of batches that were put away, remove those whose tables are recorded, and have the others back."""
+    for away in (Path(partial_dir) / AWAY).glob("*"):
+        back = Path(partial_dir) / away.name
+        made = away / MADE
+        if back.exists() or not any(records.is_incomplete(Path(one)) for one in json.loads(made.read_text())):
+            shutil.rmtree(away)
+        else:
+            made.unlink()
+            away.replace(back)
+    with suppress(OSError):
+        (Path(partial_dir) / AWAY).rmdir()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         for line in _told(found, outcome):
             print_line(line)
     wrong = sum(one.outcome is Outcome.WRONG for one in found)
+    unseen = sum(one.outcome is Outcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
     verdict = f"{wrong} things are wrong" if wrong else "nothing is wrong"
+    verdict += f"; {unseen} could not be looked at" if unseen else ""
     print_line(f"{arguments.archive.name}: {verdict} ({time.monotonic() - began:.0f} s)")
     return 1 if wrong else 0
 

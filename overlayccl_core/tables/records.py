@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(".snakemake/metadata")
+FOLDER, INCOMPLETE = Path(".snakemake/metadata"), Path(".snakemake/incomplete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,11 @@ class Record:
 def place_of(file: Path) -> Path:
     """Where the record of a file is; both below the folder in which Snakemake ran."""
     return FOLDER / urlsafe_b64encode(file.as_posix().encode()).decode()
+
+
+def is_incomplete(file: Path, root: Path = Path()) -> bool:
+    """Whether the job that makes a file has begun, and nobody has recorded that it ended."""
+    return (root / INCOMPLETE / place_of(file).name).exists()
 
 
 def read(file: Path, root: Path = Path()) -> Record | None:

@@ -29,6 +29,7 @@ def tables(folder: Path, changed: dict[str, Any]) -> tuple[Path, Path]:
         ({"samples": [[1.0], [3.0]]}, Outcome.WRONG, "column samples, row 0"),
         ({"samples": [[1.0, 2.1], [3.0]]}, Outcome.WRONG, "column samples, row 0"),
         ({"count": [1, 3]}, Outcome.WRONG, "column count, row 1"),
+        ({"name": ["a", "it is 0.5"]}, Outcome.WRONG, "column name, row 1"),
         ({"name": ["a", "c"]}, Outcome.WRONG, "column name, row 1"),
         ({"more": [1, 2]}, Outcome.WRONG, "of 4 columns come out, 2 of 5 told"),
     ],
@@ -37,6 +38,24 @@ def test_tables(tmp_path: Path, changed: dict[str, Any], outcome: Outcome, named
     found, message = difference(*tables(tmp_path, changed))
     assert found is outcome
     assert named in message
+
+
+@pytest.mark.parametrize(
+    ("made", "told", "suffix", "outcome"),
+    [
+        ('{"error": 0.123456789012, "of": 3}', '{"error": 0.123456789013, "of": 3}', "json", Outcome.WITHIN),
+        ("<p>1.5e-07 in 2 steps</p>", "<p>1.50000001e-07 in 2 steps</p>", "html", Outcome.WITHIN),
+        ('{"error": 0.1234, "of": 3}', '{"error": 0.1235, "of": 3}', "json", Outcome.WRONG),
+        ('{"error": 0.5, "of": 3}', '{"error": 0.5, "of": 4}', "json", Outcome.WRONG),
+        ('{"error": 0.5, "is": "a"}', '{"error": 0.5, "is": "b"}', "json", Outcome.WRONG),
+        ("scale(x, 0.123456789012)", "scale(x, 0.123456789013)", "py", Outcome.WRONG),
+    ],
+)
+def test_texts_with_figures(tmp_path: Path, made: str, told: str, suffix: str, outcome: Outcome) -> None:
+    a, b = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    a.write_text(made)
+    b.write_text(told)
+    assert difference(a, b)[0] is outcome
 
 
 def test_other_files_are_equal_or_say_where_they_are_not(tmp_path: Path) -> None:

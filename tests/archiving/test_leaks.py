@@ -34,6 +34,13 @@ def test_the_values_of_this_environment_are_found(tmp_path: Path, where: str) ->
     refuses(tmp_path, OWN["MY_API_KEY"], where, "MY_API_KEY", OWN)
 
 
+def test_a_long_value_is_found_and_not_told(tmp_path: Path) -> None:
+    """Too long for the name of a file, which is what a value that is no secret often is."""
+    value = '{"private": "' + "x9" * 1000 + '"}'
+    refuses(tmp_path, value, "text", "GCP_CREDENTIALS", {"GCP_CREDENTIALS": value})
+    refuse_leaks({}, {"GCP_CREDENTIALS": value})
+
+
 def refuses(folder: Path, secret: str, where: str, named: str, environment: dict[str, str]) -> None:
     file = folder / ("planted.parquet" if where in ("column", "list") else "planted.log")
     if where == "column":

@@ -7,10 +7,11 @@ import pytest
 
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.measured import TimedProgram
-from overlayccl_core.backends.partial import KEY_DIGITS, Evidence, at_work, forget
+from overlayccl_core.backends.partial import KEY_DIGITS, Evidence, at_work, forget, settle
 from overlayccl_core.backends.timed_launches import LaunchStore, missing
 from overlayccl_core.backends.timing import time_programs
 from overlayccl_core.program.json_form import dumps
+from overlayccl_core.tables import records
 from tests.backends.batches import batch, deployment, jobs
 
 
@@ -20,8 +21,36 @@ def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
     for folder in (mine, *others):
         folder.mkdir()
         (folder / "launch-0.parquet").touch()
-    forget(tmp_path, "bench-a")
+    forget(tmp_path, "bench-a", [])
     assert not mine.exists() and all(folder.exists() for folder in others)
+    settle(tmp_path)
+    assert not list(tmp_path.rglob(mine.name)) and all(folder.exists() for folder in others)
+
+
+@pytest.mark.parametrize(("recorded", "again"), [(True, False), (False, False), (False, True)])
+def test_launches_whose_table_nobody_recorded_are_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool, again: bool
+) -> None:
+    """Snakemake was killed after the table was written: it has the rule run again, which measures nothing."""
+    monkeypatch.chdir(tmp_path)
+    partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
+    batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
+    batch.mkdir(parents=True)
+    (batch / "launch-0.parquet").touch()
+    marker = records.INCOMPLETE / records.place_of(table).name
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    forget(partial, "bench-a", [table])
+    assert not batch.exists()
+    if recorded:
+        marker.unlink()
+    if again:  # somebody has measured meanwhile: that counts
+        batch.mkdir()
+        (batch / "launch-1.parquet").touch()
+    settle(partial)
+    kept = [] if recorded else ["launch-1.parquet" if again else "launch-0.parquet"]
+    assert [file.name for file in partial.rglob("*") if file.is_file()] == kept
+    assert (partial / "written").exists() is False
 
 
 def test_a_launch_begins_in_an_empty_folder_and_leaves_none(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.launch import Failure, LaunchError
-from overlayccl_core.backends.partial import forget
+from overlayccl_core.backends.partial import forget, settle
 from overlayccl_core.backends.primitives import permutes, primitives
 from overlayccl_core.backends.selftest import Selftest
 from overlayccl_core.backends.torchdist import backend
@@ -79,7 +79,8 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
         bits.select("group_size", "dtype").iter_rows()
     )
     assert checks["outcome"].to_list()[-1] == "not_applicable"
-    forget(partial, selftest.PARTIAL_RULE)
+    forget(partial, selftest.PARTIAL_RULE, [])
+    settle(partial)
     assert list(partial.iterdir()) == []
 
 
@@ -119,7 +120,8 @@ def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -
     process.wait(10)
     assert status.exists()
     tables = selftest.run(deployment(2), partial, progress=silent)
-    forget(partial, selftest.PARTIAL_RULE)
+    forget(partial, selftest.PARTIAL_RULE, [])
+    settle(partial)
     assert tables["selftest"][0]["outcome"] == "pass" and list(partial.iterdir()) == []
 
 

@@ -2,20 +2,24 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from docs import paper
-from overlayccl_core.archiving import packing
+from overlayccl_core.archiving import packing, said
 from overlayccl_core.archiving.findings import Check, Finding, Outcome
+from overlayccl_core.archiving.said import Said
 from overlayccl_core.archiving.verify import verify
 from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import percent
 from overlayccl_core.program.json_form import _rebuild, dumps
 from overlayccl_core.report.blocks import ms
+from overlayccl_core.tables import records
 from tests.archiving.forging import forged, rewritten
 from tests.workflow.repository import ROOT, snakemake
 
@@ -83,17 +87,17 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
     page = paper.filled(PAGE, opened)
     assert page.startswith("before\n") and page.endswith("<!-- end -->\nafter\n") and "what stood" not in page
     assert paper.filled(page, opened) == page  # blocks stay blocks
-    said = page.split("<!-- end -->")
+    blocks = page.split("<!-- end -->")
     (worth,) = opened.tree.worths
     assert worth.deployed is not None and worth.developer is not None
     for row in paper.screen(worth):
-        assert row in said[0]
-    assert f"fastest at M = {worth.developer.microbatches}" in said[1]
-    assert f"| `tiny` | {ms(worth.deployed.step_us)}, " in said[2] and "of 1 model what" in said[2]
+        assert row in blocks[0]
+    assert f"fastest at M = {worth.developer.microbatches}" in blocks[1]
+    assert f"| `tiny` | {ms(worth.deployed.step_us)}, " in blocks[2] and "of 1 model what" in blocks[2]
     errors = pl.read_parquet(finished / TREE / "problems/tp_mlp/fidelity.parquet")["median_rel_error"]
-    assert f"`tp_mlp` | {len(errors)} | {percent(errors.min())}" in said[3]
-    assert f"for {len(opened.jobs)} jobs" in said[4]
-    assert hashlib.sha256(archive.read_bytes()).hexdigest()[:16] in said[5]
+    assert f"`tp_mlp` | {len(errors)} | {percent(errors.min())}" in blocks[3]
+    assert f"for {len(opened.jobs)} jobs" in blocks[4]
+    assert hashlib.sha256(archive.read_bytes()).hexdigest()[:16] in blocks[5]
     with pytest.raises(ValueError, match="no block 'worht'"):
         paper.filled("<!-- paper: worht tiny -->\n<!-- end -->", opened)
     with pytest.raises(ValueError, match=r"no model nano: tiny"):
@@ -105,6 +109,10 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
 def test_the_readmes_blocks_are_those_that_an_archive_fills() -> None:
     blocks = paper.BLOCK.findall((ROOT / paper.README).read_text())
     assert {name for _, name, _, _ in blocks} == set(paper.BLOCKS)
+    assert not re.search(
+        r"<!-- paper: .*-->\n<!-- end -->", (ROOT / paper.README).read_text()
+    )  # none is empty
+    assert (ROOT / paper.PICTURE).read_bytes().startswith(b"\x89PNG")
     assert (ROOT / paper.README).read_text().count("<!-- paper: ") == len(blocks)
 
 
@@ -209,6 +217,52 @@ def other_settings(folder: Path) -> None:
     file.write_text(file.read_text().replace("bootstraps: 4", "bootstraps: 5"))
 
 
+def told_twice(folder: Path) -> None:
+    """A record that says of the summary's benchmark file that another command made it."""
+    record = json.loads((folder / records.place_of(TREE / "summary.parquet")).read_text())
+    record["shellcmd"] += " --by hand"
+    (folder / records.place_of(TREE / "logs/summary.tsv")).write_text(json.dumps(record))
+
+
+def other_code(folder: Path) -> None:
+    """The proof, for who runs what lies in the archive."""
+    file = folder / "overlayccl_core" / "gates" / "equivalence.py"
+    file.write_text(file.read_text() + "\n\nPASSED = True\n")
+
+
+def other_machine(folder: Path) -> None:
+    """Where it was measured."""
+    file = folder / said.NAME
+    about = Said.loads(file.read_bytes())
+    file.write_bytes(replace(about, machine="host of 512 H100 #0123abcd").dumps())
+
+
+def quicker(folder: Path) -> None:
+    """How long the bench took."""
+    file = folder / TREE / "logs" / "bench-tp_mlp.tsv"
+    head, row = file.read_text().splitlines()
+    file.write_text(f"{head}\n" + "\t".join(["9000", *row.split("\t")[1:]]) + "\n")
+
+
+def other_settings_told(folder: Path) -> None:
+    """With which settings the bench says that it was taken: by these the page knows its floors."""
+    file = folder / TREE / "problems/tp_mlp/bench.sidecar.json"
+    file.write_text(file.read_text().replace("minimum_rounds", "minimum_r0unds"))
+
+
+def unreadable(folder: Path) -> None:
+    """A Case that there is not."""
+    rewritten(
+        folder / TREE / "problems/tp_mlp/shortlist.parquet",
+        lambda f: f.with_columns(case=pl.lit("tp_mlp/n4-m9-l9-9KiB-f32")),
+    )
+
+
+def one_more_module(folder: Path) -> None:
+    """A module that nobody chose."""
+    (folder / TREE / "deploy" / "fast.py").write_text("connect = print\n")
+
+
 def one_more(folder: Path) -> None:
     """A file that nobody made."""
     (folder / TREE / "problems/tp_mlp/extra.parquet").write_bytes(b"PAR1")
@@ -224,15 +278,24 @@ FORGED: tuple[dict[Callable[[Path], None], tuple[Check, str]], ...] = (
         not_what_it_says: (Check.PROOFS, "developer"),
         other_settings: (Check.CONFIGURATION, "fit"),
         one_more: (Check.TABLES, TREE_FILE("problems/tp_mlp/extra.parquet")),
+        told_twice: (Check.MADE_AGAIN, TREE_FILE("summary.parquet")),
+        other_code: (Check.CODE, "seed-tp_mlp"),
+        other_machine: (Check.RECORDS, "probe"),
     },
     {
         cheaper: (Check.MADE_AGAIN, TREE_FILE("theta.parquet")),
         wrong_program: (Check.PROOFS, ""),
+        quicker: (Check.RECORDS, "bench-tp_mlp"),
+        one_more_module: (Check.RECORDS, TREE_FILE("deploy/fast.py")),
+    },
+    {
+        unreadable: (Check.PROOFS, "local"),
+        other_settings_told: (Check.RECORDS, "bench-tp_mlp"),
     },
 )
 
 
-@pytest.mark.parametrize("changes", FORGED, ids=["what is told", "what it rests on"])
+@pytest.mark.parametrize("changes", FORGED, ids=["what is told", "what it rests on", "what stands beside it"])
 def test_forgeries_whose_hashes_were_mended_are_found(
     archive: Path, tmp_path: Path, changes: dict[Callable[[Path], None], tuple[Check, str]]
 ) -> None:

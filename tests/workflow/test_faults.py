@@ -78,12 +78,21 @@ def test_what_was_being_written_when_a_run_was_killed_goes_when_the_next_begins(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(one_run.RUN, "")
-    parts = [tmp_path / "results" / tree / ".probes.parquet.77.tmp" for tree in ("local", "other")]
-    for part in parts:
-        part.parent.mkdir(parents=True)
+    results = tmp_path / "results"
+    parts = [results / tree / ".probes.parquet.77.tmp" for tree in ("local", "other")]
+    parts += [results / f".{tree}.tar.zst.77.tmp" for tree in ("local", "local-2")]
+    locks = {
+        name: one_run.SNAKEMAKE_LOCKS / name for name in ("0.input.lock", "0.output.lock", "1.output.lock")
+    }
+    for part in (*parts, *locks.values()):
+        part.parent.mkdir(parents=True, exist_ok=True)
         part.touch()
+    locks["0.input.lock"].write_text("results/local/probes.parquet\n")
+    locks["0.output.lock"].write_text("results/local.tar.zst\n")  # the archive of the tree
+    locks["1.output.lock"].write_text("results/local-2.tar.zst\n")
     one_run.begin("local", pytest.fail)
-    assert [part.exists() for part in parts] == [False, True]
+    assert [part.exists() for part in parts] == [False, True, False, True]
+    assert [lock.exists() for lock in locks.values()] == [False, False, True]
 
 
 BEFORE, MADE = "results/local/before.txt", "results/local/made.txt"

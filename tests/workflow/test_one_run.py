@@ -173,6 +173,23 @@ def test_a_command_of_a_person_follows_nobody(root: Path) -> None:
     assert done.returncode == 0
 
 
+def test_a_job_whose_run_died_while_it_started_ends_too(
+    root: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    first = start("results/local/1.txt")
+    until((root / "working").exists)
+    said = json.loads((root / ".snakemake/runs/local.run").read_text())
+    first.kill()
+    first.wait()
+    (root / "working").unlink()
+    (root / "said.txt").unlink()
+    environment = {**os.environ, one_run.RUN: f"{root / '.snakemake/runs/local.run'}:{said['run']}"}
+    late = subprocess.Popen(
+        [sys.executable, "work.py", "late.txt"], cwd=root, env={**environment, "PYTHONPATH": str(ROOT)}
+    )
+    assert late.wait(QUICK_S) == 130 and not (root / "late.txt").exists()
+
+
 def test_a_run_that_is_interrupted_leaves_nothing_behind(
     root: Path, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:

@@ -75,7 +75,8 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
 
 def end(tree: str) -> None:
     """Remove launches whose tables are recorded: after a run, or before one, of what a killed one left."""
-    partial.settle(Path("results", tree, partial.PARTIAL))
+    for folder in Path("results", tree).rglob(partial.PARTIAL):
+        partial.settle(folder)
 
 
 def follow(say: Callable[[str], None]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from snakemake.settings.types import RerunTrigger
 
+from overlayccl_core.archiving.jobs import SCRIPT
 from workflow_scripts import dag
 
 
@@ -27,12 +28,18 @@ def jobs(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[str,
             "outputs": sorted(map(str, job.output)),
             "log": sorted(map(str, job.log)),
             "parameters": workflow.persistence._params(job),
-            "plugins": pipeline.plugins(job.rule.name, **_subject(job)),
+            "plugins": pipeline.plugins(_script(job), **_subject(job)),
             "alone": dag.ALONE in job.rule.resources,
         }
         for job in workflow.dag.jobs
         if job.shellcmd
     ]
+
+
+def _script(job: Any) -> str:
+    """Whose code is the rule's: its command's, which other rules may share."""
+    found = SCRIPT.match(job.shellcmd)
+    return found[1].rpartition(".")[2] if found else ""
 
 
 def _subject(job: Any) -> dict[str, str | None]:

@@ -21,9 +21,9 @@ Change = Callable[[Path], None]
 def forged(archive: Path, place: Path, change: Change) -> Path:
     """An archive in which `change` was made; then sidecars, manifest and sums were made to fit."""
     folder = packing.unpack(archive, place / "unpacked")
+    change(folder)
     about = Said.loads((folder / said.NAME).read_bytes())
     tree = folder / "results" / about.tree
-    change(folder)
     for sidecar in tree.rglob("*.sidecar.json"):
         record = json.loads(sidecar.read_text())
         table = sidecar.with_name(sidecar.name.replace(".sidecar.json", ".parquet"))

@@ -30,12 +30,13 @@ from overlayccl_core.backends.launch import (
 from overlayccl_core.backends.lines import LostError, Message
 from overlayccl_core.backends.parts import log_of
 from overlayccl_core.backends.processes import KILLED_S
-from overlayccl_core.backends.status import NO_JOB, Phase, Status
+from overlayccl_core.backends.status import NO_JOB, WIDTH, Phase, Status
 from overlayccl_core.backends.told import Told, nodes_text
 from overlayccl_core.configuration.deployment import Deployment
 
 SILENT_S = END_S = KILLED_S + 30.0  # without a word: a node is lost; it says none while it ends its ranks
 FIRST = (
+    Failure.DISK,
     Failure.LAUNCHER,
     Failure.CRASHED,
     Failure.NOT_JOINED,
@@ -97,7 +98,7 @@ class _Launched:
         self.nodes = agents.nodes
         self.plan = plan
         self.per_node = plan.ranks // len(agents.nodes)
-        self.rows: NDArray[np.int64] = np.zeros((plan.ranks, 6), np.int64)
+        self.rows: NDArray[np.int64] = np.zeros((plan.ranks, WIDTH), np.int64)
         self.rows[:, Status.JOB] = NO_JOB
         self.ports: dict[int, int] = {}
         self.clocks_off_by_ns = [0] * len(agents.nodes)

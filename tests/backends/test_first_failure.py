@@ -20,6 +20,7 @@ def failed(kind: Failure, at_ns: int) -> LaunchError:
         ([(Failure.RAISED, HANG_NS + 50), (Failure.HUNG, HANG_NS + 100)], Failure.HUNG),
         ([(Failure.CRASHED, HANG_NS - 50), (Failure.RAISED, HANG_NS - 40)], Failure.CRASHED),
         ([(Failure.LAUNCHER, HANG_NS + 50)], Failure.LAUNCHER),
+        ([(Failure.CRASHED, HANG_NS - 50), (Failure.DISK, HANG_NS + 50)], Failure.DISK),
     ],
 )
 def test_what_raises_because_ranks_that_hang_were_ended_began_nothing(
@@ -31,3 +32,7 @@ def test_what_raises_because_ranks_that_hang_were_ended_began_nothing(
 
 def test_of_those_that_raised_the_first_began_it() -> None:
     assert first_of([failed(Failure.RAISED, 7), failed(Failure.RAISED, 5)]).at_ns == 5
+
+
+def test_every_failure_has_a_place_among_others() -> None:
+    assert {first_of([failed(kind, 7), failed(Failure.DISK, 9)]).kind for kind in Failure} == {Failure.DISK}

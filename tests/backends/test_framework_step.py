@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from overlayccl_core.backends.status import Status
+from overlayccl_core.backends.status import WIDTH, Status
 from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.backends.torchdist import frameworks, rank
 
-SHARED = Status(np.zeros((1, 6), np.int64))
+SHARED = Status(np.zeros((1, WIDTH), np.int64))
 ALONE = Place(rank=0, ranks=1, local_rank=0, local_ranks=1, shared=SHARED)
 
 

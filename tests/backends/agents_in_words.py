@@ -58,7 +58,7 @@ class Agent:
 
     def finish(self) -> None:
         """Its ranks are done."""
-        done = [1, Phase.DONE, -1, 9, 0, 0]
+        done = [1, Phase.DONE, -1, 9, 0, 0, 0]
         self.say(rows=[[row, done] for row in range(self.asked["part"]["count"])])
 
     def launch(self, **told: Any) -> None:

@@ -49,8 +49,8 @@ class Sources:
         ValueError if a file is not there.
         """
         h = hashlib.sha256()
-        for path in self.closure(script, *plugins):
-            file = self._files[path]
+        files = [self._files[path] for path in self.closure(script, *plugins)]
+        for file in sorted(files, key=lambda file: Path(file.below)):  # wherever plug-ins lie
             h.update(f"{file.below} {file.identity}\n".encode())
         return h.hexdigest()[:16]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.digest import ROOT, closure, digest
+from overlayccl_core.digest import ROOT, Sources, closure, digest
 
 SOURCES = {
     "overlayccl_core/__init__.py": "",
@@ -128,3 +128,17 @@ def test_a_constant_that_is_none_counts(root: Path) -> None:
     before = digest("rule", root=root)
     (root / "overlayccl_core/a/two.py").write_text("X = None\n")
     assert digest("rule", root=root) != before
+
+
+@pytest.mark.parametrize("place", ["a/plugins", "z/plugins"])
+def test_a_digest_is_the_same_wherever_plug_ins_lie(root: Path, tmp_path: Path, place: str) -> None:
+    """Beside the package or far from it, before or behind it in the alphabet: an archive is unpacked anywhere."""
+    own = tmp_path / place
+    (own / "strategies").mkdir(parents=True)
+    (own / "strategies/mine.py").write_text("W = 4\n")
+    inside = root / "overlayccl_core/strategies"
+    inside.mkdir()
+    (inside / "mine.py").write_text("W = 4\n")
+    assert Sources(root, [own]).digest("rule", "strategies/mine.py") == Sources(root, []).digest(
+        "rule", "strategies/mine.py"
+    )

@@ -17,20 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import loader
+from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
 from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.digest import ROOT
 from overlayccl_core.project import home
-from overlayccl_core.search.proposer import asks
 from overlayccl_core.tables.remake import RESULTS
 
 ALL, OTHERS = "all", ("longrun", "ablations", "probing")  # targets; the others leave a folder of their name
 LONGEST_S = 3600.0
 OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
 SIDECAR = ".sidecar.json"
-SEARCH = "--search"  # the option of a search's command that holds its fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +125,10 @@ def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int)
 def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     words = shlex.split(job.command)
     words = words[: words.index("&&")] if "&&" in words else words
-    if (proposer := proposer_of(words)) and asks(proposer):
-        why = (
-            f"a language model was asked ({proposer}): what became of its answers is proven, not asked again"
-        )
-        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, why)
+    try:
+        words = searched.without_asking(words, folder)
+    except ValueError as error:
+        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, str(error))
         return
     theirs = {*job.outputs, *job.log}
     words = [str(again / word) if word in theirs else word for word in words]
@@ -141,18 +139,13 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     if done.returncode:
         yield _finding(Check.MADE_AGAIN, job, Outcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
         return
+    left_open = searched.left_open(folder, job.outputs)
     for file in job.outputs:
         if not file.endswith(SIDECAR):
             outcome, message = difference(again / file, folder / file)
+            if outcome is Outcome.WRONG and file in left_open:
+                outcome, message = Outcome.COULD_NOT, f"{left_open[file]}: {message}"
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
-
-
-def proposer_of(words: Sequence[str]) -> str:
-    """Who would propose, as the command itself says; empty where it is no search.
-
-    An archive's configuration may name any program as the one that is asked: such a search is never made again.
-    """
-    return str(json.loads(words[words.index(SEARCH) + 1])["proposer"]) if SEARCH in words else ""
 
 
 def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.CompletedProcess[str]":

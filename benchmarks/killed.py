@@ -127,7 +127,7 @@ def _tree(
         if not tree.wait(run, blow):
             break  # it ended before: the points were drawn over the time of another run
         victim, pid = tree.victim(run, int(draw.integers(len(VICTIMS))))
-        working, finished = tree.working(), tree.finished()
+        seen, working, finished = time.time(), tree.working(), tree.finished()
         os.kill(pid, signal.SIGKILL)
         wrong: list[str] = []
         ended_s = None
@@ -138,8 +138,8 @@ def _tree(
             wrong += [] if worked_s < SEES_S else [f"ranks worked on for {worked_s:.0f} s"]
         if ends:
             run = tree.begin()
+        tree.kept = dict.fromkeys(finished, seen) | tree.kept
         wrong += tree.lost()
-        tree.kept = dict.fromkeys(finished, time.time()) | tree.kept
         trials.append(
             Trial(
                 victim=victim,
@@ -157,7 +157,7 @@ def _tree(
         trials.append(Trial(victim="the end", working=(), wrong=tuple(wrong), kept=0, ended_s=None))
         yield trials[-1].line(len(trials))
     else:
-        yield f"  a tree to its end: {len(tree.kept)} finished launches were there when something was killed"
+        yield f"  a tree to its end: {len(tree.kept)} finished launches were there at kills, none is lost"
         shutil.rmtree(tree.root)
 
 
@@ -326,5 +326,6 @@ def summary(trials: Sequence[Trial]) -> Iterator[str]:
         yield line(victim, str(len(those)), *told)
     hit = Counter(rule for one in trials for rule in one.working)
     yield f"  inside of: {', '.join(f'{rule} {times}' for rule, times in hit.most_common())}"
+    yield f"  finished launches were there in {sum(one.kept > 0 for one in trials)} of them"
     wrong = sum(bool(one.wrong) for one in trials)
     yield f"  {len(trials)} trials, {wrong} with something wrong"

@@ -63,7 +63,8 @@ def main() -> None:
 def plans(request: dict[str, Any]) -> Iterator[dict[str, list[str]]]:
     """One for each step."""
     base = request.get("base", {})
-    finish(base)
+    with mock.patch("workflow_scripts.pipeline.check_backend"):  # nothing starts: ranks need no library
+        finish(base)
     for step in request["steps"]:
         before = {path: Path(path).read_text() for path in step["edits"]}
         for path, text in step["edits"].items():

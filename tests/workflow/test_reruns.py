@@ -51,6 +51,9 @@ class Row:
     gone: tuple[str, ...] = ()  # outputs that a job which failed took with it
     machine: dict[str, object] = field(default_factory=dict)  # in what it is another one (plans.py)
     asked: frozenset[str] = frozenset()  # what may run besides, where a search asks a language model
+    on_trn1: set[str] | None = (
+        None  # what may run there, where no model is trained; None: the same without that
+    )
 
 
 def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str]]:
@@ -106,16 +109,23 @@ ROWS = [
         {"train", *AFTER_TRAINING},
         appended(f"{CORE}/training/driver.py"),
         problems=TRAINED,
+        on_trn1={"confirm", *AFTER_CONFIRM},  # which also times models, if there are any
     ),
     Row(
         "what a model computes",
         {"train", *AFTER_TRAINING},
         appended(f"{CORE}/training/models/llama.py"),
         problems=TRAINED,
+        on_trn1=set(),
     ),
     Row("what is deployed", AFTER_TRAINING, appended(f"{CORE}/emit/deployed.py")),
     Row("what a deployed module does", AFTER_TRAINING, appended(f"{CORE}/emit/runtime/groups.py")),
-    Row("the calls in emitted modules", RULES - {"cases"}, appended(f"{CORE}/backends/torchdist/calls.py")),
+    Row(
+        "the calls in emitted modules",
+        RULES - {"cases"},
+        appended(f"{CORE}/backends/torchdist/calls.py"),
+        on_trn1=set(),
+    ),
     Row(
         "a comment",
         set(),
@@ -207,8 +217,18 @@ ROWS = [
             )
         },
     ),
-    Row("another backend's files", set(), appended(f"{CORE}/backends/torchxla/backend.py")),
-    Row("another launcher", set(), appended(f"{CORE}/backends/launchers/slurm.py")),
+    Row(
+        "another backend's files",
+        set(),
+        appended(f"{CORE}/backends/torchxla/backend.py"),
+        on_trn1=RULES - {"cases", "train"},
+    ),
+    Row(
+        "another launcher",
+        set(),
+        appended(f"{CORE}/backends/launchers/slurm.py"),
+        on_trn1=RULES - {"cases", "train"},
+    ),
     Row("a proposer that no search has", set(), appended(f"{CORE}/search/proposers/random.py")),
     Row("a model that is not trained", set(), appended("config/models/nano-wide.yaml", "\nseed: 7\n")),
     Row(
@@ -230,10 +250,12 @@ ROWS = [
     ),
     Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=AFTER_ASKING),
 ]
+CLUSTER = {"deployment": "trn1"}
 ASKED = {"proposer": "command", "command": "python examples/answer.py"}
 BASES: dict[str, dict[str, object]] = {
     "preset smoke": {"preset": "smoke"},
     "preset evidence": {"preset": "evidence"},
+    "preset cluster, on a cluster": CLUSTER,
     "two searches, of which one asks": ASKED,
 }
 EVERYWHERE = [  # those of code: what is configured is another thing in another preset
@@ -321,4 +343,6 @@ def test_it_is_the_same_with_other_presets_and_with_several_searches(
         if asks:
             may_run = may_run | row.asked
             may_run = may_run | ({"trial", "mended_search"} if "search" in may_run else set())
+        if BASES[base] == CLUSTER:
+            may_run = may_run - {"train"} if row.on_trn1 is None else row.on_trn1
         assert set(plans[row.name]) == may_run, row.name

@@ -143,7 +143,7 @@ def _see(folder: Path) -> None:
 
 def main(address: str, port: int) -> None:
     """Connect to who asks, and serve."""
-    processes.die_with_parent()
+    processes.die_with(os.getppid())
     lines = Lines(socket.create_connection((address, port), timeout=60))
     lines.connection.settimeout(None)
     lines.send(

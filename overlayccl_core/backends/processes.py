@@ -7,8 +7,9 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -16,11 +17,19 @@ KILLED_S = 60.0  # in which a killed process has ended: one with an accelerator 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies; to be called by the child itself."""
+def die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent dies; to be called by the child itself.
+
+    parent: who forked it, by its own word: where that died before the call, another process is the parent by now.
+    """
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:  # the parent died before the call
+    if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def with_me() -> Callable[[], None]:
+    """A `preexec_fn` by which a child dies with this process."""
+    return partial(die_with, os.getpid())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,7 @@ def start(
         stdout=printed,
         stderr=printed,
         start_new_session=True,
-        preexec_fn=processes.die_with_parent,
+        preexec_fn=processes.with_me(),
     )
 
 

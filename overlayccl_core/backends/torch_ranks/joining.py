@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from overlayccl_core import disk
-from overlayccl_core.backends import processes
 from overlayccl_core.backends.parts import STATUS
 from overlayccl_core.backends.status import Phase, RankStatus, Status
 
@@ -52,7 +51,6 @@ def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
 
     An exception goes to rank-<r>.error and ends the launch.
     """
-    processes.die_with_parent()
     place = Place.from_environment()
     status = place.shared.row(place.local_rank)
     status.start(os.getpid())

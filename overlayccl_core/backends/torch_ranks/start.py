@@ -42,7 +42,8 @@ def serve() -> None:
         with suppress(Exception):  # who needs it will say so
             resolve_name(asked["worker"])
         server = _listening(part)
-        pid = os.fork() or _launch(asked, part, server)
+        me = os.getpid()
+        pid = os.fork() or _launch(asked, part, server, me)
         _answer(pid=pid, port=server.getsockname()[1] if server else part.port)
         if server:
             server.close()
@@ -69,11 +70,11 @@ def _answer(**told: int) -> None:
     print(json.dumps(told), flush=True)
 
 
-def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None) -> NoReturn:
+def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None, parent: int) -> NoReturn:
     """The process of one launch."""
     code = 1
     try:
-        processes.die_with_parent()
+        processes.die_with(parent)
         with part.log.open("ab") as printed, open(os.devnull, "rb") as nothing:
             for file, number in ((nothing, 0), (printed, 1), (printed, 2)):
                 os.dup2(file.fileno(), number)
@@ -132,13 +133,15 @@ def _start(
     work: Callable[[Path], None], folder: Path, environment: Mapping[str, str], server: socket.socket | None
 ) -> int:
     """The process id of a rank that was started; the rank itself does not return."""
+    parent = os.getpid()
     if pid := os.fork():
         return pid
-    os.environ |= environment
-    if server:
-        server.close()
     code = 1
     try:
+        processes.die_with(parent)
+        os.environ |= environment
+        if server:
+            server.close()
         work(folder)
         code = 0
     except BaseException:

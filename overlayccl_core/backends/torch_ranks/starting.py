@@ -64,7 +64,7 @@ class _Server:
         self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process; never in a shared folder)
         self.process = subprocess.Popen(
             [sys.executable, "-m", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-            env=environment, bufsize=0, start_new_session=True, preexec_fn=processes.die_with_parent,
+            env=environment, bufsize=0, start_new_session=True, preexec_fn=processes.with_me(),
         )  # fmt: skip
         log.touch()
         weakref.finalize(self, _end, self.process, self.errors)

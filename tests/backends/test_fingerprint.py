@@ -1,6 +1,9 @@
 """Parts of a fingerprint's line; what of the environment is in it, and what of it the ranks get."""
 
+import json
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +81,18 @@ def test_another_host_cpu_kernel_or_torch_is_another_fingerprint(monkeypatch: py
     monkeypatch.setattr(backend.metadata, "version", lambda _name: "9.9")
     seen.add(backend.fingerprint(HERE))
     assert len(seen) == 5
+
+
+FOUND = """
+import json, torch
+from overlayccl_core.backends.torchdist import calls
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+torch.__version__ = "2.13.0+cu130"  # as that of the common registry says, whose package is 2.13.0
+print(json.dumps(calls.found(torch.device("cpu"))))
+"""
+
+
+def test_a_deployed_module_finds_the_versions_that_the_fingerprint_told() -> None:
+    done = subprocess.run([sys.executable, "-c", FOUND], capture_output=True, text=True, check=True)
+    told = backend.fingerprint(HERE)
+    assert {name: part(told, name) for name in ("library", "torch")} == json.loads(done.stdout)

@@ -1,9 +1,8 @@
 """Entries and files of deployed modules for tests, from seeds or from the body of a strategy."""
 
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
-
-import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.deployed import deployed
@@ -16,7 +15,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
 from tests.small_problems import strategy
 
-HERE = Stamp(library="gloo", versions={"torch": torch.__version__})
+HERE = Stamp(library="gloo", versions={"torch": metadata.version("torch")})
 WORDS = (
     "all_gather, all_reduce, collective_permute, concat, flatten, reduce_sum, reshape, scale, split, zeros"
 )

@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def averaged(rank: Rank, path: Path, case: str, sizes: list[int]) -> Seen:
 def met(rank: Rank, path: Path, case: str, count: int, tag: int, library: str) -> Seen:
     """A call while a receive of the script's own is in flight: rank 0 posts it before, the last sends after."""
     module = load_module(path, path.stem)
-    module.found = lambda device: {"library": library, "torch": torch.__version__}
+    module.found = lambda device: {"library": library, "torch": metadata.version("torch")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         connected = module.connect(case)

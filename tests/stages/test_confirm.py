@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,12 @@ def program(strategy: str) -> Program:
 
 def module(chosen: Program, plain: Program) -> str:
     """deploy/grad_ar.py."""
-    import torch
 
     case = DeployedCase(
         case_id=chosen.problem.case.id, candidate="flat", recipe="{}", numerics="reordered", forward=chosen,
         plain_forward=plain, has_backward=False,
     )  # fmt: skip
-    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__})
+    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
     return deployed.deployed("grad_ar", [case], stamp)
 
 

@@ -1,11 +1,11 @@
 """The deployed files of two Problems in one step on real ranks: of an arm that changes one of them alone."""
 
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist import backend, deployed
@@ -58,7 +58,7 @@ def decided(case: Case, arm: str, folder: Path) -> Decided:
                 plain_forward=programs["developer"], has_backward=False,
             )
         ],
-        Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__}),
+        Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")}),
     )  # fmt: skip
     choice = {name: chosen[name] for name in chosen if name != "program_json"}
     choice |= {"arm": arm, "value_digest": mine.value_digest, "trained_in": "nano-pp m2"}

@@ -1,13 +1,13 @@
 """The target `longrun` on real ranks: many steps of the deployed file beside others, and a kill amid them."""
 
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist import backend, deployed
@@ -68,7 +68,7 @@ def decided(folder: Path) -> Decided:
                 plain_forward=programs["developer"], has_backward=False,
             )
         )  # fmt: skip
-    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": torch.__version__})
+    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
     return Decided(
         finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
         choice=write(CHOICE, choice, folder / "choice.parquet"),

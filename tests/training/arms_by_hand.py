@@ -1,8 +1,7 @@
 """Arms of a model made from strategies by hand, as a training launch runs them."""
 
+from importlib import metadata
 from typing import Any
-
-import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
@@ -60,7 +59,7 @@ class Arms:
     def add_deployed(self, microbatches: int = 2, **strategies: str) -> None:
         """The same from deployed files, one a Problem. strategies: Problem -> seed."""
         cases = cases_of_model(self.model, self.deployment, microbatches)
-        stamp = Stamp(library=self.deployment.library, versions={"torch": torch.__version__})
+        stamp = Stamp(library=self.deployment.library, versions={"torch": metadata.version("torch")})
         for problem, strategy in strategies.items():
             of_problem = {case.id: case for case in cases.values() if case.problem == problem}
             self.sources[_file(problem)] = deployed.deployed(

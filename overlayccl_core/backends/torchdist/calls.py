@@ -197,7 +197,7 @@ def found(device: torch.device) -> dict[str, str]:
     """The library and the versions that are here now."""
     configured = dist.get_backend_config()
     library = dict(part.split(":") for part in configured.split(",")).get(device.type, configured)
-    versions = {"library": library, "torch": torch.__version__}
+    versions = {"library": library, "torch": metadata.version("torch")}
     if library == "neuron":
         versions["torch-neuronx"] = metadata.version("torch-neuronx")
     if library == "nccl":

@@ -166,7 +166,15 @@ def _alone() -> str:
 def found(device: torch.device) -> dict[str, str]:
     """The library, the versions that are here now, and whether collectives are free of one another."""
     library = str(xr.device_type()).lower()
-    versions = {"library": library, "torch": torch.__version__, "torch-xla": torch_xla.__version__}
+    versions = {"library": library, "torch": metadata.version("torch"), "torch-xla": _torch_xla_version()}
     versions[UNCHAINED] = os.environ.get(UNCHAINED, "0")
     neuron = PINNED_OF_NEURON if library == "neuron" else ()
     return versions | {name: metadata.version(name) for name in neuron}
+
+
+def _torch_xla_version() -> str:
+    """As its package says; of what stands in for it, which is no package, as itself says."""
+    try:
+        return metadata.version("torch-xla")
+    except metadata.PackageNotFoundError:
+        return str(torch_xla.__version__)

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.launch import Launch
@@ -23,7 +23,8 @@ from tests.on_ranks import launch
 pytestmark = pytest.mark.ranks
 RANKS, M, L = 4, 3, 2
 HERE = Stamp(
-    library="standin", versions={"torch": torch.__version__, "torch-xla": "stand-in", NUMERIC_TOKEN: "0"}
+    library="standin",
+    versions={"torch": metadata.version("torch"), "torch-xla": "stand-in", NUMERIC_TOKEN: "0"},
 )
 Seen = dict[str, list[Any]]
 

@@ -4,6 +4,7 @@ Such collectives are functions of what one rank has, so one process is enough fo
 """
 
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -24,10 +25,10 @@ def case(problem: str, **fields: Any) -> Case:
 
 @pytest.fixture
 def here() -> Stamp:
-    import torch
-    import torch_xla
-
-    return Stamp(library="cpu", versions={"torch": torch.__version__, "torch-xla": torch_xla.__version__})
+    return Stamp(
+        library="cpu",
+        versions={"torch": metadata.version("torch"), "torch-xla": metadata.version("torch-xla")},
+    )
 
 
 def module(rank: int, stamp: Stamp, *entries: DeployedCase) -> dict[str, Any]:

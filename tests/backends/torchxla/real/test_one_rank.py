@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -161,7 +162,6 @@ def test_processes_that_torch_xla_does_not_join_are_refused() -> None:
 
 
 def test_a_deployed_module_asks_torch_xla_who_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
     import torch_xla
 
     case = small_case("tp_mlp", 4)
@@ -169,7 +169,7 @@ def test_a_deployed_module_asks_torch_xla_who_is_here(monkeypatch: pytest.Monkey
     names = printed(deployed_module("tp_mlp", [entry(case, "developer")], stamp, calls=CALLS))
     assert names["everybody_says"]({"a": (1, None)}) == [{"a": (1, None)}]
     assert names["everybody_says"]("b", [[0]]) == ["b"]
-    versions = {"torch": torch.__version__, "torch-xla": torch_xla.__version__}
+    versions = {"torch": metadata.version("torch"), "torch-xla": metadata.version("torch-xla")}
     for token in ("0", "1"):
         monkeypatch.setenv(NUMERIC_TOKEN, token)
         found = names["found"](torch_xla.device())

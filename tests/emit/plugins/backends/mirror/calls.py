@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import metadata
 from typing import Any
 
 import torch
@@ -66,4 +67,4 @@ def check_started() -> None:
 
 def found(device: torch.device) -> dict[str, str]:
     """It has one version."""
-    return {"library": "mirror", "mirror": "1", "torch": torch.__version__}
+    return {"library": "mirror", "mirror": "1", "torch": metadata.version("torch")}

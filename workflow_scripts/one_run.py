@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +30,9 @@ RUN = "OVERLAYCCL_RUN"  # tells jobs the file and the identity of their run
 SURE_S = 3.0  # a job that looks after its run holds the run's file for a moment
 LOOK_S = 0.5
 SURE = 2  # looks in a row that find it gone
+GONE = (
+    signal.SIGUSR1
+)  # tells a job that its run is gone: a Ctrl-C is nothing to what was begun with `&` in a script
 END_S = 60.0  # in which the ranks of a job have ended, and what they measured is kept
 
 _held: list[int] = []  # open as long as the process is there: locks go with it
@@ -91,21 +95,33 @@ def follow(say: Callable[[str], None]) -> None:
     said = _said(run)
     # On another host they do not tell where the folder's locks hold on one host only.
     locks_tell = bool(said.get("locks")) if said.get("host") == platform.node() else not _free(run)
-    threading.Thread(target=_look, args=(run, identity, locks_tell, say), daemon=True).start()
+    signal.signal(GONE, signal.default_int_handler)  # as Ctrl-C: KeyboardInterrupt
+    look = (run, identity, locks_tell)
+    if _gone_for_sure(*look):  # while this waited in a queue
+        say("the run that began this is gone: ending")
+        raise KeyboardInterrupt
+    threading.Thread(target=_end_when_gone, args=(*look, say), daemon=True).start()
 
 
-def _look(run: Path, identity: str, locks_tell: bool, say: Callable[[str], None]) -> None:
-    gone = 0
-    while gone < SURE:
-        try:
-            gone = gone + 1 if _identity(run) != identity or (locks_tell and _free(run)) else 0
-        except OSError:
-            gone = 0  # of a shared folder that cannot be read just now
+def _end_when_gone(run: Path, identity: str, locks_tell: bool, say: Callable[[str], None]) -> None:
+    while not _gone_for_sure(run, identity, locks_tell):
         time.sleep(LOOK_S)
     say("the run that began this is gone: ending")
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), GONE)
     time.sleep(END_S)
     os.kill(os.getpid(), signal.SIGKILL)  # ranks end with it
+
+
+def _gone_for_sure(run: Path, identity: str, locks_tell: bool) -> bool:
+    """Whether a run is gone at several looks in a row."""
+    for look in range(SURE):
+        time.sleep(LOOK_S * bool(look))
+        try:
+            if _identity(run) == identity and not (locks_tell and _free(run)):
+                return False
+        except OSError:
+            return False  # of a shared folder that cannot be read just now
+    return True
 
 
 def _free(run: Path) -> bool:
@@ -151,8 +167,9 @@ def _forget_locks(tree: str) -> None:
     """Take away Snakemake's locks on files of a tree that nobody else has, and on its archive."""
     mine = (f"results/{tree}/", f"results/{tree}.")
     for lock in SNAKEMAKE_LOCKS.glob("*.lock"):
-        if any(line.startswith(mine) for line in lock.read_text().splitlines()):
-            lock.unlink()
+        with suppress(FileNotFoundError):  # of another tree, whose run has just removed it
+            if any(line.startswith(mine) for line in lock.read_text().splitlines()):
+                lock.unlink()
 
 
 def _forget_parts(tree: str) -> None:

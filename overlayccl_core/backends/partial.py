@@ -21,11 +21,13 @@ from overlayccl_core import disk
 from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.parts import LOG_FILE
 from overlayccl_core.tables import records
+from overlayccl_core.tables.atomic import write_bytes
 
 KEY_DIGITS = 16  # of the digest that a batch's folder ends in
 LOGS = "logs"
 PARTIAL = ".partial"  # beside them: batches of launches
 AWAY, MADE = "written", "made.json"  # in it: those whose tables are written, and which tables
+GOING = "."  # begins the name of one that is being removed
 
 
 def key(*parts: Any) -> str:
@@ -39,27 +41,43 @@ def forget(partial_dir: Path, rule: str, outputs: Iterable[Path]) -> None:
 
     They go for good once Snakemake has recorded that (`settle`): if it is killed before, it has the rule run again.
     """
-    made = json.dumps([file.as_posix() for file in outputs])
+    made = json.dumps([file.as_posix() for file in outputs]).encode()
     for folder in Path(partial_dir).glob(f"{rule}-{'[0-9a-f]' * KEY_DIGITS}"):
         away = Path(partial_dir) / AWAY / folder.name
         shutil.rmtree(away, ignore_errors=True)
         away.parent.mkdir(exist_ok=True)
-        (folder / MADE).write_text(made)
+        write_bytes(folder / MADE, made)
         folder.replace(away)
 
 
 def settle(partial_dir: Path) -> None:
-    """Of batches that were put away, remove those whose tables are recorded, and have the others back."""
-    for away in (Path(partial_dir) / AWAY).glob("*"):
+    """Of batches that were put away, remove those whose tables are there and recorded, and have the others back.
+
+    It may be killed anywhere: what is to go is first renamed, so that nothing is ever taken for a whole batch.
+    """
+    for away in sorted((Path(partial_dir) / AWAY).glob("*")):
         back = Path(partial_dir) / away.name
-        made = away / MADE
-        if back.exists() or not any(records.is_incomplete(Path(one)) for one in json.loads(made.read_text())):
+        if away.name.startswith(GOING):
             shutil.rmtree(away)
+        elif back.exists() or _recorded(away / MADE):
+            shutil.rmtree(away.rename(away.with_name(GOING + away.name)))
         else:
-            made.unlink()
             away.replace(back)
+            (back / MADE).unlink(missing_ok=True)
     with suppress(OSError):
         (Path(partial_dir) / AWAY).rmdir()
+
+
+def _recorded(made: Path) -> bool:
+    """Whether all tables that a batch has made are there, and their job is recorded; False where nothing tells.
+
+    A job that fails after it wrote its tables loses them: Snakemake removes what it does not trust.
+    """
+    try:
+        tables = [Path(one) for one in json.loads(made.read_text())]
+    except (FileNotFoundError, ValueError):
+        return False
+    return all(one.exists() and not records.is_incomplete(one) for one in tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ Rank 0 writes stamps as rounds go, so an interrupted launch keeps every round th
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from overlayccl_core.backends.measured import FirstCall, Job, TimingSettings
 from overlayccl_core.disk import allocate
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
+from overlayccl_core.tables.atomic import write_bytes
 
 PLAN_FILE = "plan.json"
 CALIBRATION_FILE = "calibration.json"
@@ -177,10 +177,5 @@ def planned_job(index: int, job: Job) -> PlannedJob:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write a file whole or not at all, also where the power fails."""
+    write_bytes(path, text.encode())

@@ -55,13 +55,17 @@ class LaunchStore:
     def recover(self) -> None:
         """Keep what launches that a dead run left had finished; their folders go."""
         for work in sorted(p for p in self.folder.glob("launch-*") if p.is_dir()):
-            self.harvest(work, foreign_cpu_share=None, complete=False)
+            if not work.with_suffix(
+                ".parquet"
+            ).exists():  # else it was kept, and how disturbed it was is known
+                self.harvest(work, foreign_cpu_share=None, complete=False)
             shutil.rmtree(work)
 
     def discard(self) -> None:
-        """Forget all launches: what ran beside a Program that failed is timed anew."""
+        """Forget launches that were cut off: what ran beside a Program that failed is timed anew."""
         for path in self.folder.glob("launch-*.parquet"):
-            path.unlink()
+            if not read(LAUNCH, path)["complete"].all():
+                path.unlink()
 
     def next_launch(self) -> int:
         """A number that no launch has."""

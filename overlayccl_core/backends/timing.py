@@ -155,7 +155,8 @@ class _Timer:
             repeat=self.settings.repeat_disturbed,
             progress=self.progress,
         )
-        timed = _chosen(self.store.launches())
+        left = {job.key for job in self.jobs}  # a launch that ended well may hold one that failed since
+        timed = [one for one in _chosen(self.store.launches()) if one.key in left]
         _say_floor(timed, self.settings, self.progress)
         for said in doubts([_told(one) for one in timed]):
             self.progress(said)

@@ -188,9 +188,8 @@ class _Batch:
         arms = self._running(number)
         head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
         tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
-        rows = self._trained(number, arms, self.folder / f"launch-{number}")
-        attempt = len(self._attempts(number))
-        write_text(self.folder / f"launch-{number}.{attempt}.json", json.dumps(rows))
+        attempt = self.folder / f"launch-{number}.{len(self._attempts(number))}.json"
+        self._train(number, arms, self.folder / f"launch-{number}", attempt)
 
     def _running(self, number: int) -> tuple[Arm, ...]:
         """The arms of a launch: without those that failed, and those that the first launches left behind."""
@@ -210,10 +209,10 @@ class _Batch:
             self._launch(number)
             return
         arms = tuple(arm for arm in self.training.arms if arm.label == label)
-        self._trained(number, arms, self.folder / "alone")
+        self._train(number, arms, self.folder / "alone")
 
-    def _trained(self, number: int, arms: tuple[Arm, ...], folder: Path) -> list[Row]:
-        """The rows of arms that are trained now."""
+    def _train(self, number: int, arms: tuple[Arm, ...], folder: Path, keep: Path | None = None) -> None:
+        """Train arms in a launch; its rows are kept, if they are, before its folder goes."""
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
@@ -237,7 +236,7 @@ class _Batch:
                 step_timeout_s=STEP_TIMEOUT_S,
             )
             share = backend_of(training.deployment).train(training.deployment, started, reporter.watch)
-            return rows_of(
+            rows = rows_of(
                 plan,
                 read_records(work, plan.ranks),
                 share,
@@ -245,6 +244,8 @@ class _Batch:
                 oversubscribed=training.oversubscribed,
                 told=Told.read(work),
             )
+            if keep is not None:
+                write_text(keep, json.dumps(rows))
 
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
         """The row of an arm that failed in a launch: no steps."""

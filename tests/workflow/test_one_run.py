@@ -34,8 +34,8 @@ import sys, time
 from pathlib import Path
 from workflow_scripts import one_run
 said = Path("said.txt").open("a")
-one_run.follow(lambda text: print(text, file=said, flush=True))
 try:
+    one_run.follow(lambda text: print(text, file=said, flush=True))
     Path("working").touch()
     while not Path("enough").exists():
         time.sleep(0.05)
@@ -162,6 +162,27 @@ def test_a_job_whose_run_is_another_by_now_ends_even_where_locks_are_of_one_host
     assert job.poll() is None
     run.write_text(json.dumps({"run": "of another"}))
     assert job.wait(QUICK_S) == 130
+
+
+def test_a_job_to_which_ctrl_c_means_nothing_is_ended_as_any_other(root: Path) -> None:
+    """As of a run that a script began with `&`: a shell has those ignore it."""
+    run = root / "local.run"
+    run.write_text(json.dumps({"run": "mine"}))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OVERLAYCCL_RUN": f"{run}:mine"}
+    deaf = "import signal, runpy; signal.signal(signal.SIGINT, signal.SIG_IGN); runpy.run_path('work.py')"
+    job = subprocess.Popen([sys.executable, "-c", deaf, "made.txt"], cwd=root, env=environment)
+    until((root / "working").exists)
+    run.write_text(json.dumps({"run": "of another"}))
+    assert job.wait(QUICK_S) == 130 and (root / "kept").exists()
+
+
+def test_a_job_whose_run_is_gone_when_it_begins_does_nothing(root: Path) -> None:
+    """One that waited in a cluster's queue."""
+    run = root / "local.run"
+    run.write_text(json.dumps({"run": "of another"}))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OVERLAYCCL_RUN": f"{run}:mine"}
+    job = subprocess.run([sys.executable, "work.py", "made.txt"], cwd=root, env=environment, timeout=QUICK_S)
+    assert job.returncode == 130 and not (root / "working").exists()
 
 
 def test_a_command_of_a_person_follows_nobody(root: Path) -> None:

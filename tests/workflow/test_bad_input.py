@@ -43,6 +43,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["--config", "problems=tp_mpl"],
             "problems: there is no 'tp_mpl' in overlayccl_core/problems: did you mean 'tp_mlp'? There are: ",
         ),
+        (
+            ["--config", "proposer=command", "command=python nowhere/answer.py"],
+            "search command: command: there is no nowhere/answer.py in ",
+        ),
     ],
 )
 def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[str], message: str) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.cli.main import main
 from tests.cli.test_commands import overlayccl
 
 
@@ -32,10 +33,25 @@ def test_what_a_run_would_do_is_said_for_the_tree_that_is_meant(project: Path) -
     assert not (project / "results").exists()
 
 
-def test_a_profile_is_the_one_that_is_asked_about(project: Path) -> None:
-    done = overlayccl(project, "why", "results/trn1/selftest.parquet", "--profile", "trn1")
-    assert done.returncode == 0, done.stderr
-    assert "selftest: not there: " in done.stdout
+def test_the_run_that_is_meant_is_the_one_that_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[str], Path]] = []
+
+    def planned(words: list[str], cwd: Path) -> "subprocess.CompletedProcess[str]":
+        asked.append((words[1:], cwd))
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(subprocess, "run", planned)
+    place = ("--root", str(tmp_path), "--profile", "trn1", "--deployment", "trn1-1n")
+    assert main([*place, "why", "longrun", "--preset", "smoke", "--config", "problems=tp_mlp"]) == 0
+    assert main(["why"]) == 0
+    script = ["-m", "workflow_scripts.why"]
+    config = ["--config", "problems=tp_mlp", "deployment=trn1-1n", "preset=smoke"]
+    assert asked == [
+        ([*script, "longrun", *config, "--profile", "trn1"], tmp_path),
+        ([*script, "all"], Path()),
+    ]
 
 
 def test_what_is_wrong_with_what_is_asked_is_shown(project: Path) -> None:

@@ -1,5 +1,6 @@
 """Commands in a project of one's own, which has no Makefile."""
 
+import subprocess
 from pathlib import Path
 
 import pytest

@@ -1,15 +1,20 @@
 """Where the pipeline's own files are: in a clone beside the package, else where the wheel put them."""
 
+import filecmp
 import shutil
 import sysconfig
 from pathlib import Path
 
 from overlayccl_core import loader
 
-PARTS = ("Snakefile", "rules", "config", "profiles", "envs")
+RULES = ("Snakefile", "rules")  # which go with the package: a later one may have others
+PARTS = (*RULES, "config", "profiles", "envs", "examples")
 ROOT = Path(__file__).resolve().parents[1]
 SHARE = "share/overlayccl"
+CACHE = "__pycache__"
 UNLINKED = "default"  # the folder in profiles/ that all others are laid upon
+MAY_BE_THERE = {".git"}
+IGNORED = "/results/\n/logs/\n/.snakemake/\n__pycache__/\n*.tmp\n"  # by git
 
 
 def home() -> Path:
@@ -25,28 +30,44 @@ def home() -> Path:
 
 
 def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
-    """A project of one's own in an empty folder; the files that are there to be edited.
+    """A project of one's own in a folder that is empty but for git's; what is there to be edited.
 
     own: Problems whose strategies are copied, to add to. ValueError: there is something in the folder, or no such
     Problem.
     """
     sources = [loader.path(loader.READ, name) for name in own]
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or {one.name for one in folder.iterdir()} - MAY_BE_THERE):
         raise ValueError(
             f"{folder}: there is something already: name a folder that is empty, or not there yet"
         )
     for part in PARTS:
         source = home() / part
         if source.is_dir():
-            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns(CACHE))
         else:
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, folder / part)
     for profile in sorted((folder / "profiles").iterdir()):
         if profile.name != UNLINKED:
             (folder / profile.name).symlink_to(profile.relative_to(folder))
+    (folder / ".gitignore").write_text(IGNORED)
     strategies = folder / loader.OF_PROJECT / loader.READ
     strategies.mkdir(parents=True)
     for source in sources:
         shutil.copy(source, strategies)
     return [folder / "config" / "config.yaml", folder / "config" / "deployments", strategies]
+
+
+def other_rules(folder: Path) -> list[Path]:
+    """Of a project, the files of RULES that are not as the installed package has them, or not there."""
+    if not (folder / PARTS[0]).is_file():
+        return []
+    sources = [
+        file for part in RULES for file in (home() / part, *(home() / part).rglob("*")) if file.is_file()
+    ]
+    files = [file.relative_to(home()) for file in sorted(sources) if file.parent.name != CACHE]
+    return [file for file in files if not _equal(home() / file, folder / file)]
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(one, other, shallow=False)

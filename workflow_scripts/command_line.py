@@ -9,31 +9,28 @@ from typing import Any
 from overlayccl_core.configuration.profile import read as read_profile
 from overlayccl_core.tables.remake import PROFILE
 
-WITHOUT_JOBS = {
-    *(
-        "--lint",
-        "--report",
-        "--dag",
-        "--rulegraph",
-        "--filegraph",
-        "--d3dag",
-        "--summary",
-        "--detailed-summary",
-    ),
-    *(
-        "--unlock",
-        "--archive",
-        "--cleanup-metadata",
-        "--delete-all-output",
-        "--delete-temp-output",
-        "--touch",
-    ),
-}  # what Snakemake is asked for in place of a run
+WITHOUT_JOBS = (
+    *("lint", "list_target_rules", "list_rules", "print_compilation", "generate_unit_tests", "containerize"),
+    *("dag", "rulegraph", "filegraph", "d3dag", "report", "reporter", "summary", "detailed_summary"),
+    *("list_changes", "list_input_changes", "list_params_changes", "list_untracked", "list_conda_envs"),
+    *("unlock", "archive", "touch", "cleanup_metadata", "cleanup_shadow", "delete_all_output"),
+    *("delete_temp_output", "conda_cleanup_envs", "conda_create_envs_only", "container_cleanup_images"),
+)  # what Snakemake is asked for in place of a run, as its parser names it
 
 
 def starts_jobs(dryrun: bool) -> bool:
-    """Whether this Snakemake is to start jobs: not where it plans, or does something with what there is."""
-    return not dryrun and WITHOUT_JOBS.isdisjoint(word.partition("=")[0] for word in sys.argv)
+    """Whether this Snakemake is to start jobs: not where it plans, or does something with what there is.
+
+    Its own parser reads the command line: options have short forms, and are abbreviated.
+    """
+    if dryrun:
+        return False
+    from snakemake.cli import get_argument_parser
+
+    asked = get_argument_parser().parse_known_args(sys.argv[1:])[0]
+    if asked.report_after_run:
+        return True
+    return not any(getattr(asked, name) for name in WITHOUT_JOBS)
 
 
 def prefer_this_python() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 from rich.table import Table
 
+from overlayccl_core import project
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.cli.context import Context, context
@@ -37,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     for row in rows:
         table.add_row(row["check"], "ok" if row["ok"] else "missing", row["detail"])
     console().print(table)
-    console().print(_results(where), highlight=False, soft_wrap=True)
+    for line in (_rules(where), _results(where)):
+        if line:
+            console().print(line, highlight=False, soft_wrap=True)
     return 0 if all(row["ok"] for row in rows) else 1
 
 
@@ -49,6 +52,17 @@ def _memory(where: Context) -> dict[str, Any]:
     if free < needed:
         detail += ": free some, or lower memory_budget in the deployment's file"
     return {"check": "memory", "ok": free >= needed, "detail": detail}
+
+
+def _rules(where: Context) -> str:
+    """That a project's rules are not the package's; empty where they are."""
+    files = [file.as_posix() for file in project.other_rules(where.root)]
+    if not files:
+        return ""
+    return (
+        f"{', '.join(files)}: not as the installed package has them. Where it was you who changed them, all is "
+        "well; else they are of another release: `overlayccl init` in a new folder lays down those of this one"
+    )
 
 
 def _results(where: Context) -> str:

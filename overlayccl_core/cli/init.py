@@ -14,9 +14,14 @@ def add(commands: Any) -> None:
         "init",
         help="lay down a project of your own: configuration, profiles, strategies; no clone is needed",
         description="Lay down a project of your own in an empty folder: the Snakefile and its rules, "
-        "configuration, profiles, and a folder for plug-ins, which use the package that is installed.",
+        "configuration, profiles, examples, and a folder for plug-ins, which use the package that is installed.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="an empty folder, or one to be made")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="FOLDER",
+        help="an empty folder (.git may be in it), or one to be made",
+    )
     parser.add_argument(
         "--own",
         nargs="+",
@@ -31,9 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Lay it down, and say what comes next. ValueError where there is something already."""
     folder = arguments.folder
     edited = project.lay(folder, tuple(arguments.own))
-    print_line(f"{folder}: a project of your own. Its figures and rules are yours to change:")
+    print_line(f"{folder}: a project of your own. These are yours to change:")
     for path in edited:
         print_line(f"  {path}")
+    print_line(
+        "The Snakefile and rules/ go with the installed package; `overlayccl doctor` says where they differ."
+    )
     print_line("Next:")
     print_line(f"  cd {folder}")
     print_line("  overlayccl doctor")

@@ -25,13 +25,14 @@ from overlayccl_core.cli import (
     trace,
     try_strategy,
     verify,
+    why,
 )
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
     *(problems, trace, prove, score, try_strategy, ask, bucket),
     *(explain, summary, ranges, report, schema, doctor, estimate),
-    *(verify, compare, init),
+    *(verify, compare, init, why),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 

@@ -3,6 +3,7 @@
 `make test-wheel` also installs it into a new environment and runs a project there: some minutes.
 """
 
+import json
 import os
 import runpy
 import subprocess
@@ -14,7 +15,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from overlayccl_core.project import PARTS, SHARE, lay
+from overlayccl_core.configuration.searches import load
+from overlayccl_core.project import PARTS, SHARE, lay, other_rules
+from overlayccl_core.search.proposers.command import check
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("overlayccl_core", "workflow_scripts", "run_display")
@@ -119,6 +122,46 @@ def test_a_project_is_laid_down_with_links_that_profiles_are_found_by(tmp_path: 
     assert (tmp_path / "new/plugins/strategies/tp_mlp.py").read_bytes() == (
         ROOT / "overlayccl_core/strategies/tp_mlp.py"
     ).read_bytes()
+
+
+def test_what_the_configuration_names_is_laid_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its search by a program could be run as it is, and those of its sketches are found."""
+    lay(tmp_path / "new", ())
+    monkeypatch.chdir(tmp_path / "new")
+    check(load("command"))
+    asked = {"purpose": "ideas", "system": "# The Problem: tp_mlp", "messages": [{"text": ""}]}
+    words = [sys.executable, *load("command").command.split()[1:]]
+    done = subprocess.run(words, input=json.dumps(asked), capture_output=True, text=True, check=True)
+    assert "recursive_doubling" in done.stdout
+
+
+def test_a_folder_that_is_new_to_git_gets_a_project_whose_results_git_leaves_out(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    lay(tmp_path, ())
+    for file in (
+        "results/local/selftest.parquet",
+        ".snakemake/metadata/a",
+        "plugins/strategies/__pycache__/a.pyc",
+    ):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    told = ["git", "-C", tmp_path, "ls-files", "-o", "--exclude-standard"]
+    files = subprocess.run(told, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {"Snakefile", ".gitignore", "local", "config/config.yaml", "examples/answer.py"} <= set(files)
+    assert not [file for file in files if file.startswith(("results", ".snakemake")) or "__pycache__" in file]
+
+
+def test_of_a_project_the_rules_that_are_not_the_packages_are_named(tmp_path: Path) -> None:
+    assert other_rules(tmp_path) == []  # no project
+    assert other_rules(ROOT) == []
+    lay(tmp_path / "new", ())
+    assert other_rules(tmp_path / "new") == []
+    (tmp_path / "new/config/config.yaml").write_text("mine")
+    (tmp_path / "new/rules/mine.smk").touch()
+    assert other_rules(tmp_path / "new") == []
+    (tmp_path / "new/Snakefile").write_text("of another release")
+    (tmp_path / "new/rules/search.smk").unlink()
+    assert other_rules(tmp_path / "new") == [Path("Snakefile"), Path("rules/search.smk")]
 
 
 @pytest.mark.parametrize("there", ["file", "folder"])

@@ -109,6 +109,7 @@ def test_a_folder_of_plug_ins_that_is_not_there_is_no_mistake_of_a_file(
     [
         ({"proposer": "claude"}, "search claude: .*ANTHROPIC_API_KEY"),
         ({"proposer": "command", "command": "no-such-program"}, "search command: .*no-such-program"),
+        ({"proposer": "command", "command": "python no/answer.py"}, "search command: .* no/answer.py in "),
         ({"proposer": "command"}, "search command: no process can be confined"),
     ],
 )

@@ -1,18 +1,22 @@
 """The literal commands: every profile is found from the root, plans without its machine, and says what is
 missing."""
 
+import ast
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from snakemake.cli import args_to_api
 from snakemake.settings.types import ConfigSettings
 
 from overlayccl_core.tables.remake import PROFILE, run_command
 from tests.workflow.repository import ROOT, copy_to
-from workflow_scripts.command_line import lay_profile, name_profile, starts_jobs
+from workflow_scripts.command_line import WITHOUT_JOBS, lay_profile, name_profile, starts_jobs
 
 PROFILES = sorted(path.name for path in (ROOT / "profiles").iterdir() if path.name != "default")
 SLURM = ("sbatch", "srun", "squeue")
@@ -95,13 +99,65 @@ def test_the_profile_in_use_is_named_however_it_is_given(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "asked", [["--unlock"], ["--report", "page.html"], ["--report=page.html"], ["--summary"]]
+    "asked",
+    [
+        *(
+            "--unlock",
+            "--report page.html",
+            "--report=page.html",
+            "--reporter html",
+            "--summary",
+            "-S",
+            "-kS",
+        ),
+        *(
+            "-D",
+            "-t",
+            "-l",
+            "--list",
+            "--list-rules",
+            "--lt",
+            "--list-target-rules",
+            "--dag",
+            "--rulegraph dot",
+        ),
+        *(
+            "--lp",
+            "--list-params-changes",
+            "--lc code",
+            "--list-changes code",
+            "--li",
+            "--list-input-changes",
+        ),
+        *("--list-in", "--lu", "--list-untracked", "--list-conda-envs", "--cm a", "--conda-create-envs-only"),
+    ],
 )
-def test_what_starts_no_job_needs_no_cluster(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "trn1", *asked])
+def test_what_starts_no_job_needs_no_cluster(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "trn1", *asked.split()])
     assert not starts_jobs(dryrun=False)
-    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "trn1", "all"])
+
+
+@pytest.mark.parametrize(
+    "more", ["", "-k", "--config archive=1", "--report a.html --report-after-run", "-- lint"]
+)
+def test_a_run_starts_jobs_whatever_it_is_told(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "trn1", "all", *more.split()])
     assert starts_jobs(dryrun=False) and not starts_jobs(dryrun=True)
+
+
+def test_all_that_snakemake_does_in_place_of_a_run_is_known() -> None:
+    """Of the pinned version: each branch beside that which executes the workflow."""
+    tree = ast.parse(inspect.getsource(args_to_api))
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and len(node.body) == 1]
+    instead = {
+        name.attr
+        for branch in branches
+        if re.search(r"(workflow|dag)_api\.\w+\(", ast.unparse(branch.body[0]))
+        for name in ast.walk(branch.test)
+        if isinstance(name, ast.Attribute) and ast.unparse(name.value) == "args"
+    }
+    instead -= {"report_after_run"}  # which is asked for with a run
+    assert len(instead) > 20 and instead <= set(WITHOUT_JOBS)
 
 
 @pytest.mark.parametrize("target", ["longrun", "results/trn1/longrun/losses.parquet"])

@@ -2,11 +2,15 @@
 
 import shlex
 import shutil
+from pathlib import Path
 
 from pydantic import Field, field_validator
 
 from overlayccl_core.asking.command import Command
 from overlayccl_core.search import asked
+
+SCRIPTS = (".py", ".sh")  # how a word ends that is a file; with a / in it, it may be the name of a model
+PATHS = ("/", "./", "../")  # how one begins that is a file, or a folder
 
 
 class Search(asked.Search):
@@ -36,7 +40,13 @@ desk, proposer = asked.desk, asked.Asked
 
 
 def check(search: Search) -> None:
-    """ValueError where there is no such program."""
-    program = shlex.split(search.command)[0]
+    """ValueError where there is no such program, or a file that it is given is not there."""
+    program, *arguments = shlex.split(search.command)
     if shutil.which(program) is None:
         raise ValueError(f"command: there is no program {program!r} here: give its path, or install it")
+    files = (word for word in arguments if word.startswith(PATHS) or word.endswith(SCRIPTS))
+    for file in files:
+        if not any(one.isspace() for one in file) and not Path(file).exists():
+            raise ValueError(
+                f"command: there is no {file} in {Path.cwd()}: give the path of one that is there"
+            )

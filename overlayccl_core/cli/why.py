@@ -1,0 +1,34 @@
+"""`overlayccl why`: what a run would do again, and because of what, as `make why` says it."""
+
+import argparse
+import subprocess
+import sys
+from typing import Any
+
+SCRIPT = "workflow_scripts.why"
+WRONG_INPUT = 2
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "why",
+        help="what a run would do again, and because of what",
+        description="What a run would do again, and because of what. Nothing is started.",
+    )
+    parser.add_argument(
+        "target", nargs="?", default="all", metavar="TARGET", help="of Snakemake (default: all)"
+    )
+    parser.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE", help="as Snakemake's")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Plan it, in a process of its own; what it says goes to the terminal. 2 where there is no plan."""
+    asked = [f"{key}={value}" for key in ("deployment", "preset") if (value := getattr(arguments, key))]
+    config = [*arguments.config, *asked]
+    words = [arguments.target, *(("--config", *config) if config else ())]
+    if arguments.profile:
+        words += ["--profile", arguments.profile]
+    done = subprocess.run([sys.executable, "-m", SCRIPT, *words], cwd=arguments.root)
+    return WRONG_INPUT if done.returncode else 0

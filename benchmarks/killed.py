@@ -138,7 +138,7 @@ def _tree(folder: Path, plan: Sequence[Blow], draw: np.random.Generator, told: T
         before = tree.last
         struck = tree.strike(blow)
         if before is not None:  # what became of it is known by now
-            yield before.line(len(told.trials) - struck)
+            yield before.line(len(told.trials))
         if not struck or tree.last is None:
             break
         told.trials.append(tree.last)

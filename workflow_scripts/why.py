@@ -122,7 +122,7 @@ def _edited(job: Any, pipeline: Any) -> str:
     files = closure(rule, *pipeline.plugins(rule, **subject))
     since = [file for file in files if file.stat().st_mtime > record.started]
     if len(since) > SHOWN:  # a clone, or what was unpacked: all is as old as that
-        return f". Dates do not tell which file it was: {len(since)} are younger than what it made"
+        return f". Dates do not tell which file it was: more than {SHOWN} are younger than what it made"
     return f": {', '.join(sorted(_place(file) for file in since))}" if since else ""
 
 

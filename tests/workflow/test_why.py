@@ -1,7 +1,6 @@
 """What would rerun, and because of what: in words that name the file, the key, the table."""
 
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,8 +114,8 @@ def test_files_that_are_all_younger_than_what_was_made_are_not_blamed(made: Path
     finally:
         for file, one in before.items():
             os.utime(file, ns=(one.st_atime_ns, one.st_mtime_ns))
-    assert re.match(
-        r"fit: its code is another\. Dates do not tell which file it was: [0-9]+ are younger", told
+    assert told.startswith(
+        "fit: its code is another. Dates do not tell which file it was: more than 4 are younger"
     )
     assert ".py" not in told
 

@@ -276,7 +276,12 @@ ROWS = [
     Row("how far a job is", RULES, appended(f"{CORE}/measuring/progress.py")),
     Row("a field of the target ablations", HAVE_SETTINGS, appended(f"{CORE}/configuration/settings.py")),
     Row("the fields of a search", HAVE_SETTINGS, appended(f"{CORE}/configuration/searches.py")),
-    Row("names of arms", RULES, appended(f"{CORE}/measuring/arms.py")),
+    Row(
+        "names of arms",
+        RULES,
+        appended(f"{CORE}/measuring/arms.py"),
+        on_trn1={"shortlist", "bench", *AFTER_BENCH} - {"train"},
+    ),
     Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),
     Row(
         "the counts of microbatches of a model",

@@ -117,6 +117,8 @@ def test_it_is_the_same_with_other_presets_and_with_several_searches(
         if BASES[base] == CLUSTER:
             may_run = may_run - {"train"} if row.on_trn1 is None else row.on_trn1
         jobs = expected(row, may_run, whole)
+        if asks and may_run and not row.may_run:  # of the two searches the one that asks
+            jobs["search"] = sorted(set(jobs["search"]))
         assert plans[row.name] == jobs, row.name
 
 

@@ -41,41 +41,12 @@ localrules:
 rule all:
     default_target: True
     input:
-        f"{RESULTS}/summary.parquet",
-        f"{RESULTS}/deployed.parquet",
-        f"{RESULTS}/splits.parquet",
-        f"{RESULTS}/report.html",
-        of_problems("choice"),
-        of_problems("verdicts"),
-        # what stands between: a table that a failed job took with it is missed here, and made again
-        expand(
-            "{results}/{table}.parquet",
-            results=RESULTS,
-            table=["capabilities", "probes", "theta", "confirmed", "confirmed_steps"],
-        ),
-        of_problems("cases"),
-        of_problems("seeds"),
-        of_problems("prices"),
-        of_problems("shortlist"),
-        of_problems("bench"),
-        of_problems("finalists"),
-        expand(
-            "{results}/problems/{problem}/search/{search}/candidates.parquet",
-            results=RESULTS,
-            problem=PIPELINE.settings.problems,
-            search=PIPELINE.searches,
-        ),
-        expand(
-            "{results}/train/{model}/steps.parquet",
-            results=RESULTS,
-            model=PIPELINE.settings.models,
-        ),
-        expand(
-            "{results}/deploy/{problem}.{kind}",
-            results=RESULTS,
-            problem=PIPELINE.settings.problems,
-            kind=["py", "json"],
-        ),
+        # all of each job, and not one file: what a failed job took with it, or somebody moved away, is made again
+        of_jobs("selftest", "probe", "fit"),
+        of_jobs("cases", "seed", "price", "shortlist", "bench", "finalists", "choose"),
+        of_jobs("search", search=PIPELINE.searches),
+        of_jobs("trial", search=PIPELINE.asking),
+        of_jobs("train", "confirm", "summary", "report"),
 
 
 include: "rules/archive.smk"

@@ -3,6 +3,7 @@
 A rule runs one script of `workflow_scripts/`. Its code is that script, all that it imports from here, the
 plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
 and formatting do not count: the syntax tree is hashed, written in a way that all our versions of Python share.
+Nor does what is said for people of a field of the configuration or of a table's column (`WORDS`).
 
 What the closure follows, read from the source without running it:
   imports of modules of ours, with the packages above them;
@@ -24,6 +25,10 @@ PACKAGE = "overlayccl_core"
 SCRIPTS = "workflow_scripts"
 ROOT = Path(__file__).resolve().parents[1]
 DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md", ".jinja", ".css")
+WORDS = {  # folder -> (class, its argument): a literal text there reaches messages and pages, no table
+    f"{PACKAGE}.configuration": ("Field", "description"),
+    f"{PACKAGE}.tables": ("Column", "doc"),
+}
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -96,11 +101,13 @@ class Sources:
         return Path(PACKAGE) / path.relative_to(home) if home else path.relative_to(self._root)
 
     def _packages_above(self, path: Path) -> Iterator[Path]:
-        for folder in path.parents:
-            if folder in self._outermost:
-                return
-            if (folder / "__init__.py").is_file():
-                yield folder / "__init__.py"
+        """Of a plug-in that is elsewhere, also those that it would have in the package: a copy is the same code."""
+        for place in dict.fromkeys([path, self._root / self._below(path)]):
+            for folder in place.parents:
+                if folder in self._outermost:
+                    break
+                if (folder / "__init__.py").is_file():
+                    yield folder / "__init__.py"
 
     def _modules(self, name: str) -> list[Path]:
         first, *rest = name.split(".")
@@ -132,6 +139,7 @@ def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
 def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """(hash of the tree, modules of ours, data files) that a source names: a function of its text: never stale."""
     tree = ast.parse(text)
+    _drop_words(tree, module.rpartition(".")[0])
     nodes = list(ast.walk(tree))
     docstrings = set()
     for node in nodes:
@@ -150,6 +158,20 @@ def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ..
     modules = dict.fromkeys([*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))])
     data = dict.fromkeys(s for s in strings if s.endswith(DATA_SUFFIXES))
     return hashlib.sha256(_written(tree).encode()).hexdigest(), tuple(modules), tuple(data)
+
+
+def _drop_words(tree: ast.AST, folder: str) -> None:
+    """Take away the arguments that `WORDS` names, where they are literal texts."""
+    if folder not in WORDS:
+        return
+    called, argument = WORDS[folder]
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == called:
+            call.keywords = [one for one in call.keywords if one.arg != argument or not _is_text(one.value)]
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _written(part: object) -> str:

@@ -7,9 +7,12 @@ ABLATION = "results/{deployment}/ablations"
 rule ablations:
     """The tables of all that is compared, and a page with a figure."""
     input:
-        f"{RESULTS}/ablations/ablation_curves.parquet",
-        f"{RESULTS}/ablations/ablations.parquet",
-        f"{RESULTS}/ablations/ablations.html",
+        lambda wildcards: [
+            path
+            for problem, search in PIPELINE.compared
+            for path in of_jobs("ablation_search", problem=problem, search=search)
+        ],
+        lambda wildcards: of_jobs("ablation", "ablation_page"),
 
 
 use rule search as ablation_search with:

@@ -81,6 +81,19 @@ def of_problems(table):
     ]
 
 
+def of_jobs(*names, **wildcards):
+    """All that these rules write: of every configured Problem and model, and of other wildcards."""
+    values = {
+        "deployment": PIPELINE.settings.tree,
+        "problem": PIPELINE.settings.problems,
+        "model": PIPELINE.settings.models,
+        **wildcards,
+    }
+    return [
+        path for name in names for path in expand(getattr(rules, name).output, **values)
+    ]
+
+
 def of_searches(table, problems=None):
     """A table of every configured search: of the Problem of a rule's wildcards, or of `problems`."""
     return lambda wildcards: [
@@ -95,8 +108,7 @@ def of_trials(wildcards):
     return [
         f"results/{wildcards.deployment}/problems/{problem}/search/{search}/trials.parquet"
         for problem in PIPELINE.settings.problems
-        for search in PIPELINE.settings.searches
-        if PIPELINE.asks(search)
+        for search in PIPELINE.asking
     ]
 
 

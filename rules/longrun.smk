@@ -7,8 +7,7 @@ LONGRUN = "results/{deployment}/longrun"
 rule longrun:
     """The losses of all configured models."""
     input:
-        f"{RESULTS}/longrun/losses.parquet",
-        f"{RESULTS}/longrun/curves.parquet",
+        lambda wildcards: of_jobs("longtrain", "losses"),
 
 
 rule longtrain:

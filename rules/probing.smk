@@ -7,8 +7,8 @@ CHOOSING = "results/{deployment}/probing"
 rule probing:
     """How good the cost model becomes of what a model chose, beside the sweep, as a table and a page."""
     input:
-        f"{RESULTS}/probing/probing.parquet",
-        f"{RESULTS}/probing/probing.html",
+        lambda wildcards: of_jobs("ask_probes", search=PIPELINE.asking),
+        lambda wildcards: of_jobs("time_probes", "weigh_probes", "probing_page"),
 
 
 rule ask_probes:
@@ -34,7 +34,7 @@ rule ask_probes:
         llm=1,
     params:
         code=code("ask_probes"),
-        deployment=PIPELINE.ranks_json,
+        deployment=PIPELINE.deployment_json,
         file=PIPELINE.deployment_file,
         machine=PIPELINE.machine,
         partial=f"{CHOOSING}/{{search}}/.partial",

@@ -124,6 +124,29 @@ def test_other_versions_of_python_have_the_same_digests() -> None:
         assert done.stdout == str([digest(script) for script in scripts]).replace("'", '"') + "\n", other
 
 
+@pytest.mark.parametrize(
+    ("folder", "before", "after", "counts"),
+    [
+        ("configuration", "F = Field(ge=1, description='a')", "F = Field(ge=1, description='b')", False),
+        ("configuration", "F = Field(ge=1, description='a')", "F = Field(ge=2, description='a')", True),
+        ("configuration", "F = Field(description='a')", "F = Field(description=a)", True),
+        ("tables", "C = Column(name='a', doc='a')", "C = Column(name='a', doc='b')", False),
+        ("tables", "C = Column(name='a', doc='a')", "C = Column(name='b', doc='a')", True),
+        ("probes", "F = Field(description='a')", "F = Field(description='b')", True),  # a model is told it
+    ],
+)
+def test_what_is_said_for_people_of_fields_and_columns_does_not_count(
+    root: Path, folder: str, before: str, after: str, counts: bool
+) -> None:
+    file = root / "overlayccl_core" / folder / "three.py"
+    file.parent.mkdir()
+    (root / "overlayccl_core/a/two.py").write_text(f"from overlayccl_core.{folder} import three\n")
+    file.write_text(f"{before}\n")
+    old = digest("rule", root=root)
+    file.write_text(f"{after}\n")
+    assert (digest("rule", root=root) != old) is counts
+
+
 def test_a_constant_that_is_none_counts(root: Path) -> None:
     before = digest("rule", root=root)
     (root / "overlayccl_core/a/two.py").write_text("X = None\n")
@@ -139,6 +162,7 @@ def test_a_digest_is_the_same_wherever_plug_ins_lie(root: Path, tmp_path: Path, 
     inside = root / "overlayccl_core/strategies"
     inside.mkdir()
     (inside / "mine.py").write_text("W = 4\n")
+    (inside / "__init__.py").write_text("")
     assert Sources(root, [own]).digest("rule", "strategies/mine.py") == Sources(root, []).digest(
         "rule", "strategies/mine.py"
     )

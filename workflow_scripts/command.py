@@ -14,7 +14,7 @@ from overlayccl_core import disk
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import read_unchanged, write_sidecar
 from overlayccl_core.tables.table import Rows, Table, write
-from workflow_scripts import one_run, records
+from workflow_scripts.following import follow, refuse_elsewhere
 from workflow_scripts.progress import Progress
 from workflow_scripts.stamps import none_ahead
 
@@ -112,9 +112,9 @@ def run(rule: str, main: Callable[[Command], None], *options: str) -> None:
     """Run a rule's `main`. Exit code 1 after one message for bad input (ValueError) or a traceback for a bug."""
     command = Command(rule, options)
     try:
-        one_run.follow(command.say)
+        follow(command.say)
         if MEASURES in options:
-            records.refuse_elsewhere()
+            refuse_elsewhere()
         main(command)
         none_ahead(command.inputs, command.say)
     except ValueError as error:

@@ -1,20 +1,14 @@
-"""One run at a time on a results tree: a dead run's locks are nobody's, and its jobs end themselves.
+"""One run at a time on a results tree: a dead run's locks are nobody's, and its jobs end themselves (`following`).
 
 A run is a Snakemake that starts jobs. It holds `.snakemake/runs/<tree>.run` as long as it lives, however it dies,
-and writes into it who it is. Its jobs, on other hosts too, hold `<tree>.jobs` together and look every second
-whether their run is there: where it was killed they end as if interrupted, and keep what was measured.
-
-Where a shared folder has no locks, or each host has its own, a job sees its run gone only when another one begins.
+and writes into it who it is.
 """
 
 import json
 import os
 import platform
 import secrets
-import signal
 import tempfile
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,20 +16,11 @@ from pathlib import Path
 
 from overlayccl_core import disk
 from overlayccl_core.backends import partial
-from overlayccl_core.locks import ALONE, TOGETHER, opened, taken
+from overlayccl_core.locks import ALONE, opened, taken
+from workflow_scripts.following import END_S, RUN, SURE_S, held, is_free, told_of
 
 FOLDER = Path(".snakemake/runs")
 SNAKEMAKE_LOCKS = Path(".snakemake/locks")  # Snakemake's, which stay when it is killed; its version is pinned
-RUN = "OVERLAYCCL_RUN"  # tells jobs the file and the identity of their run
-SURE_S = 3.0  # a job that looks after its run holds the run's file for a moment
-LOOK_S = 0.5
-SURE = 2  # looks in a row that find it gone
-GONE = (
-    signal.SIGUSR1
-)  # tells a job that its run is gone: a Ctrl-C is nothing to what was begun with `&` in a script
-END_S = 60.0  # in which the ranks of a job have ended, and what they measured is kept
-
-_held: list[int] = []  # open as long as the process is there: locks go with it
 
 
 def begin(tree: str, warn: Callable[[str], None]) -> None:
@@ -44,8 +29,8 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
     Waits for jobs of a run that was killed, and takes away what it left: Snakemake's locks, parts of files.
     ValueError where another run has the tree, jobs do not end, or nothing can be written.
     """
-    while _held:  # by a Snakemake that this process ran before
-        os.close(_held.pop())
+    while held:  # by a Snakemake that this process ran before
+        os.close(held.pop())
     run, jobs = FOLDER / f"{tree}.run", FOLDER / f"{tree}.jobs"
     _refuse_unwritable(FOLDER, Path("results") / tree)
     mine = opened(run)
@@ -58,7 +43,7 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
         identity = secrets.token_hex(8)
         said = {
             "run": identity,
-            "locks": not _free(run),
+            "locks": not is_free(run),
             "process": os.getpid(),
             "host": platform.node(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -70,7 +55,7 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
     except BaseException:
         os.close(mine)
         raise
-    _held.append(mine)
+    held.append(mine)
     if said["locks"]:
         _forget_locks(tree)
         _forget_parts(tree)
@@ -81,59 +66,6 @@ def end(tree: str) -> None:
     """Remove launches whose tables are recorded: after a run, or before one, of what a killed one left."""
     for folder in Path("results", tree).rglob(partial.PARTIAL):
         partial.settle(folder)
-
-
-def follow(say: Callable[[str], None]) -> None:
-    """Called by a job: end it, as Ctrl-C would, once its run is gone. Nothing where no run began it."""
-    file, _, identity = os.environ.get(RUN, "").rpartition(":")
-    if not file:
-        return
-    run = Path(file)
-    jobs = opened(run.with_suffix(".jobs"))
-    taken(jobs, TOGETHER, END_S)
-    _held.append(jobs)
-    said = _said(run)
-    # On another host they do not tell where the folder's locks hold on one host only.
-    locks_tell = bool(said.get("locks")) if said.get("host") == platform.node() else not _free(run)
-    signal.signal(GONE, signal.default_int_handler)  # as Ctrl-C: KeyboardInterrupt
-    look = (run, identity, locks_tell)
-    if _gone_for_sure(*look):  # while this waited in a queue
-        say("the run that began this is gone: ending")
-        raise KeyboardInterrupt
-    threading.Thread(target=_end_when_gone, args=(*look, say), daemon=True).start()
-
-
-def _end_when_gone(run: Path, identity: str, locks_tell: bool, say: Callable[[str], None]) -> None:
-    while not _gone_for_sure(run, identity, locks_tell):
-        time.sleep(LOOK_S)
-    say("the run that began this is gone: ending")
-    os.kill(os.getpid(), GONE)
-    time.sleep(END_S)
-    os.kill(os.getpid(), signal.SIGKILL)  # ranks end with it
-
-
-def _gone_for_sure(run: Path, identity: str, locks_tell: bool) -> bool:
-    """Whether a run is gone at several looks in a row."""
-    for look in range(SURE):
-        time.sleep(LOOK_S * bool(look))
-        try:
-            if _identity(run) == identity and not (locks_tell and _free(run)):
-                return False
-        except OSError:
-            return False  # of a shared folder that cannot be read just now
-    return True
-
-
-def _free(run: Path) -> bool:
-    """Whether nobody holds a run's file: it is gone, or its run is."""
-    try:
-        lock = os.open(run, os.O_RDONLY)
-    except FileNotFoundError:
-        return True
-    try:
-        return taken(lock, TOGETHER, 0.0)
-    finally:
-        os.close(lock)
 
 
 def _refuse_unwritable(*folders: Path) -> None:
@@ -179,18 +111,6 @@ def _forget_parts(tree: str) -> None:
         part.unlink(missing_ok=True)
 
 
-def _identity(run: Path) -> str:
-    return str(_said(run).get("run", ""))
-
-
 def _who(run: Path) -> str:
-    said = _said(run)
+    said = told_of(run)
     return f"process {said.get('process')} on {said.get('host')}, since {said.get('since')}"
-
-
-def _said(run: Path) -> dict[str, object]:
-    """Of whom a run's file is; nothing where it is gone or being written. OSError where it cannot be read."""
-    try:
-        return dict(json.loads(run.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return {}

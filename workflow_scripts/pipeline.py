@@ -18,7 +18,7 @@ from overlayccl_core.configuration.models import label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.searches import Begin, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
-from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, Settings, fields_of
+from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
@@ -171,7 +171,7 @@ class Pipeline:
         """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured, or a
         search of it cannot ask."""
         section = self.settings.ablations
-        problems = [name for name in section.problems if name in self.settings.problems]
+        problems = [name for name in self.settings.problems if name in section.problems]
         if not problems:
             raise ValueError(
                 f"ablations.problems: none of {', '.join(section.problems)} is among `problems` "
@@ -188,16 +188,18 @@ class Pipeline:
 
     @property
     def choosers(self) -> tuple[str, ...]:
-        """The configured searches that ask a language model: the target `probing` lets it choose probes.
-
-        ValueError where there is none.
-        """
-        if not (asking := tuple(name for name in self.settings.searches if self.asks(name))):
+        """Those of `asking`, which the target `probing` lets choose probes. ValueError where there is none."""
+        if not (asking := self.asking):
             raise ValueError(
                 "probing: no search of `searches` asks a language model: --config proposer=claude, "
                 "proposer=command or proposer=replay names one that does"
             )
         return asking
+
+    @property
+    def asking(self) -> tuple[str, ...]:
+        """The configured searches that ask a language model."""
+        return tuple(name for name in self.settings.searches if self.asks(name))
 
     def search_json(self, name: str) -> str:
         """The fields of a search: a comment in its file changes nothing."""
@@ -298,6 +300,8 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
             f"({', '.join(settings.problems)}): add it there, or leave {model} out"
         )
     settings = settings.changed(models=tuple(m for m in settings.models if m not in lacking))
+    # In which order names are listed means nothing, so nothing that is passed on may hang on it.
+    settings = settings.changed(**{name: tuple(sorted(getattr(settings, name))) for name in NAMES})
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     for name in settings.searches:
         check_search(settings.asking.of(load_search(name)), starts=starts)

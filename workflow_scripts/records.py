@@ -4,27 +4,34 @@ import json
 import os
 import platform
 import re
+from itertools import chain
 from pathlib import Path
 
 from overlayccl_core.configuration.settings import HERE, MACHINE
 from overlayccl_core.tables import records
 from overlayccl_core.tables.remake import run_command
+from workflow_scripts.following import ELSEWHERE
 
 FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
-ELSEWHERE = "OVERLAYCCL_ELSEWHERE"  # tells jobs that measure why they may not
 
 
 def measured_on(results: Path, deployment: str, here: str) -> str:
-    """The machine (`Backend.fingerprint`) that a tree was measured on, as recorded.
+    """The machine (`Backend.fingerprint`) that a tree was measured on, as recorded of its selftest.
+
+    Where that is gone, any other table that was measured tells.
 
     deployment: what its measurements depend on of it (`Pipeline.ranks_json`). `here` where nothing is recorded, or
     of another deployment: then all is measured anyway.
     """
-    table = results / "selftest.parquet"
-    record = records.read(table) if table.exists() else None
-    params = record.parameters if record else ()
-    machines = [one for one in params if isinstance(one, str) and FINGERPRINT.fullmatch(one)]
-    return machines[0] if machines and deployment in params else here
+    first = results / "selftest.parquet"
+    others = (table for table in sorted(results.rglob("*.parquet")) if table != first)
+    for table in chain([first] if first.exists() else [], others):
+        record = records.read(table)
+        params = record.parameters if record else ()
+        machines = [one for one in params if isinstance(one, str) and FINGERPRINT.fullmatch(one)]
+        if machines:
+            return machines[0] if deployment in params else here
+    return here
 
 
 def elsewhere(results: Path, machine: str, here: str) -> str:
@@ -41,12 +48,6 @@ def elsewhere(results: Path, machine: str, here: str) -> str:
 def tell_jobs(why: str) -> None:
     """Let jobs know why they may not measure; empty: they may."""
     os.environ[ELSEWHERE] = why
-
-
-def refuse_elsewhere() -> None:
-    """Called by a job that would measure. ValueError where it may not."""
-    if why := os.environ.get(ELSEWHERE):
-        raise ValueError(why)
 
 
 def refuse_unrecorded(results: Path) -> None:

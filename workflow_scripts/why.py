@@ -2,7 +2,8 @@
 
     python -m workflow_scripts.why --profile local [--config key=value ...] [target]
 
-Nothing is started. What stands behind a table that is made again runs only if that comes out different.
+Nothing is started. What stands behind a table that is made again runs only if that comes out different, or if it
+has a cause of its own.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,39 +29,51 @@ SHOWN = 4  # files, keys, jobs that are named one by one
 VALUE = 40  # characters of a value
 
 
-def because(workflow: Any) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """(cause in words -> jobs that run for it; rule -> jobs that run only if what they read comes out another)."""
-    causes: dict[str, list[str]] = {}
-    behind: dict[str, list[str]] = {}
+def because(workflow: Any) -> tuple[dict[str, list[Any]], list[Any]]:
+    """(cause in words -> jobs that run for it; jobs that run only if what they read comes out another)."""
+    causes: dict[str, list[Any]] = {}
+    behind: list[Any] = []
     for job in sorted(workflow.dag.jobs, key=lambda job: (job.rule.name, str(job))):
         reason = workflow.dag.reason(job)
         if not job.shellcmd or not str(reason):
             continue
-        own = list(_causes(job, reason, workflow.globals["PIPELINE"]))
+        own = list(_causes(job, reason, workflow))
         for cause in own:
-            causes.setdefault(cause, []).append(_name(job))
+            causes.setdefault(cause, []).append(job)
         if not own:
-            behind.setdefault(_rule(job), []).append(_name(job))
+            behind.append(job)
     return causes, behind
 
 
-def _causes(job: Any, reason: Any, pipeline: Any) -> Iterator[str]:
-    """Why a job runs, whatever the jobs before it make."""
+def _causes(job: Any, reason: Any, workflow: Any) -> Iterator[str]:
+    """Why a job runs, whatever the jobs before it make.
+
+    Of one that stands behind another that runs, Snakemake's reason says no more than that: all else is asked here.
+    """
+    records_of, pipeline = workflow.persistence, workflow.globals["PIPELINE"]
     if reason.forced:
         yield "it was asked for"
-    if missing := [str(file) for file in reason.missing_output]:
+    if missing := {str(file) for file in reason.missing_output} | _gone(job, workflow.dag):
         yield f"not there: {_some(sorted(Path(file).name for file in missing))}"
     if reason.incomplete_output:
         yield "it was cut off"
     if changed := [str(file) for file in reason.updated_input - reason.updated_input_run]:
         yield f"changed since, and not by a run: {_some(sorted(changed))}"
-    if reason.input_changed:
+    if not records_of.has_metadata(job):
+        return
+    if any(records_of.input_changed(job)):
         yield "it reads other files than before"
-    if reason.code_changed:
+    if any(records_of.code_changed(job)):
         yield "the text of its command, in rules/, is another"
-    if reason.software_stack_changed:
+    if any(records_of.software_stack_changed(job)):
         yield "its software environment is another"
-    yield from _parameters(job, reason.params_changed, pipeline)
+    yield from _parameters(job, records_of.params_changed(job), pipeline)
+
+
+def _gone(job: Any, dag_: Any) -> set[str]:
+    """What others ask of a job, and is not there."""
+    asked = {str(file) for files in dag_.depending[job].values() for file in files}
+    return {file for file in asked if not Path(file).exists()}
 
 
 def _parameters(job: Any, change: Any, pipeline: Any) -> Iterator[str]:
@@ -98,7 +112,7 @@ def _fields(key: str, before: Any, now: Any) -> Iterator[tuple[str, str]]:
 
 
 def _edited(job: Any, pipeline: Any) -> str:
-    """The files of its code that were written since it ran; empty where that does not tell."""
+    """The files of its code that were written since it ran, where these are few."""
     record = next((r for r in (records.read(Path(str(file))) for file in job.output) if r), None)
     script = SCRIPT.match(job.shellcmd)
     if record is None or script is None:
@@ -107,7 +121,9 @@ def _edited(job: Any, pipeline: Any) -> str:
     subject = {name: job.wildcards.get(name) for name in ("problem", "model", "search")}
     files = closure(rule, *pipeline.plugins(rule, **subject))
     since = [file for file in files if file.stat().st_mtime > record.started]
-    return f": {_some(sorted(_place(file) for file in since))}" if since else ""
+    if len(since) > SHOWN:  # a clone, or what was unpacked: all is as old as that
+        return f". Dates do not tell which file it was: more than {SHOWN} are younger than what it made"
+    return f": {', '.join(sorted(_place(file) for file in since))}" if since else ""
 
 
 def _place(file: Path) -> str:
@@ -147,18 +163,22 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def told(causes: dict[str, list[str]], behind: dict[str, list[str]]) -> Iterator[str]:
+def _by_rule(jobs: list[Any]) -> str:
+    """`bench* (9), probe*`."""
+    counts = Counter(map(_rule, jobs))
+    return ", ".join(f"{rule} ({count})" if count > 1 else rule for rule, count in counts.items())
+
+
+def told(causes: dict[str, list[Any]], behind: list[Any]) -> Iterator[str]:
     """Lines for people."""
     if not causes:
         yield "Nothing is to be done."
         return
     for cause, jobs in causes.items():
-        yield f"{_some(jobs)}: {cause}"
+        yield f"{', '.join(map(_name, jobs)) if len(jobs) <= SHOWN else _by_rule(jobs)}: {cause}"
     if behind:
         yield "Then, if what these make comes out different (*: on the ranks):"
-        yield "  " + ", ".join(
-            f"{rule} ({len(jobs)})" if len(jobs) > 1 else rule for rule, jobs in behind.items()
-        )
+        yield f"  {_by_rule(behind)}"
 
 
 def main() -> None:
@@ -171,8 +191,10 @@ def main() -> None:
     if "--profile" not in sys.argv:
         sys.argv += ["--profile", asked.profile]  # the Snakefile looks which profile is in use
     with tempfile.TemporaryFile() as said, _shown_where_it_fails(said):
-        causes, behind = because(dag.planned(parse_config(asked.config), asked.target))
-    print("\n".join(told(causes, behind)))
+        workflow = dag.planned(parse_config(asked.config), asked.target)
+        causes, behind = because(workflow)
+    pipeline = workflow.globals["PIPELINE"]
+    print("\n".join(filter(None, (pipeline.left_out, pipeline.elsewhere, *told(causes, behind)))))
 
 
 @contextmanager

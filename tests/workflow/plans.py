@@ -1,8 +1,9 @@
 """What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
 
-Run inside a copy of the repository. {"base": {key: value}, "steps": [step, ...]} gives one {rule: [problem or model
-or "", ...]} for each step: what `all` may run after a run as `base` says. A plan holds all that stands behind a
-checkpoint; what a run then leaves out is not known before. What a step changes is undone after it:
+Run inside a copy of the repository. {"base": {key: value}, "target": name, "steps": [step, ...]} gives one {rule:
+[problem or model or "", ...]} of all jobs that the target has, and one for each step: what the target (without one:
+`all`) may run after a run as `base` says. A plan holds all that stands behind a checkpoint; what a run then leaves
+out is not known before. What a step changes is undone after it:
 
 {"edits": {path: text}, "config": {key: value}, "gone": [path], "machine": {"host": name, "torch": version,
 "environment": {name: value}}}
@@ -10,7 +11,7 @@ checkpoint; what a run then leaves out is not known before. What a step changes 
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -20,25 +21,34 @@ from unittest import mock
 from workflow_scripts import dag
 
 
-def finish(base: dict[str, Any] | None = None) -> None:
-    """Make the tree look as if `all` had been run as `base` says: every output is there and recorded."""
-    for job in dag.planned(base or {}, "all").dag.jobs:
+def finish(base: dict[str, Any] | None = None, target: str = "all") -> dict[str, list[str]]:
+    """Make the tree look as if a target had been run as `base` says: every output is there and recorded.
+
+    Gives its jobs as a plan.
+    """
+    jobs = [job for job in dag.planned(base or {}, target).dag.jobs if job.shellcmd]
+    for job in jobs:
         for output in job.output:
             path = Path(str(output))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"made by {job.rule.name}\n")
-    dag.planned(base or {}, "all", touched=True)
+    dag.planned(base or {}, target, touched=True)
+    return _subjects(jobs)
 
 
-def plan(config: dict[str, Any]) -> dict[str, list[str]]:
-    """Rule -> Problems or models (or an empty text) of the jobs that `all` may run."""
-    flow = dag.planned(config, "all").dag
-    planned: dict[str, list[str]] = {}
-    for job in flow.jobs:
-        if job.rule.name != "all" and str(flow.reason(job)):  # bool(reason) is False once a job is finished
-            subject = getattr(job.wildcards, "problem", getattr(job.wildcards, "model", ""))
-            planned.setdefault(job.rule.name, []).append(subject)
-    return {rule: sorted(subjects) for rule, subjects in planned.items()}
+def plan(config: dict[str, Any], target: str = "all") -> dict[str, list[str]]:
+    """Rule -> Problems or models (or an empty text) of the jobs that a target may run."""
+    flow = dag.planned(config, target).dag
+    # bool(reason) is False once a job is finished
+    return _subjects(job for job in flow.jobs if job.shellcmd and str(flow.reason(job)))
+
+
+def _subjects(jobs: Iterable[Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        subject = getattr(job.wildcards, "problem", getattr(job.wildcards, "model", ""))
+        found.setdefault(job.rule.name, []).append(subject)
+    return {rule: sorted(subjects) for rule, subjects in found.items()}
 
 
 @contextmanager
@@ -61,10 +71,10 @@ def main() -> None:
 
 
 def plans(request: dict[str, Any]) -> Iterator[dict[str, list[str]]]:
-    """One for each step."""
-    base = request.get("base", {})
+    """All jobs, then one for each step."""
+    base, target = request.get("base", {}), request.get("target", "all")
     with mock.patch("workflow_scripts.pipeline.check_backend"):  # nothing starts: ranks need no library
-        finish(base)
+        yield finish(base, target)
     for step in request["steps"]:
         before = {path: Path(path).read_text() for path in step["edits"]}
         for path, text in step["edits"].items():
@@ -72,7 +82,7 @@ def plans(request: dict[str, Any]) -> Iterator[dict[str, list[str]]]:
         for path in step["gone"]:
             Path(path).rename(f"{path}.gone")
         with on(step["machine"]):
-            planned = plan(base | step["config"])
+            planned = plan(base | step["config"], target)
         for path in step["gone"]:
             Path(f"{path}.gone").rename(path)
         for path, text in before.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.repository import ROOT, copy_to, snakemake
-from workflow_scripts import one_run, stamps
+from workflow_scripts import following, one_run, stamps
 
 SELFTEST = "results/local/selftest.parquet"
 
@@ -77,7 +77,7 @@ def test_what_was_being_written_when_a_run_was_killed_goes_when_the_next_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(one_run.RUN, "")
+    monkeypatch.setenv(following.RUN, "")
     results = tmp_path / "results"
     parts = [results / tree / ".probes.parquet.77.tmp" for tree in ("local", "other")]
     parts += [results / f".{tree}.tar.zst.77.tmp" for tree in ("local", "local-2")]

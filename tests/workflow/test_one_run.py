@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.repository import ROOT
-from workflow_scripts import one_run
+from workflow_scripts import following, one_run
 
 SNAKEFILE = """
 from pathlib import Path
@@ -32,10 +32,10 @@ rule work:
 WORK = """
 import sys, time
 from pathlib import Path
-from workflow_scripts import one_run
+from workflow_scripts.following import follow
 said = Path("said.txt").open("a")
 try:
-    one_run.follow(lambda text: print(text, file=said, flush=True))
+    follow(lambda text: print(text, file=said, flush=True))
     Path("working").touch()
     while not Path("enough").exists():
         time.sleep(0.05)
@@ -204,7 +204,7 @@ def test_a_job_whose_run_died_while_it_started_ends_too(
     first.wait()
     (root / "working").unlink()
     (root / "said.txt").unlink()
-    environment = {**os.environ, one_run.RUN: f"{root / '.snakemake/runs/local.run'}:{said['run']}"}
+    environment = {**os.environ, following.RUN: f"{root / '.snakemake/runs/local.run'}:{said['run']}"}
     late = subprocess.Popen(
         [sys.executable, "work.py", "late.txt"], cwd=root, env={**environment, "PYTHONPATH": str(ROOT)}
     )
@@ -230,7 +230,7 @@ def test_where_a_folder_has_no_locks_nobody_is_refused_and_snakemakes_stay(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(fcntl, "flock", none)  # as locks.py asks for it
-    monkeypatch.setenv(one_run.RUN, "")
+    monkeypatch.setenv(following.RUN, "")
     one_run.SNAKEMAKE_LOCKS.mkdir(parents=True)
     lock = one_run.SNAKEMAKE_LOCKS / "0.output.lock"
     lock.write_text("results/local/1.txt\n")

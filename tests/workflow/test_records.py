@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.tables.records import FOLDER
+from overlayccl_core.tables.records import FOLDER, place_of
 from tests.workflow.repository import snakemake
-from workflow_scripts.records import (
-    ELSEWHERE,
-    elsewhere,
-    measured_on,
-    refuse_elsewhere,
-    refuse_unrecorded,
-    tell_jobs,
-)
+from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
+from workflow_scripts.records import elsewhere, measured_on, refuse_unrecorded, tell_jobs
 
 MACHINE, DEPLOYMENT = "host o'er there, torch 2.9 #0a1b2c3d", '{"ranks": 4}'
 SNAKEFILE = f"""
@@ -92,6 +86,20 @@ def test_a_tree_is_of_the_machine_that_is_recorded_of_its_selftest(
     assert measured_on(HERE, deployment, "here") == machine
     (HERE / "selftest.parquet").unlink()
     assert measured_on(HERE, deployment, "here") == "here"
+
+
+def test_where_the_selftests_table_is_gone_another_that_was_measured_tells_the_machine(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all would be measured anew, over tables of another machine, without being asked for."""
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
+    moved = HERE / "problems/tp_mlp/bench.parquet"
+    moved.parent.mkdir(parents=True)
+    (HERE / "cases.parquet").touch()  # has no record
+    (HERE / "selftest.parquet").rename(moved)
+    place_of(HERE / "selftest.parquet").rename(place_of(moved))
+    assert measured_on(HERE, DEPLOYMENT, "here") == MACHINE
+    assert measured_on(HERE, '{"ranks": 8}', "here") == "here"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """What would rerun, and because of what: in words that name the file, the key, the table."""
 
+import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def why(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return python(root, "-m", "workflow_scripts.why", *arguments)
+
+
+@contextmanager
+def edited(root: Path, path: str, more: str = "", text: str = "") -> Iterator[None]:
+    """A file with `more` behind what it holds, or with another text."""
+    before = (root / path).read_text()
+    (root / path).write_text(text or before + more)
+    try:
+        yield
+    finally:
+        (root / path).write_text(before)
 
 
 def test_after_a_run_nothing_is_to_be_done(made: Path) -> None:
@@ -62,13 +76,89 @@ def test_it_names_what_was_changed_and_what_may_follow(
     assert "price (9)" in follows and "bench* (9)" in follows and "probe" not in follows
 
 
-def test_a_table_that_is_gone_is_named(made: Path) -> None:
-    table = made / "results/local/theta.parquet"
-    text = table.read_text()
-    table.unlink()
+CALLS = "overlayccl_core/backends/torchdist/calls.py"
+
+
+def test_what_has_a_cause_of_its_own_is_named_though_it_stands_behind_another(made: Path) -> None:
+    """The calls are in the code of all that measures, and of what knows which calls the backend has."""
+    with edited(made, CALLS, "\nMORE = 1\n"):
+        told = why(made).stdout
+    cause, _, rest = told.partition("\n")
+    own = ("bench* (9)", "choose (9)", "confirm*", "probe*", "selftest*", "shortlist (9)", "train* (5)")
+    assert cause == f"{', '.join(own)}: its code is another: {CALLS}"
+    assert rest.startswith("Then, if ") and "seed (9)" in rest
+    assert not any(one in rest for one in own)
+
+
+def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path) -> None:
+    config = (made / "config/config.yaml").read_text()
+    with (
+        edited(made, "config/config.yaml", text=config.replace("bootstraps: 200", "bootstraps: 201")),
+        edited(made, "overlayccl_core/report/charts.py", "\nMORE = 1\n"),
+    ):
+        told = why(made).stdout
+    assert "fit: told something else: fit.bootstraps 200 -> 201\n" in told
+    assert "report: its code is another: overlayccl_core/report/charts.py\n" in told
+    assert "report" not in told.rpartition("\n  ")[2]
+
+
+def test_files_that_are_all_younger_than_what_was_made_are_not_blamed(made: Path) -> None:
+    """As after a clone, or where the project was unpacked."""
+    before = {file: file.stat() for file in (made / "overlayccl_core").rglob("*.py")}
+    ahead = max(one.st_mtime for one in before.values()) + 10**6
+    try:
+        for file in before:
+            os.utime(file, (ahead, ahead))
+        with edited(made, FIT, "\nMORE = 1\n"):
+            told = why(made).stdout
+    finally:
+        for file, one in before.items():
+            os.utime(file, ns=(one.st_atime_ns, one.st_mtime_ns))
+    assert told.startswith(
+        "fit: its code is another. Dates do not tell which file it was: more than 4 are younger"
+    )
+    assert ".py" not in told
+
+
+def test_on_another_machine_it_says_so_first(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    says, then = why(made).stdout.splitlines()
+    assert says.startswith("results/local was measured on another machine") and "machine=here" in says
+    assert then == "Nothing is to be done."
+    with edited(made, CALLS, "\nMORE = 1\n"):
+        assert why(made).stdout.splitlines()[0] == says
+
+
+def test_models_that_are_left_out_are_named(made: Path) -> None:
+    told = why(made, "--config", "problems=tp_mlp").stdout
+    assert told.startswith("models that are left out, as `problems` does not name what they need: nano-")
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("theta.parquet", "fit: not there: theta.parquet"),
+        ("selftest.parquet", "selftest: not there: selftest.parquet"),
+        ("train/nano/stamps.parquet", "train nano: not there: stamps.parquet"),
+        ("problems/tp_mlp/bench.sidecar.json", "bench tp_mlp: not there: bench.sidecar.json"),
+    ],
+)
+def test_a_table_that_is_gone_is_named(made: Path, gone: str, said: str) -> None:
+    table = made / "results/local" / gone
+    away = table.rename(f"{table}.gone")
     told = why(made).stdout
-    table.write_text(text)
-    assert told.startswith("fit: not there: theta.parquet\n")
+    away.rename(table)
+    assert told.startswith(f"{said}\n")
+
+
+def test_of_two_tables_that_are_gone_both_are_named(made: Path) -> None:
+    tables = [made / "results/local" / name for name in ("theta.parquet", "confirmed_stamps.parquet")]
+    away = [table.rename(f"{table}.gone") for table in tables]
+    told = why(made).stdout
+    for table, one in zip(tables, away, strict=True):
+        one.rename(table)
+    assert "fit: not there: theta.parquet\n" in told
+    assert "confirm: not there: confirmed_stamps.parquet\n" in told
 
 
 def test_a_comment_is_nothing(made: Path) -> None:

@@ -1,0 +1,373 @@
+"""Changes, and the rules that may run after each: what test_reruns.py asks the real DAG for."""
+
+from dataclasses import dataclass, field
+
+PROBLEMS = ("grad_ar", "tp_mlp", "uniform_a2a")
+TRAINED = ("grad_ar", "tp_mlp")
+MODELS = ("nano", "nano-dp")
+PROBLEM_OF = {
+    "nano-dp": "grad_ar",
+    **dict.fromkeys(("nano", "nano-small", "nano-m8", "nano-wide"), "tp_mlp"),
+}
+AFTER_CONFIRM = {"summary", "report"}
+AFTER_TRAINING = {"choose", "confirm", "summary", "report"}
+AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
+AFTER_SEED = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
+AFTER_ASKING = frozenset({"trial", "mended_search", *AFTER_SEED} - {"price"})
+MODEL = {"fit", *AFTER_SEED}
+RULES = {"selftest", "probe", "cases", "seed", *MODEL}
+MEASURED = RULES - {"cases"}  # the rules that measure, and what is behind them
+CORE = "overlayccl_core"
+CONFIG = "config/config.yaml"
+TREE = "results/local"
+STEPS = [f"{TREE}/train/{model}/steps.parquet" for model in MODELS]
+HAVE_SETTINGS = RULES - {"selftest"}
+
+OTHERS: dict[str, dict[str, object]] = {  # in what it is another machine (plans.py)
+    "another version of torch is installed": {"torch": "9.9.9"},
+    "results of another host": {"host": "elsewhere"},
+    "another allocator": {"environment": {"LD_PRELOAD": "libjemalloc.so"}},
+    "the library's interface": {"environment": {"GLOO_SOCKET_IFNAME": "eth0"}},
+}
+
+
+Plan = dict[str, list[str]]  # rule -> its Problems, or its models, or an empty text
+
+
+@dataclass(frozen=True)
+class Row:
+    """A change and the rules that may run, no others, for `problems` where they have one."""
+
+    name: str
+    may_run: set[str]
+    edits: dict[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # path -> (what stands there, what then does)
+    config: dict[str, object] = field(default_factory=dict)
+    problems: tuple[str, ...] = PROBLEMS
+    gone: tuple[str, ...] = ()  # outputs that a job which failed took with it
+    machine: dict[str, object] = field(default_factory=dict)  # in what it is another one (plans.py)
+    asked: frozenset[str] = frozenset()  # what may run besides, where a search asks a language model
+    on_trn1: set[str] | None = (
+        None  # what may run there, where no model is trained; None: the same without that
+    )
+
+
+def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str]]:
+    """An edit that adds a statement."""
+    return {path: ("", text)}
+
+
+def new_column(table: str, before: str) -> dict[str, tuple[str, str]]:
+    """An edit that adds a column to a table."""
+    column = 'Column(name="note", dtype=pl.String()),'
+    return {f"{CORE}/tables/{table}.py": (f"        {before}", f"        {column}\n        {before}")}
+
+
+ROWS = [
+    Row("nothing changed", set()),
+    Row("a feature of the cost model", MODEL, appended(f"{CORE}/costmodel/features.py")),
+    Row(
+        "one Problem's file",
+        {"cases", "seed", *AFTER_SEED} - {"train"},
+        appended(f"{CORE}/problems/uniform_a2a.py"),
+        problems=("uniform_a2a",),
+    ),
+    Row(
+        "one Problem's seed library",
+        {"seed", *AFTER_SEED},
+        appended(f"{CORE}/strategies/grad_ar.py"),
+        problems=("grad_ar",),
+    ),
+    Row("a rewrite rule", AFTER_SEED - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
+    Row("the proposer of a search", AFTER_SEED - {"price"}, appended(f"{CORE}/search/proposers/offline.py")),
+    Row("a column of theta", MODEL, new_column("theta", "FINGERPRINT,\n")),
+    Row("a column of candidates", AFTER_SEED - {"price"}, new_column("candidates", "FINGERPRINT,\n")),
+    Row(
+        "a column of the shortlist", AFTER_SEED - {"price", "search"}, new_column("shortlist", "NUMERICS,\n")
+    ),
+    Row(
+        "a column of the verdicts",
+        AFTER_TRAINING,
+        new_column("choice", "*VERDICT_COLUMNS,\n"),
+    ),
+    Row("a column of summary", {"summary", "report"}, new_column("summary", "*CANDIDATE_KEY,\n")),
+    Row("a column of confirmed", AFTER_CONFIRM | {"confirm"}, new_column("confirmed", "CANDIDATE_KEY[2],\n")),
+    Row(
+        "seconds of the launches that confirm",
+        AFTER_CONFIRM | {"confirm"},
+        {CONFIG: ("launches: 4\n  seconds: ", "launches: 4\n  seconds: 1")},
+    ),
+    Row("the training gate", AFTER_TRAINING, appended(f"{CORE}/gates/training.py")),
+    Row("the choice", AFTER_TRAINING, appended(f"{CORE}/gates/choice.py")),
+    Row("the bench gate", AFTER_BENCH, appended(f"{CORE}/gates/bench.py")),
+    Row(
+        "the step driver",
+        {"train", *AFTER_TRAINING},
+        appended(f"{CORE}/training/driver.py"),
+        problems=TRAINED,
+        on_trn1={"confirm", *AFTER_CONFIRM},  # which also times models, if there are any
+    ),
+    Row(
+        "what a model computes",
+        {"train", *AFTER_TRAINING},
+        appended(f"{CORE}/training/models/llama.py"),
+        problems=TRAINED,
+        on_trn1=set(),
+    ),
+    Row("what is deployed", AFTER_TRAINING, appended(f"{CORE}/emit/deployed.py")),
+    Row("what a deployed module does", AFTER_TRAINING, appended(f"{CORE}/emit/runtime/groups.py")),
+    Row(
+        "the calls in emitted modules",
+        RULES - {"cases"},
+        appended(f"{CORE}/backends/torchdist/calls.py"),
+        on_trn1=set(),
+    ),
+    Row(
+        "a comment",
+        set(),
+        appended(f"{CORE}/program/nodes.py", "\n# A comment.\n")
+        | appended(f"{CORE}/backends/timing.py", "\n# A comment.\n")
+        | appended("workflow_scripts/probe.py", "\n# A comment.\n")
+        | appended("config/models/nano.yaml", "# A comment.\n")
+        | appended("config/searches/offline.yaml", "# A comment.\n")
+        | appended("config/deployments/local.yaml", "# A comment.\n"),
+    ),
+    Row(
+        "a docstring",
+        set(),
+        {f"{CORE}/configuration/settings.py": ('"""The configuration, typed', '"""Configuration, typed')},
+    ),
+    Row(
+        "seconds of the bench",
+        {"bench", *AFTER_BENCH},
+        {CONFIG: ("both directions\n  seconds: ", "both directions\n  seconds: 1")},
+    ),
+    Row(
+        "families of the shortlist",
+        AFTER_SEED - {"price", "search"},
+        {CONFIG: ("  families: ", "  families: 1")},
+    ),
+    Row(
+        "seconds of the training",
+        {"train", *AFTER_TRAINING},
+        {CONFIG: ("launches: 5\n  seconds: ", "launches: 5\n  seconds: 1")},
+        problems=TRAINED,
+    ),
+    Row(
+        "rounds of the search",
+        AFTER_SEED - {"price"},
+        {"config/searches/offline.yaml": ("rounds: ", "rounds: 1")},
+    ),
+    Row(
+        "the memory that Programs are held to",
+        {"seed", *AFTER_SEED},
+        {"config/deployments/local.yaml": ("memory_budget: 512MiB", "memory_budget: 513MiB")},
+    ),
+    Row("bootstraps of the fit", MODEL, {CONFIG: ("  bootstraps: 200", "  bootstraps: 201")}),
+    Row("the held-out seed on the command line", {"probe", *MODEL}, config={"heldout_seed": 7}),
+    Row(
+        "a Case of one Problem",
+        {"cases", "seed", *AFTER_SEED} - {"train"},
+        {CONFIG: ("payload: 512KiB", "payload: 256KiB")},
+        problems=("uniform_a2a",),
+    ),
+    Row(
+        "a backend's file that only the ranks run",
+        RULES - {"cases"},
+        appended(f"{CORE}/backends/torch_ranks/timer.py"),
+    ),
+    Row("a fit that failed", MODEL, gone=("results/local/theta.parquet", "results/local/fidelity.parquet")),
+    Row(
+        "a search that failed",
+        AFTER_SEED - {"price", "train"},
+        gone=("results/local/problems/uniform_a2a/search/offline/candidates.parquet",),
+        problems=("uniform_a2a",),
+    ),
+    Row("a training that failed", {"train", *AFTER_TRAINING}, gone=tuple(STEPS), problems=TRAINED),
+    Row("the selftest's table is gone", MEASURED, gone=(f"{TREE}/selftest.parquet",)),
+    Row("how right the cost model is, is gone", MODEL, gone=(f"{TREE}/fidelity.parquet",)),
+    Row(
+        "what ran at a model's sites is gone",
+        {"train", *AFTER_TRAINING},
+        gone=(f"{TREE}/train/nano-dp/stamps.parquet",),
+        problems=("grad_ar",),
+    ),
+    Row(
+        "how a bench was made is gone",
+        {"bench", *AFTER_BENCH},
+        gone=(f"{TREE}/problems/tp_mlp/bench.sidecar.json",),
+        problems=("tp_mlp",),
+    ),
+    Row(
+        "the sketches of a search are gone",
+        AFTER_SEED - {"price", "train"},
+        gone=(f"{TREE}/problems/uniform_a2a/search/offline/sketches.parquet",),
+        problems=("uniform_a2a",),
+    ),
+    Row(
+        "what was confirmed of stamps is gone",
+        {"confirm", *AFTER_CONFIRM},
+        gone=(f"{TREE}/confirmed_stamps.parquet",),
+    ),
+    Row(
+        "names in another order",
+        set(),
+        config={"problems": "uniform_a2a,tp_mlp,grad_ar", "models": "nano-dp,nano"},
+    ),
+    *(Row(f"{name}: what was measured stays", set(), machine=machine) for name, machine in OTHERS.items()),
+    *(
+        Row(f"{name}: measured again", MEASURED, machine=machine, config={"machine": "here"})
+        for name, machine in OTHERS.items()
+    ),
+    Row("measured again, where it was measured", set(), config={"machine": "here"}),
+    Row(
+        "threads, which ranks have one of",
+        set(),
+        machine={"environment": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "ANYTHING_ELSE": "1"}},
+    ),
+    Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
+    Row("a figure of the report", {"report"}, appended(f"{CORE}/report/charts.py")),
+    Row("the page's look", {"report"}, appended(f"{CORE}/report/style.css", "\nb { color: red }\n")),
+    Row(
+        "Python written in another way",
+        set(),
+        {f"{CORE}/costmodel/fit.py": ("import numpy as np\n", "import  numpy  as  np\n\n\n")},
+    ),
+    Row(
+        "the text of a rule's command",
+        MODEL,
+        {
+            "rules/cost_model.smk": (
+                '"python -m workflow_scripts.fit ',
+                '"true && python -m workflow_scripts.fit ',
+            )
+        },
+    ),
+    Row(
+        "another backend's files",
+        set(),
+        appended(f"{CORE}/backends/torchxla/backend.py"),
+        on_trn1=RULES - {"cases", "train"},
+    ),
+    Row(
+        "another launcher",
+        set(),
+        appended(f"{CORE}/backends/launchers/slurm.py"),
+        on_trn1=RULES - {"cases", "train"},
+    ),
+    Row("a proposer that no search has", set(), appended(f"{CORE}/search/proposers/random.py")),
+    Row("a model that is not trained", set(), {"config/models/nano-wide.yaml": ("layers: 4", "layers: 5")}),
+    Row(
+        "words about a field",
+        set(),
+        {
+            f"{CORE}/configuration/settings.py": (
+                "how many random Programs judge",
+                "so many random Programs judge",
+            )
+        },
+    ),
+    Row("words about a column", set(), {f"{CORE}/tables/steps.py": ('doc="', 'doc="In other words: ')}),
+    Row("how a run begins", set(), appended("workflow_scripts/one_run.py")),
+    Row("what is found out about a tree's machine", set(), appended("workflow_scripts/records.py")),
+    # what reruns although nothing that is measured depends on it (CONTRIBUTING.md)
+    Row("how a job ends with its run", RULES, appended("workflow_scripts/following.py")),
+    Row("how far a job is", RULES, appended(f"{CORE}/measuring/progress.py")),
+    Row("a field of the target ablations", HAVE_SETTINGS, appended(f"{CORE}/configuration/settings.py")),
+    Row("the fields of a search", HAVE_SETTINGS, appended(f"{CORE}/configuration/searches.py")),
+    Row(
+        "names of arms",
+        RULES,
+        appended(f"{CORE}/measuring/arms.py"),
+        on_trn1={"shortlist", "bench", *AFTER_BENCH} - {"train"},
+    ),
+    Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),
+    Row(
+        "the counts of microbatches of a model",
+        {"cases", "seed", *AFTER_SEED},
+        {"config/models/nano.yaml": ("microbatches: [1, 4]", "microbatches: [1, 2, 4]")},
+        problems=("tp_mlp",),
+    ),
+    Row(
+        "what the deployment's file says of its ranks",
+        RULES - {"cases"},
+        {"config/deployments/local.yaml": ("memory_budget:", "start_timeout_s: 130\nmemory_budget:")},
+    ),
+    Row(
+        "a prompt",
+        set(),
+        appended(f"{CORE}/search/prompts/standing.md", "\nAnd be brief.\n"),
+        asked=AFTER_ASKING,
+    ),
+    Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=AFTER_ASKING),
+]
+WEIGHED = {"weigh_probes", "probing_page"}
+CHOSEN = {"ask_probes", "time_probes", *WEIGHED}
+OF_TARGETS = {  # where a search asks a language model
+    "probing": [
+        Row("nothing changed", set()),
+        Row(
+            "the memory that Programs are held to",
+            CHOSEN,
+            {"config/deployments/local.yaml": ("memory_budget: 512MiB", "memory_budget: 513MiB")},
+        ),
+        Row("money", CHOSEN, {CONFIG: ("max_usd: 20", "max_usd: 21")}),
+        Row("how it is weighed", WEIGHED, appended(f"{CORE}/stages/weigh_probes.py")),
+        Row("the page", {"probing_page"}, appended(f"{CORE}/report/probing.py")),
+        Row("the bench gate", set(), appended(f"{CORE}/gates/bench.py")),
+        Row("calls that are gone", CHOSEN, gone=(f"{TREE}/probing/command/probe_calls.parquet",)),
+    ],
+    "longrun": [
+        Row("nothing changed", set()),
+        Row("steps", {"longtrain", "losses"}, {CONFIG: ("steps: 2500", "steps: 2501")}),
+        Row("how losses are judged", {"losses"}, appended(f"{CORE}/stages/losses.py")),
+        Row(
+            "stamps that are gone",
+            {"longtrain", "losses"},
+            gone=(f"{TREE}/longrun/nano-dp/long_stamps.parquet",),
+            problems=("grad_ar",),
+        ),
+        Row("names in another order", set(), config={"problems": "uniform_a2a,tp_mlp,grad_ar"}),
+    ],
+    "ablations": [
+        Row("nothing changed", set()),
+        Row(
+            "what all begin with",
+            {"ablation_search", "ablation", "ablation_page"},
+            {CONFIG: ("begin: developer", "begin: library")},
+        ),
+        Row(
+            "how searches are compared", {"ablation", "ablation_page"}, appended(f"{CORE}/stages/ablation.py")
+        ),
+        Row("the page", {"ablation_page"}, appended(f"{CORE}/report/ablations.py")),
+        Row(
+            "Problems in another order",
+            set(),
+            {
+                CONFIG: (
+                    "problems: [tp_mlp, grad_ar, uniform_a2a]",
+                    "problems: [grad_ar, tp_mlp, uniform_a2a]",
+                )
+            },
+        ),
+        Row(
+            "a curve that is gone",
+            {"ablation", "ablation_page"},
+            gone=(f"{TREE}/ablations/ablations.sidecar.json",),
+        ),
+    ],
+}
+CLUSTER = {"deployment": "trn1"}
+ASKED = {"proposer": "command", "command": "python examples/answer.py"}
+BASES: dict[str, dict[str, object]] = {
+    "preset smoke": {"preset": "smoke"},
+    "preset evidence": {"preset": "evidence"},
+    "preset cluster, on a cluster": CLUSTER,
+    "two searches, of which one asks": ASKED,
+}
+EVERYWHERE = [  # those of code: what is configured is another thing in another preset
+    row
+    for row in ROWS
+    if not (row.config or row.gone or row.machine or any(path.startswith("config/") for path in row.edits))
+]

@@ -7,6 +7,7 @@ from typing import Any
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.tables.table import Table as TableOfRun
 
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -126,12 +127,17 @@ def of(sources: Iterable[Source], blocks: Iterable[Block]) -> list[Block]:
     return [block if block.sources else replace(block, sources=known) for block in blocks]
 
 
+def beside(*tables: TableOfRun) -> Sources:
+    """Of a page in the folder of these tables, that is made of nothing else."""
+    return frozenset(Source(one.name, one.rule, f"{one.name}.parquet") for one in tables)
+
+
 def only(folder: str, blocks: Iterable[Block]) -> list[Block]:
     """Blocks of one Problem or model (`problems/tp_mlp`), made of what was read for all: without others' files."""
-    beside = f"{folder.rpartition('/')[0]}/"
+    siblings = f"{folder.rpartition('/')[0]}/"
 
     def mine(source: Source) -> bool:
-        return not source.file.startswith(beside) or source.file.startswith(f"{folder}/")
+        return not source.file.startswith(siblings) or source.file.startswith(f"{folder}/")
 
     return [replace(block, sources=frozenset(filter(mine, block.sources))) for block in blocks]
 

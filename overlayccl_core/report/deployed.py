@@ -32,6 +32,7 @@ from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import DISTURBED, case_warnings, place_of
 from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS
 
@@ -207,7 +208,8 @@ def _files(tree: Tree) -> list[Block]:
     )
     if not files:
         return [missing("No module was deployed in this run.", "")]
-    tree.has_read(Source("deployed files", CHOICE.rule, f"deploy/{p.name}") for p in files)
+    rules = {".py": CHOICE.rule, ".json": DEPLOYED.rule}
+    tree.has_read(Source("deployed files", rules[p.suffix], f"deploy/{p.name}") for p in files)
     meaning = {
         ".py": "the module: needs torch and nothing of OverlayCCL",
         ".json": "its predicted and measured figures",

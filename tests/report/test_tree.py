@@ -112,6 +112,7 @@ def test_the_rule_that_wrote_a_file_is_told(told: list[tuple[str, Block]]) -> No
     of = {source.file: source.rule for _, block in told for source in block.sources}
     assert of["fidelity.parquet"] == "fit" and of["problems/tp_mlp/fidelity.parquet"] == "finalists"
     assert of["logs/bench-tp_mlp.tsv"] == "bench" and of["deploy/tp_mlp.py"] == "choose"
+    assert of["deploy/tp_mlp.json"] == "summary"
     assert of["probes.sidecar.json"] == "probe" and "logs/report.tsv" not in of
 
 

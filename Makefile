@@ -99,8 +99,7 @@ report: env ## one page of figures of the last run; TREES="results/a results/b":
 	$(BIN)/overlayccl report $(TREES)
 
 ARCHIVE := results/local.tar.zst
-paper: dev browser ## the figures of README.md and its picture, all of one archive that can be verified: ARCHIVE=...
-	$(BIN)/overlayccl verify $(ARCHIVE)
+paper: dev browser ## the figures of README.md and its picture, all of one archive, which is verified first: ARCHIVE=...
 	$(BIN)/python -m docs.paper $(ARCHIVE)
 
 clean: ## results and caches; the environment stays

@@ -1,5 +1,7 @@
 """The figures of README.md, all of one archive: `make paper ARCHIVE=results/local.tar.zst`.
 
+The archive is verified first; nothing is written of one in which something is wrong.
+
 Between `<!-- paper: NAME ... -->` and `<!-- end -->` stands what BLOCKS says of NAME; docs/report.png is the top of
 the archive's report, as Chromium shows it. Nothing is measured.
 """
@@ -7,7 +9,9 @@ the archive's report, as Chromium shows it. Nothing is measured.
 import argparse
 import hashlib
 import io
+import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ from overlayccl_core.archiving import packing
 from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.archiving.jobs import Job, jobs_of
 from overlayccl_core.archiving.said import NAME, Said
+from overlayccl_core.cli import verify
 from overlayccl_core.cli.deployed_table import model_parts
 from overlayccl_core.cli.render import NOTHING, percent
 from overlayccl_core.cli.summary import WIDEST
@@ -39,12 +44,16 @@ WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """An archive that was unpacked: its file, its results tree, what it says of itself, the jobs that made it."""
+    """An archive that was unpacked: its file, its results tree, what it says of itself, the jobs that made it.
+
+    verified: the last line of `overlayccl verify`.
+    """
 
     file: Path
     tree: Tree
     said: Said
     jobs: Sequence[Job]
+    verified: str
 
     def worth(self, model: str) -> Worth:
         """Of a model. ValueError where it was not trained."""
@@ -54,7 +63,7 @@ class Archive:
         return found
 
 
-def opened(file: Path, place: Path) -> Archive:
+def opened(file: Path, place: Path, verified: str) -> Archive:
     """Unpack an archive below a folder. ValueError where it is none."""
     root = packing.unpack(file, place)
     said = Said.loads((root / NAME).read_bytes())
@@ -64,20 +73,22 @@ def opened(file: Path, place: Path) -> Archive:
         tree=Tree(path=root / "results" / said.tree),
         said=said,
         jobs=jobs_of(root, files, said.measuring, said.nodes),
+        verified=verified,
     )
 
 
 # ------------------------------------------------------------------------------------------------------ blocks
 def source(archive: Archive, _: str) -> Iterator[str]:
     """Which archive, of which commit, and on what it was measured."""
+    size = archive.file.stat().st_size
     sha256 = hashlib.sha256(archive.file.read_bytes()).hexdigest()
     here = state(archive.tree)
     day = datetime.fromtimestamp(min(job.started for job in archive.jobs), UTC)
     clean = "" if archive.said.clean else ", with changes that were not committed"
     yield (
         f"All figures here are of one run: commit `{archive.said.commit[:12]}`{clean}, {day:%-d %B %Y}, "
-        f"`{'`, `'.join(here.fingerprints)}`. Its archive has {bytes_text(archive.file.stat().st_size)}, sha256 "
-        f"`{sha256[:16]}…`."
+        f"`{'`, `'.join(here.fingerprints)}`. Its archive has {bytes_text(size)} "
+        f"({size:,} bytes), sha256 `{sha256}`; `overlayccl verify` says last: `{archive.verified}`."
     )
     if here.disturbed:
         yield f"Others took CPU time while it measured: {', '.join(here.disturbed)}."
@@ -142,6 +153,22 @@ def outcomes(archive: Archive, _: str) -> Iterator[str]:
     yield (
         f"In {len(found)} of {count(len(worths), 'model')} what is deployed is something that only a search "
         f"found{names}; in the others it is what people write."
+        + _not_faster([w for w in worths if w.deployed and w.deployed.needs_search])
+    )
+
+
+def _not_faster(found: Sequence[Worth]) -> str:
+    """Of what a search found: that which is not faster here, and how it came to be deployed."""
+    those = [
+        f"{w.model} ({w.rival.name})"
+        for w in found
+        if w.rival and (gain := w.gain_over(w.rival)) and not gain.beyond_noise
+    ]
+    if not those:
+        return ""
+    return (
+        f" Of the former, not faster beyond noise than the best that needs no search: {', '.join(those)}. What is "
+        "deployed was chosen by earlier launches; those of this table came after, and chose nothing."
     )
 
 
@@ -230,17 +257,24 @@ def photograph(page: Path, picture: Path) -> None:
         write_bytes(picture, tab.screenshot())
 
 
-def main() -> None:
-    """Write README.md's blocks and the picture."""
+def main(arguments: Sequence[str]) -> None:
+    """Write README.md's blocks and the picture. ValueError for an archive that they cannot be of."""
     parser = argparse.ArgumentParser(prog="python -m docs.paper", description=__doc__)
     parser.add_argument("archive", type=Path)
-    file: Path = parser.parse_args().archive
+    file: Path = parser.parse_args(arguments).archive
+    wrong, verified = verify.told(file, os.cpu_count() or 1)
+    if wrong:
+        raise ValueError(f"{verified}: figures are of an archive in which nothing is")
     with tempfile.TemporaryDirectory() as place:
-        archive = opened(file, Path(place))
-        write_bytes(README, filled(README.read_text(), archive).encode())
+        archive = opened(file, Path(place), verified)
+        text = filled(README.read_text(), archive)
         photograph(archive.tree.path / "report.html", PICTURE)
+        write_bytes(README, text.encode())
     print(f"{README}, {PICTURE}: of {file}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main(sys.argv[1:])
+    except ValueError as error:
+        sys.exit(f"error: {error}")

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
+PROGRAM = ["case", "direction", "program"]  # what is timed and priced; a Program may be several strategies
+PROBLEM = pl.col("case").str.split("/").list.first()
+
 
 def worth(tree: Path) -> pl.DataFrame:
     """What is deployed in each model, and how many times as fast it is as what else was timed after the choice?"""
@@ -25,27 +28,30 @@ def rightness(tree: Path) -> pl.DataFrame:
     """How far are the prices of the library's strategies from what was measured, for each Problem?"""
     median = pl.col("samples_us").list.median()
     bench = pl.read_parquet(tree / "problems/*/bench.parquet")
-    prices = pl.read_parquet(tree / "problems/*/prices.parquet")
-    both = bench.filter(status="timed").join(prices, on=["case", "direction", "program"])
+    prices = pl.read_parquet(tree / "problems/*/prices.parquet").unique(PROGRAM)
+    both = bench.filter(status="timed").join(prices, on=PROGRAM)
     error = (pl.col("predicted_us") / median - 1).abs()
     return (
-        both.group_by(problem=pl.col("case").str.split("/").list.first())
-        .agg(programs=pl.col("program").n_unique(), median_error=error.median(), worst_error=error.max())
+        both.group_by(problem=PROBLEM)
+        .agg(programs=pl.struct(PROGRAM).n_unique(), median_error=error.median(), worst_error=error.max())
         .sort("problem")
     )
 
 
 def calm(tree: Path) -> pl.DataFrame:
-    """How calm was the machine: the CPU that others took in each launch, and how far two halves of it differ?"""
+    """How calm was the machine: the CPU that others took in each launch, and how far two halves of it differ?
+
+    Launches are counted anew for the probes and for the bench of each Problem.
+    """
     even, odd = (pl.col("samples_us").list.gather_every(2, k).list.median() for k in (0, 1))
-    probes = pl.read_parquet(tree / "probes.parquet").select(pl.lit("probe").alias("of"), pl.all())
-    bench = pl.read_parquet(tree / "problems/*/bench.parquet").select(pl.lit("bench").alias("of"), pl.all())
+    probes = pl.read_parquet(tree / "probes.parquet").select(pl.lit("probes").alias("of"), pl.all())
+    bench = pl.read_parquet(tree / "problems/*/bench.parquet").select(PROBLEM.alias("of"), pl.all())
     return (
         pl.concat([probes, bench], how="diagonal")
         .filter(pl.col("samples_us").list.len() > 1)
         .group_by("of", "launch")
         .agg(
-            programs=pl.col("program").n_unique(),
+            programs=pl.struct(PROGRAM).n_unique(),
             foreign_cpu_share=pl.col("foreign_cpu_share").max(),
             repeat_error=(even / odd - 1).abs().median(),
         )
@@ -57,5 +63,5 @@ if __name__ == "__main__":
     (folder,) = sys.argv[1:]
     with pl.Config(tbl_rows=-1, tbl_width_chars=120, tbl_hide_dataframe_shape=True):
         for question in (worth, rightness, calm):
-            print(question.__doc__)
+            print((question.__doc__ or "").partition("\n")[0])
             print(question(Path(folder)))

@@ -8,25 +8,31 @@ ORDER BY model, slower;
 
 -- How far are the prices of the library's strategies from what was measured, for each Problem?
 SELECT split_part("case", '/', 1) AS problem,
-       count(DISTINCT program) AS programs,
+       count(DISTINCT ("case", direction, program)) AS programs,
        median(error) AS median_error,
        max(error) AS worst_error
 FROM (
-    SELECT "case", program, abs(predicted_us / list_median(samples_us) - 1) AS error
+    SELECT "case", direction, program, abs(predicted_us / list_median(samples_us) - 1) AS error
     FROM 'results/local/problems/*/bench.parquet'
-    JOIN 'results/local/problems/*/prices.parquet' USING ("case", direction, program)
+    JOIN (  -- a Program may be several strategies
+        SELECT "case", direction, program, any_value(predicted_us) AS predicted_us
+        FROM 'results/local/problems/*/prices.parquet'
+        GROUP BY ALL
+    ) USING ("case", direction, program)
     WHERE status = 'timed'
 )
 GROUP BY problem
 ORDER BY problem;
 
 -- How calm was the machine: the CPU that others took in each launch, and how far two halves of it differ?
-SELECT "of", launch, count(DISTINCT program) AS programs, max(foreign_cpu_share) AS foreign_cpu_share,
+-- (Launches are counted anew for the probes and for the bench of each Problem.)
+SELECT "of", launch, count(DISTINCT ("case", direction, program)) AS programs, max(foreign_cpu_share) AS foreign_cpu_share,
        median(abs(list_median(samples_us[:-:2]) / list_median(samples_us[2:-:2]) - 1)) AS repeat_error
 FROM (
-    SELECT 'probe' AS "of", launch, program, foreign_cpu_share, samples_us FROM 'results/local/probes.parquet'
+    SELECT 'probes' AS "of", launch, NULL AS "case", NULL AS direction, program, foreign_cpu_share, samples_us
+    FROM 'results/local/probes.parquet'
     UNION ALL
-    SELECT 'bench' AS "of", launch, program, foreign_cpu_share, samples_us
+    SELECT split_part("case", '/', 1), launch, "case", direction, program, foreign_cpu_share, samples_us
     FROM 'results/local/problems/*/bench.parquet'
 )
 WHERE len(samples_us) > 1

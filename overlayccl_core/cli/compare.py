@@ -91,10 +91,11 @@ def _value(row: dict[str, Any] | None) -> str:
 
 
 def _ratio(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
-    if a is None or b is None or not a["value"] or b["value"] is None:
+    if a is None or b is None or a["value"] is None or b["value"] is None:
         return NOTHING
     apart = a["high"] < b["low"] or b["high"] < a["low"]
-    return f"{figures(b['value'] / a['value'])}{' *' if apart else ''}"
+    ratio = figures(b["value"] / a["value"]) if a["value"] else NOTHING
+    return f"{ratio}{' *' if apart else ''}"
 
 
 def _choices(a: Tree, b: Tree) -> Table:

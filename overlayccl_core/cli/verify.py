@@ -38,16 +38,23 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing is wrong, else 1. ValueError where there is no such file."""
+    wrong, _ = told(arguments.archive, arguments.workers)
+    return 1 if wrong else 0
+
+
+def told(archive: Path, workers: int) -> tuple[int, str]:
+    """Look at an archive and print what is found: how many things are wrong, and the last line.
+
+    ValueError where there is no such file.
+    """
     # Half a second of imports, which no other command should pay.
     from overlayccl_core.archiving.verify import verify
 
-    if not arguments.archive.is_file():
-        raise ValueError(
-            f"{arguments.archive}: there is no such file: `snakemake --profile local archive` makes one"
-        )
+    if not archive.is_file():
+        raise ValueError(f"{archive}: there is no such file: `snakemake --profile local archive` makes one")
     began = time.monotonic()
     found = []
-    for one in verify(arguments.archive, arguments.workers, say):
+    for one in verify(archive, workers, say):
         found.append(one)
         if one.outcome is Outcome.WRONG:
             say(f"{one.outcome.value}: {one.check.value}: {one.subject}: {one.message}")
@@ -59,8 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
     unseen = sum(one.outcome is Outcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
     verdict = f"{wrong} things are wrong" if wrong else "nothing is wrong"
     verdict += f"; {unseen} could not be looked at" if unseen else ""
-    print_line(f"{arguments.archive.name}: {verdict} ({time.monotonic() - began:.0f} s)")
-    return 1 if wrong else 0
+    last = f"{archive.name}: {verdict} ({time.monotonic() - began:.0f} s)"
+    print_line(last)
+    return wrong, last
 
 
 def _counts(found: Sequence[Finding]) -> Table:

@@ -9,13 +9,17 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.estimates.budget import budget_of
 from overlayccl_core.report.payback import MEASURED, Cost, cost_of
 from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.sidecar import path_of
+from overlayccl_core.tables.steps import STEPS
 
 OF_RULE = {
-    "probe": "probes",
-    "bench": "problems/{}/bench",
-    "train": "train/{}/steps",
-    "confirm": "confirmed",
+    "probe": (PROBES, "probes"),
+    "bench": (BENCH, "problems/{}/bench"),
+    "train": (STEPS, "train/{}/steps"),
+    "confirm": (CONFIRMED, "confirmed"),
 }
 WITHOUT_SETTINGS = ("selftest", "trial")
 
@@ -61,5 +65,6 @@ def node_of(tree: Tree, root: Path) -> str:
 def _expected_s(tree: Tree, job: Phase) -> float | None:
     if job.rule in WITHOUT_SETTINGS:
         return budget_of(job.rule, None, len(tree.models)).seconds
-    settings = tree.settings(OF_RULE[job.rule].format(job.name.partition("-")[2]))
+    table, name = OF_RULE[job.rule]
+    settings = tree.settings(table, name.format(job.name.partition("-")[2]))
     return None if settings is None else budget_of(job.rule, settings, len(tree.models)).seconds

@@ -9,9 +9,22 @@ import polars as pl
 from overlayccl_core.evidence.ablations import mean_curves
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio, over_seeds
-from overlayccl_core.report.blocks import NOTHING, Block, Cards, Figure, Section, Table, Text, count, percent
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Cards,
+    Figure,
+    Section,
+    Table,
+    Text,
+    beside,
+    count,
+    of,
+    percent,
+)
 from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.rendering import Part, rendered
+from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 
 LEAD = "Searches side by side: what they found, by the cost model's prices, after how many evaluations."
 SCRIPTED = "scripted"
@@ -24,7 +37,8 @@ _TICKS = (1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 7)
 def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
     """The HTML. curves, arms: the tables `ablation_curves` and `ablations`; name: of the run."""
     problems = curves["problem"].unique().sort()
-    section = Section(anchor="searches", title="Prices by evaluations", blocks=tuple(_blocks(curves, arms)))
+    blocks = of(beside(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms))
+    section = Section(anchor="searches", title="Prices by evaluations", blocks=blocks)
     part = Part(
         name=name,
         label=f"Run {name}",

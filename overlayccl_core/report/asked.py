@@ -109,19 +109,19 @@ def shortfalls(tree: Tree) -> list[str]:
     """Fewer rounds than the floor, training at the floor of its steps, and what is not known; often nothing."""
     unknown: list[str] = []
     few = []
-    probes, asked = tree.table(PROBES, "probes"), tree.settings("probes")
+    probes, asked = tree.table(PROBES, "probes"), tree.settings(PROBES, "probes")
     if probes is not None:
         few += of_probes(probes, asked.probe) if asked else []
         unknown += [] if asked else ["the probes"]
     for problem in tree.problems:
         bench, asked = (
             tree.table(BENCH, f"problems/{problem}/bench"),
-            tree.settings(f"problems/{problem}/bench"),
+            tree.settings(BENCH, f"problems/{problem}/bench"),
         )
         if bench is not None:
             few += of_bench(problem, bench, asked.bench) if asked else []
             unknown += [] if asked else [f"the bench of {problem}"]
-    confirmed, asked = tree.table(CONFIRMED, "confirmed"), tree.settings("confirmed")
+    confirmed, asked = tree.table(CONFIRMED, "confirmed"), tree.settings(CONFIRMED, "confirmed")
     if confirmed is not None:
         few += of_confirmed(confirmed, asked.confirm) if asked else []
         unknown += [] if asked else ["what confirms the choice"]
@@ -129,11 +129,14 @@ def shortfalls(tree: Tree) -> list[str]:
     if confirmed is not None:
         said.append(too_few_launches(confirmed["launch"].n_unique()))
     for model in tree.models:
-        steps, asked = tree.table(STEPS, f"train/{model}/steps"), tree.settings(f"train/{model}/steps")
+        steps, asked = tree.table(STEPS, f"train/{model}/steps"), tree.settings(STEPS, f"train/{model}/steps")
         if steps is not None:
             said += [too_few_steps(steps, asked.train)] if asked else []
             unknown += [] if asked else [f"the training of {model}"]
-    steps, asked = tree.table(CONFIRMED_STEPS, "confirmed_steps"), tree.settings("confirmed_steps")
+    steps, asked = (
+        tree.table(CONFIRMED_STEPS, "confirmed_steps"),
+        tree.settings(CONFIRMED_STEPS, "confirmed_steps"),
+    )
     if steps is not None and asked:
         said += [
             too_few_steps(rows, asked.confirm) for _, rows in steps.group_by("model", maintain_order=True)

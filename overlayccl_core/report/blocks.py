@@ -1,24 +1,43 @@
 """What a section of the report is made of, and how numbers are written in it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.tables.table import Table as TableOfRun
 
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Source:
+    """A file that figures are from, below the run's folder: which table (or what else) it is, and the rule that
+    wrote it.
+    """
+
+    table: str
+    rule: str
+    file: str
+
+
+Sources = frozenset[Source]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A paragraph. tone: plain, missing (a part that was not made), good or warning."""
+    """A paragraph. tone: plain, missing (a part that was not made), good or warning.
+
+    sources, of this and of all other blocks: what its figures are from; none where it has no figure of a run.
+    """
 
     text: str
     tone: str = "plain"
     kind: str = "text"
+    sources: Sources = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +54,7 @@ class Table:
     strong: frozenset[int] = frozenset()
     folded: bool = False
     kind: str = "table"
+    sources: Sources = frozenset()
 
     def __post_init__(self) -> None:
         wrong = [row for row in self.rows if len(row) != len(self.headers)]
@@ -63,6 +83,7 @@ class Cards:
 
     cards: tuple[Card, ...]
     kind: str = "cards"
+    sources: Sources = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +95,7 @@ class Figure:
     wide: str
     narrow: str
     kind: str = "figure"
+    sources: Sources = frozenset()
 
 
 INTERVALS = (
@@ -91,22 +113,33 @@ Block = Text | Table | Cards | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """A table of a run, the rule that wrote it, and its files: (name, address from the page)."""
-
-    table: str
-    rule: str
-    files: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A titled part of the page; `anchor` is unique on it. sources: the tables that all its figures are from."""
+    """A titled part of the page; `anchor` is unique on it."""
 
     anchor: str
     title: str
     blocks: Sequence[Block]
-    sources: Sequence[Origin] = ()
+
+
+def of(sources: Iterable[Source], blocks: Iterable[Block]) -> list[Block]:
+    """The blocks, each with these sources where it has none yet."""
+    known = frozenset(sources)
+    return [block if block.sources else replace(block, sources=known) for block in blocks]
+
+
+def beside(*tables: TableOfRun) -> Sources:
+    """Of a page in the folder of these tables, that is made of nothing else."""
+    return frozenset(Source(one.name, one.rule, f"{one.name}.parquet") for one in tables)
+
+
+def only(folder: str, blocks: Iterable[Block]) -> list[Block]:
+    """Blocks of one Problem or model (`problems/tp_mlp`), made of what was read for all: without others' files."""
+    siblings = f"{folder.rpartition('/')[0]}/"
+
+    def mine(source: Source) -> bool:
+        return not source.file.startswith(siblings) or source.file.startswith(f"{folder}/")
+
+    return [replace(block, sources=frozenset(filter(mine, block.sources))) for block in blocks]
 
 
 def missing(what: str, how: str) -> Text:

@@ -4,7 +4,8 @@ from typing import Any
 
 import altair as alt
 
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, price
+from overlayccl_core.program.case import problem_of
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, of, only, price
 from overlayccl_core.report.charts import Ink, figure, named
 from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explanations, term_names
 from overlayccl_core.report.tree import Tree
@@ -26,19 +27,32 @@ READING = (
 
 def blocks(tree: Tree) -> list[Block]:
     """A figure for the first Cases and a table for all."""
+    with tree.reading() as read:
+        explained = _explained(tree)
+    if explained is None:
+        return [missing("Nothing was chosen in this run, so there is no price to take apart.", "")]
+    if not explained:
+        return [missing("Nothing that was chosen has a price.", "")]
+    figures = [
+        block
+        for e in explained[:FIGURES]
+        for block in only(f"problems/{problem_of(e.case)}", of(read, [_figure(e)]))
+    ]
+    return [Text(text=READING), *figures, *of(read, [_table(explained)])]
+
+
+def _explained(tree: Tree) -> list[Explanation] | None:
+    """What was chosen and has a price, what a model was trained with first; None: nothing was chosen."""
     choice, seeds, prices = tree.choice, tree.of_problems(SEEDS), tree.of_problems(PRICES)
     bench, verdicts = tree.of_problems(BENCH), tree.of_problems(VERDICTS)
     if choice is None or verdicts is None or seeds is None or prices is None or bench is None:
-        return [missing("Nothing was chosen in this run, so there is no price to take apart.", "")]
+        return None
     choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
-    explained = [
+    return [
         e
         for e in explanations(choice, verdicts, seeds, prices, tree.of_searches(CANDIDATES), bench)
         if e.chosen.terms
     ]
-    if not explained:
-        return [missing("Nothing that was chosen has a price.", "")]
-    return [Text(text=READING), *(_figure(e) for e in explained[:FIGURES]), _table(explained)]
 
 
 def ink_of(term: str) -> Ink:

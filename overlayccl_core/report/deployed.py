@@ -1,7 +1,7 @@
 """What is deployed, what its modules said they ran, and under which conditions everything was measured."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,6 +15,7 @@ from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
+    Source,
     Table,
     Text,
     columns_ratio,
@@ -28,8 +29,11 @@ from overlayccl_core.report.disturbed import disturbed
 from overlayccl_core.report.emulated import emulated
 from overlayccl_core.report.measured import fingerprints_of, frames
 from overlayccl_core.report.nodes import of_nodes
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import DISTURBED, case_warnings, place_of
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.deployed import DEPLOYED
+from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS
 
 OVERSUBSCRIBED = (
@@ -53,49 +57,62 @@ def blocks(tree: Tree) -> list[Block]:
     return [*_choices(tree), *_files(tree), *_stamps(tree)]
 
 
-def notes(tree: Tree) -> tuple[Text, ...]:
+def notes(tree: Tree) -> tuple[Block, ...]:
     """What must stand beside the first figures."""
-    said = [
-        *emulated(tree),
-        *([SHORT] if _over(tree) else []),
-        *disturbed(tree),
-        *of_nodes(tree),
-    ]
-    return tuple(Text(text=text, tone="warning") for text in said)
+    return tuple(
+        block for said in (emulated, _oversubscribed, disturbed, of_nodes) for block in _warned(tree, said)
+    )
+
+
+def _oversubscribed(tree: Tree) -> list[str]:
+    return [SHORT] if _over(tree) else []
+
+
+@sourced
+def _warned(tree: Tree, said: Callable[[Tree], Sequence[str]]) -> list[Block]:
+    return [Text(text=text, tone="warning") for text in said(tree)]
 
 
 def conditions(tree: Tree) -> list[Block]:
     """Host, oversubscription, disturbed launches, repeat errors, what got less than was asked for."""
+    return [*_how(tree), *_warned(tree, shortfalls), *_where(tree), *_made_with(tree)]
+
+
+@sourced
+def _how(tree: Tree) -> Iterator[Block]:
     of_what = emulated(tree)
     told = of_what[0] if of_what else f"{_ranks(tree)} {NOT_EMULATED}"
-    parts: list[Block] = [Text(text=told, tone="warning" if of_what or _over(tree) else "plain")]
+    yield Text(text=told, tone="warning" if of_what or _over(tree) else "plain")
     rows = _measured(tree)
     if rows:
-        parts.append(
-            Table(
-                title="What was measured, and how well it repeats",
-                headers=(
-                    "measurement",
-                    "launches",
-                    "disturbed launches",
-                    "samples in a launch, fewest to most",
-                    "repeat error",
-                    "repeat error between launches",
-                ),
-                rows=tuple(rows),
-                numeric=frozenset(range(1, 6)),
-            )
+        yield Table(
+            title="What was measured, and how well it repeats",
+            headers=(
+                "measurement",
+                "launches",
+                "disturbed launches",
+                "samples in a launch, fewest to most",
+                "repeat error",
+                "repeat error between launches",
+            ),
+            rows=tuple(rows),
+            numeric=frozenset(range(1, 6)),
         )
-    parts += [Text(text=said, tone="warning") for said in shortfalls(tree)]
-    fingerprints = fingerprints_of(tree)
-    if fingerprints:
-        parts.append(Text(text="Measured on: " + "; ".join(fingerprints)))
-    versions = tree.versions("probes")
-    if versions:
-        parts.append(Text(text=f"Made with: {versions}"))
-    return parts
 
 
+@sourced
+def _where(tree: Tree) -> Iterator[Block]:
+    if fingerprints := fingerprints_of(tree):
+        yield Text(text="Measured on: " + "; ".join(fingerprints))
+
+
+@sourced
+def _made_with(tree: Tree) -> Iterator[Block]:
+    if versions := tree.versions(PROBES, "probes"):
+        yield Text(text=f"Made with: {versions}")
+
+
+@sourced
 def _choices(tree: Tree) -> list[Block]:
     if tree.choice is None or tree.choice.is_empty():
         return [missing("Nothing was chosen in this run.", f"Choose: {tree.command}")]
@@ -182,6 +199,7 @@ def _recipe(recipe: dict[str, Any]) -> str:
     return ", then ".join([name, *steps])
 
 
+@sourced
 def _files(tree: Tree) -> list[Block]:
     files = sorted(
         p
@@ -190,6 +208,8 @@ def _files(tree: Tree) -> list[Block]:
     )
     if not files:
         return [missing("No module was deployed in this run.", "")]
+    rules = {".py": CHOICE.rule, ".json": DEPLOYED.rule}
+    tree.has_read(Source("deployed files", rules[p.suffix], f"deploy/{p.name}") for p in files)
     meaning = {
         ".py": "the module: needs torch and nothing of OverlayCCL",
         ".json": "its predicted and measured figures",
@@ -204,6 +224,7 @@ def _files(tree: Tree) -> list[Block]:
     ]
 
 
+@sourced
 def _stamps(tree: Tree) -> list[Block]:
     stamps = tree.table(CONFIRMED_STAMPS, "confirmed_stamps")
     if stamps is None or stamps.is_empty():

@@ -1,5 +1,6 @@
 """Where the gain comes from: from developer's step to that of what is deployed, one change at a time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import Block, Figure, Text, count, missing, ms, times
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import Worth
 
 BY_HAND: dict[str, str] = {
@@ -60,18 +61,21 @@ def blocks(tree: Tree) -> list[Block]:
     """A waterfall for each model."""
     if not tree.worths:
         return [missing("No model was timed after the choice, so there is no gain to take apart.", "")]
-    parts: list[Block] = [Text(text=READING)]
+    return [Text(text=READING), *_waterfalls(tree)]
+
+
+@sourced
+def _waterfalls(tree: Tree) -> Iterator[Block]:
     for worth in tree.worths:
         steps = changes(worth)
         if len(steps) > 2:
-            parts.append(_figure(worth, steps))
+            yield _figure(worth, steps)
         elif steps:
             said = f"{worth.model}: developer's own calls are deployed, where they are fastest; there is no gain."
-            parts.append(Text(text=said, tone="warning"))
+            yield Text(text=said, tone="warning")
         else:
             said = "developer or what is deployed was not timed in its steps, so there is no waterfall."
-            parts.append(missing(f"{worth.model}:", said))
-    return parts
+            yield missing(f"{worth.model}:", said)
 
 
 READING = (

@@ -1,5 +1,7 @@
 """What is deployed in each model and what it is worth: the words, step time against memory, every way beside it."""
 
+from collections.abc import Iterator
+
 from overlayccl_core.report import memory, passes
 from overlayccl_core.report.arms import arm_label, arm_meaning
 from overlayccl_core.report.blocks import (
@@ -17,7 +19,7 @@ from overlayccl_core.report.blocks import (
     times,
     worded,
 )
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import Worth, facts, warnings
 from overlayccl_core.tables.deployed import Part
 
@@ -37,7 +39,9 @@ READING = (
 
 def cards_of(tree: Tree) -> Cards:
     """One card for each model."""
-    return Cards(cards=tuple(map(_card, tree.worths)))
+    with tree.reading() as read:
+        cards = tuple(map(_card, tree.worths))
+    return Cards(cards=cards, sources=frozenset(read))
 
 
 def blocks(tree: Tree) -> list[Block]:
@@ -49,16 +53,21 @@ def blocks(tree: Tree) -> list[Block]:
                 f"Run: {tree.command}",
             )
         ]
-    parts: list[Block] = []
-    for worth in tree.worths:
-        parts += [*memory.figures(worth), _table(worth)]
+    parts = _ways(tree)
     if parts:
-        parts += [Text(text=READING), Text(text=INTERVALS), _meanings(tree)]
+        parts += [Text(text=READING), Text(text=INTERVALS), *_meanings(tree)]
     else:
         trained = tree.deployed["trained_in"].is_not_null().any()
         how = f"Run: {tree.command}" if trained else "No model is configured for its Problems."
         parts.append(missing("No model was trained in this run, so there are no step times.", how))
     return [*parts, *passes.blocks(tree)]
+
+
+@sourced
+def _ways(tree: Tree) -> Iterator[Block]:
+    for worth in tree.worths:
+        yield from memory.figures(worth)
+        yield _table(worth)
 
 
 def _tone(worth: Worth) -> str:
@@ -84,9 +93,10 @@ def _card(worth: Worth) -> Card:
     )
 
 
-def _meanings(tree: Tree) -> Table:
+@sourced
+def _meanings(tree: Tree) -> Iterator[Block]:
     names = dict.fromkeys(split.arm for worth in tree.worths for split in worth.splits)
-    return Table(
+    yield Table(
         title="What the arms are",
         headers=("arm", "meaning"),
         rows=tuple((arm_label(name), arm_meaning(name)) for name in names),

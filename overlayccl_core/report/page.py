@@ -15,14 +15,18 @@ from overlayccl_core.report import (
     spent,
     training,
 )
-from overlayccl_core.report.blocks import Origin, Section
+from overlayccl_core.report.blocks import Section
 from overlayccl_core.report.rendering import Part, rendered
-from overlayccl_core.report.tree import Source, Tree
+from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.rows import TableError
 
 LEAD = (
     "How the collective library is to be called: what was chosen, what it is worth in a real training step, and "
     "how that is known."
+)
+LINKS = (
+    "Links lead to files of this folder; where the page stands without it, as in Snakemake's own report, they "
+    "lead nowhere."
 )
 TITLES = {
     "worth": ("What it is worth", headline.blocks),
@@ -57,36 +61,20 @@ def page(trees: Sequence[Tree], at: Path | None = None) -> str:
 
 def _part(tree: Tree, here: Path, *, first: bool) -> Part:
     models = ", ".join(tree.models) or "no model"
-    about = f"{tree.path.as_posix()}: problems {', '.join(tree.problems) or 'none'}; trained {models}."
+    about = (
+        f"{tree.path.as_posix()}: problems {', '.join(tree.problems) or 'none'}; trained {models}. {LINKS}"
+    )
     return Part(
         name=tree.name,
         label=f"Run {tree.name}" + (" (default)" if first else ""),
         about=about,
+        folder=Path(os.path.relpath(tree.path, here)).as_posix(),
         cards=headline.cards_of(tree),
         notes=deployed.notes(tree),
-        sections=tuple(_section(tree, here, name) for name in TITLES),
+        sections=tuple(_section(tree, name) for name in TITLES),
     )
 
 
-def _section(tree: Tree, here: Path, name: str) -> Section:
+def _section(tree: Tree, name: str) -> Section:
     title, build = TITLES[name]
-    with tree.reading() as read:
-        blocks = tuple(build(tree))
-    by_table: dict[tuple[str, str], list[Source]] = {}
-    for source in sorted(read):
-        by_table.setdefault((source.table, source.rule), []).append(source)
-    return Section(
-        anchor=f"{tree.name}-{name}",
-        title=title,
-        blocks=blocks,
-        sources=tuple(
-            Origin(
-                table=table,
-                rule=rule,
-                files=tuple(
-                    (s.file, Path(os.path.relpath(tree.path / s.file, here)).as_posix()) for s in sources
-                ),
-            )
-            for (table, rule), sources in by_table.items()
-        ),
-    )
+    return Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(build(tree)))

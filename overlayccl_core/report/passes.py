@@ -7,15 +7,15 @@ import polars as pl
 
 from overlayccl_core.measuring.measurements import Measurement
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, spread, times
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, only, spread, times
 from overlayccl_core.report.blocks import price as price_text
 from overlayccl_core.report.terms import Place, Priced, priced, timed
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import place_of
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.seeds import SEEDS
 
@@ -41,26 +41,31 @@ def untrained_text(problems: tuple[str, ...]) -> str:
 
 def blocks(tree: Tree) -> list[Block]:
     """Which Problems have no model, and for each Problem a table of the candidates at Cases without one."""
-    choice, bench, seeds = tree.choice, tree.of_problems(BENCH), tree.of_problems(SEEDS)
+    return [
+        *_alone(tree),
+        *(block for p in tree.problems for block in only(f"problems/{p}", _bench(tree, p))),
+    ]
+
+
+@sourced
+def _alone(tree: Tree) -> Iterator[Block]:
+    if alone := untrained(tree):
+        yield Text(text=untrained_text(alone))
+
+
+@sourced
+def _bench(tree: Tree, problem: str) -> Iterator[Block]:
+    choice, bench, seeds = (tree.table(of, f"problems/{problem}/{of.name}") for of in (CHOICE, BENCH, SEEDS))
     if choice is None or bench is None or seeds is None:
-        return []
-    alone = untrained(tree)
-    prices, candidates = tree.of_problems(PRICES), tree.of_searches(CANDIDATES)
-    known = priced(prices, candidates)
-    measured = timed(bench)
-    lines: dict[str, list[_Line]] = {}
+        return
+    prices = tree.table(PRICES, f"problems/{problem}/{PRICES.name}")
+    known, measured = priced(prices, tree.of_searches(CANDIDATES, problem)), timed(bench)
+    lines: list[_Line] = []
     for row in choice.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
         place = (row["case"], row["direction"])
-        here = measured.get(place, {})
-        lines.setdefault(problem_of(row["case"]), []).extend(_lines(row, _named(seeds, place), here, known))
-    return [
-        *([Text(text=untrained_text(alone))] if alone else []),
-        *(
-            _table(problem, listed, folded=problem not in alone)
-            for problem, listed in lines.items()
-            if listed
-        ),
-    ]
+        lines += _lines(row, _named(seeds, place), measured.get(place, {}), known)
+    if lines:
+        yield _table(problem, lines, folded=problem not in untrained(tree))
 
 
 def _lines(

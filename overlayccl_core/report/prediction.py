@@ -17,7 +17,7 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, ms, percent
 from overlayccl_core.report.charts import Ink, figure, log_ticks, named
 from overlayccl_core.report.terms import priced, timed
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -49,23 +49,23 @@ class Point:
 
 def blocks(tree: Tree) -> list[Block]:
     """The scatter plot, the figures beside the repeat error, and the regret of every choice."""
+    return [*_compared(tree), *_rightness(tree), *_regret(tree)]
+
+
+@sourced
+def _compared(tree: Tree) -> list[Block]:
     compared = points(tree)
-    parts: list[Block] = []
-    if compared:
-        parts += [_reading(compared), _figure(tree, compared)]
-    else:
-        parts.append(
-            missing(
-                "No Program was both priced and measured in this run.",
-                f"Measure: {tree.command}",
-            )
-        )
+    if not compared:
+        return [missing("No Program was both priced and measured in this run.", f"Measure: {tree.command}")]
+    return [_reading(compared), _figure(tree, compared)]
+
+
+@sourced
+def _rightness(tree: Tree) -> Iterator[Block]:
     frames = [f for f in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY)) if f is not None]
     if frames:
         together = pl.concat(frames)
-        parts += [_worst(together), _fidelity(together)]
-    parts += _regret(tree)
-    return parts
+        yield from (_worst(together), _fidelity(together))
 
 
 def points(tree: Tree) -> list[Point]:
@@ -249,6 +249,7 @@ def _fidelity(rows: pl.DataFrame) -> Table:
     )
 
 
+@sourced
 def _regret(tree: Tree) -> list[Block]:
     if tree.deployed is None:
         return [

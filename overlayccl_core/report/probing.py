@@ -7,8 +7,20 @@ import polars as pl
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.probes.asked.arms import Arm
 from overlayccl_core.report.ablations import SCRIPTED, label
-from overlayccl_core.report.blocks import NOTHING, Block, Cards, Section, Table, Text, count, percent
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Cards,
+    Section,
+    Table,
+    Text,
+    beside,
+    count,
+    of,
+    percent,
+)
 from overlayccl_core.report.rendering import Part, rendered
+from overlayccl_core.tables.probing import PROBING
 
 LEAD = (
     "Probes that a language model chose, beside the sweep: how right a cost model is that is fitted to them."
@@ -17,7 +29,8 @@ LEAD = (
 
 def page(rows: pl.DataFrame, name: str) -> str:
     """The HTML. rows: the table `probing`; name: of the run."""
-    section = Section(anchor="probes", title="Cost models by their probes", blocks=tuple(_blocks(rows)))
+    blocks = of(beside(PROBING), _blocks(rows))
+    section = Section(anchor="probes", title="Cost models by their probes", blocks=blocks)
     part = Part(
         name=name,
         label=f"Run {name}",

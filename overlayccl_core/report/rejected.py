@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
@@ -10,7 +11,7 @@ import polars as pl
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing
 from overlayccl_core.report.charts import Ink, figure, named
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.choice import VERDICTS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -46,14 +47,13 @@ def blocks(tree: Tree) -> list[Block]:
     return [*_searches(tree), *_verdicts(tree), *_without_program(tree)]
 
 
-def _searches(tree: Tree) -> list[Block]:
+@sourced
+def _searches(tree: Tree) -> Iterator[Block]:
     sketches = tree.of_searches(SKETCHES)
     if sketches is None:
-        return [
-            missing(
-                "No search has run in this tree.", "Everything below is about the strategies of the library."
-            )
-        ]
+        how = "Everything below is about the strategies of the library."
+        yield missing("No search has run in this tree.", how)
+        return
     made = sketches.filter(pl.col("outcome") == ProposalOutcome.PROGRAM).height
     cases = sketches.select("case", "direction").unique().height
     text = (
@@ -62,7 +62,8 @@ def _searches(tree: Tree) -> list[Block]:
         f"{made} became Programs that nobody had proposed before. A proposal is rewrite rules at "
         "a Program, or a strategy that was written for it."
     )
-    return [Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches), *_ends(tree)]
+    yield from (Text(text=text), _outcomes_figure(tree, sketches), _rules_table(sketches))
+    yield from _ends(tree)
 
 
 def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
@@ -129,6 +130,7 @@ def _rules_table(sketches: pl.DataFrame) -> Table:
     )
 
 
+@sourced
 def _ends(tree: Tree) -> list[Block]:
     """Why every search ended, those first that could have found more."""
     ends = tree.of_searches(SEARCH_ENDS)
@@ -181,6 +183,7 @@ def _ends_text(ends: pl.DataFrame) -> Text:
     )
 
 
+@sourced
 def _verdicts(tree: Tree) -> list[Block]:
     verdicts = tree.of_problems(VERDICTS)
     if verdicts is None:
@@ -223,6 +226,7 @@ def _verdicts(tree: Tree) -> list[Block]:
     return parts
 
 
+@sourced
 def _without_program(tree: Tree) -> list[Block]:
     seeds = tree.of_problems(SEEDS)
     if seeds is None:

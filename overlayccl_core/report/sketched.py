@@ -6,9 +6,9 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms, of
 from overlayccl_core.report.rejected import OUTCOMES
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -33,17 +33,21 @@ Key = tuple[str, str, str]  # Problem, search, style
 
 def blocks(tree: Tree) -> list[Block]:
     """Totals by Problem and style; every sketch with what became of it."""
-    calls, sketches = tree.of_searches(CALLS), tree.of_searches(SKETCHES)
+    with tree.reading() as asked:
+        calls, sketches = tree.of_searches(CALLS), tree.of_searches(SKETCHES)
     if calls is None or not calls.height or sketches is None:
         return [missing("No language model was asked in this run.", "docs/models.md says how to ask one.")]
     sketched = sketches.filter(pl.col("origin") == "sketch")
     parts: list[Block] = [Text(text=READING)]
     if (calls["made_by"] == "scripted").any():
-        parts.append(Text(text=SCRIPTED, tone="warning"))
-    parts.append(_totals(tree, calls, sketched))
-    parts += _trials(tree)
+        parts += of(asked, [Text(text=SCRIPTED, tone="warning")])
+    with tree.reading() as ends:
+        totals = _totals(tree, calls, sketched)
+    parts += [*of(asked | ends, [totals]), *_trials(tree)]
     if sketched.height:
-        parts.append(_sketches(tree, sketched))
+        with tree.reading() as prices:
+            became = _sketches(tree, sketched)
+        parts += of(asked | prices, [became])
     return parts
 
 
@@ -106,6 +110,7 @@ def _polished(places: pl.DataFrame, ends: pl.DataFrame | None) -> str:
     return NOTHING if not mine.len() else "yes" if mine.any() else "no"
 
 
+@sourced
 def _trials(tree: Tree) -> Iterator[Block]:
     """How many ran on the ranks, and what the others did there."""
     trials = tree.of_searches(TRIALS)

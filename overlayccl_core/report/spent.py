@@ -1,15 +1,16 @@
 """What a run cost, and when what it deploys has saved that again."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
 import numpy as np
 
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, duration, missing, ms
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms, of
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
-from overlayccl_core.report.payback import MEASURED, PAGE, Cost, cost_of, payback
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.payback import MEASURED, Cost, cost_of, payback
+from overlayccl_core.report.tree import PAGE, Tree, sourced
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
@@ -31,20 +32,26 @@ NODES = (
 
 def blocks(tree: Tree) -> list[Block]:
     """Break-even by model, node-seconds by job, and a figure of all jobs."""
+    return [*_payback(tree), *_spent(tree)]
+
+
+@sourced
+def _payback(tree: Tree) -> Iterator[Block]:
     cost = cost_of(tree)
-    parts: list[Block] = []
     if rows := [_row(tree, worth, cost) for worth in tree.worths if worth.deployed]:
-        parts += [Text(text=READING), _paid_back(rows)]
+        yield from (Text(text=READING), _paid_back(rows))
     else:
-        parts.append(
-            missing("Nothing that is deployed was timed in a model's steps, so nothing pays it back.", "")
-        )
+        yield missing("Nothing that is deployed was timed in a model's steps, so nothing pays it back.", "")
+
+
+def _spent(tree: Tree) -> list[Block]:
+    with tree.reading() as read:
+        cost = cost_of(tree)
     if cost is None:
-        return [*parts, missing("No job of this run has left its duration.", "")]
-    if cost.unknown:
-        said = f"No break-even is told: {', '.join(cost.unknown)} left no duration."
-        parts.append(Text(text=said, tone="warning"))
-    return [*parts, _node_seconds(cost), Text(text=NODES), _jobs(tree)]
+        return [missing("No job of this run has left its duration.", "")]
+    said = f"No break-even is told: {', '.join(cost.unknown)} left no duration."
+    unknown = [Text(text=said, tone="warning")] if cost.unknown else []
+    return [*of(read, [*unknown, _node_seconds(cost)]), Text(text=NODES), *_jobs(tree)]
 
 
 def _row(tree: Tree, worth: Worth, cost: Cost | None) -> tuple[str, ...]:
@@ -128,7 +135,8 @@ def _sum_of_nodes(seconds: list[float | None]) -> str:
     return f"{sum(known):,.0f}" if len(known) == len(seconds) else NOTHING
 
 
-def _jobs(tree: Tree) -> Figure:
+@sourced
+def _jobs(tree: Tree) -> Iterator[Block]:
     """All but the page's own, which has no time yet: a page that is drawn again is the same."""
     phases = [phase for phase in tree.phases if phase.rule != PAGE]
     rows: list[dict[str, Any]] = [
@@ -154,7 +162,7 @@ def _jobs(tree: Tree) -> Figure:
         return alt.layer(drawn, labels).properties(height=alt.Step(21))
 
     total = duration(sum(phase.seconds for phase in phases))
-    return figure(
+    yield figure(
         f"{tree.name}: how long each job ran",
         f"Wall-clock seconds of the last run of each job; together {total}, though some ran side by side.",
         build,

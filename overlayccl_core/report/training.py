@@ -26,6 +26,8 @@ from overlayccl_core.report.blocks import (
     mebibytes,
     missing,
     ms,
+    of,
+    only,
     spread,
     times,
     worded,
@@ -82,17 +84,20 @@ class Losses:
 
 def blocks(tree: Tree) -> list[Block]:
     """Step times of every run, then losses of every model that ran for them."""
-    if not tree.runs:
+    with tree.reading() as steps:
+        runs, losses = tree.runs, losses_of(tree)
+    if not runs:
         return [missing("No model was trained in this run: no steps and no losses.", "")]
     parts: list[Block] = [Text(text=READING)]
-    seen = _seen(tree)
-    for run in tree.runs:
-        parts += [_steps_figure(run), _steps_table(run), *_whose(run, seen)]
-    losses = losses_of(tree)
+    with tree.reading() as steps_and_stamps:
+        seen = _seen(tree)
+    for run in runs:
+        told = [*of(steps, [_steps_figure(run), _steps_table(run)]), *of(steps_and_stamps, _whose(run, seen))]
+        parts += only(f"train/{run.model}", told)
     if not losses:
         parts.append(missing("No arm was trained for its losses in this run.", ""))
     for one in losses:
-        parts += _loss_blocks(one)
+        parts += only(f"train/{one.model}", of(steps, _loss_blocks(one)))
     return parts
 
 

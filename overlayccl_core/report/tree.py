@@ -5,14 +5,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import update_wrapper
 from pathlib import Path
-from typing import Generic, Self, TypeVar, cast, overload
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.report.arms import Run, runs_of
+from overlayccl_core.report.blocks import Block, Source, of
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
@@ -23,7 +25,9 @@ from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import Table
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
+PAGE = "report"  # the rule that draws the page: it has no time yet when that is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +41,6 @@ class Phase:
     def rule(self) -> str:
         """`bench` of `bench-tp_mlp`."""
         return self.name.partition("-")[0]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Source:
-    """A table that was read: its file, below the tree."""
-
-    table: str
-    rule: str
-    file: str
 
 
 class remembered(Generic[T]):  # noqa: N801  # stands where `cached_property` stands
@@ -116,7 +111,7 @@ class Tree:
         path = self.path / f"{name}.parquet"
         if not self._has(path):
             return None
-        self.has_read([Source(table.name, table.rule, f"{name}.parquet")])
+        self.has_read([Source(table.name, _rule_of(table, name), f"{name}.parquet")])
         return read_unchanged(table, path)
 
     @contextmanager
@@ -133,6 +128,10 @@ class Tree:
         if self._open:
             self._open[-1].update(sources)
 
+    def has_read_sidecar(self, table: Table, name: str) -> None:
+        """That what stands beside a table was read, by the table's path without the suffix."""
+        self.has_read([Source(f"{table.name} (sidecar)", table.rule, path_of(f"{name}.parquet").as_posix())])
+
     def of_problems(self, table: Table, name: str = "") -> pl.DataFrame | None:
         """The rows of a table of all Problems, one after the other; None where no Problem has it."""
         return _together(self.table(table, f"problems/{p}/{name or table.name}") for p in self.problems)
@@ -141,20 +140,23 @@ class Tree:
         """The rows of a table of all models."""
         return _together(self.table(table, f"train/{m}/{table.name}") for m in self.models)
 
-    def settings(self, name: str) -> Settings | None:
+    def settings(self, table: Table, name: str) -> Settings | None:
         """The settings that a table was made with, by its path without the suffix; None where nothing tells."""
         path = self.path / f"{name}.parquet"
-        return settings_of(path) if self._has(path) else None
+        found = settings_of(path) if self._has(path) else None
+        if found is not None:
+            self.has_read_sidecar(table, name)
+        return found
 
     def searches(self, problem: str) -> tuple[str, ...]:
         """The searches of a Problem with any table."""
         return self._folders(self.path / "problems" / problem / "search")
 
-    def of_searches(self, table: Table) -> pl.DataFrame | None:
-        """The rows of a table of all searches of all Problems."""
+    def of_searches(self, table: Table, problem: str = "") -> pl.DataFrame | None:
+        """The rows of a table of all searches of all Problems, or of one."""
         return _together(
             self.table(table, f"problems/{problem}/search/{search}/{table.name}")
-            for problem in self.problems
+            for problem in ((problem,) if problem else self.problems)
             for search in self.searches(problem)
         )
 
@@ -192,13 +194,16 @@ class Tree:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
                 phases.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
+        told = [phase for phase in phases if phase.rule != PAGE]
+        self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 
-    def versions(self, name: str) -> str | None:
+    def versions(self, table: Table, name: str) -> str | None:
         """Host, cores and libraries that a table was made with, from its sidecar; None without one."""
         path = path_of(self.path / f"{name}.parquet")
         if not path.exists():
             return None
+        self.has_read_sidecar(table, name)
         record = json.loads(path.read_text())
         libraries = ", ".join(f"{k} {v}" for k, v in sorted(record["versions"].items()))
         return f"{record['host']}, {record['cores']} cores, {record['system']}; {libraries}"
@@ -220,6 +225,28 @@ class Tree:
             return not subject or subject in self.models
         problem, _, search = subject.partition("-")
         return problem in self.problems and (not search or search in self.searches(problem))
+
+
+def _rule_of(table: Table, name: str) -> str:
+    """Who wrote it: of two rules (`fit, finalists`) the first writes the run's own, the last that of a Problem."""
+    rules = table.rule.split(", ")
+    return rules[-1] if "/" in name else rules[0]
+
+
+def sourced(
+    part: Callable[Concatenate[Tree, P], Iterable[Block]],
+) -> Callable[Concatenate[Tree, P], list[Block]]:
+    """Of what makes a part of the page: each of its blocks tells all that was read in it until then.
+
+    A part in it that is `sourced` itself keeps its own.
+    """
+
+    def told(tree: Tree, /, *rest: P.args, **named: P.kwargs) -> list[Block]:
+        with tree.reading() as read:
+            return [one for block in part(tree, *rest, **named) for one in of(read, [block])]
+
+    update_wrapper(told, part)
+    return told
 
 
 def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:

@@ -96,7 +96,7 @@ SPLITS = Table(
         Column(
             name="ran_as",
             dtype=pl.String(),
-            doc="the plainest arm with the same modules, which was trained for it",
+            doc="the plainest arm with the same Programs. Others have its figures; those of `deployed` are its own",
         ),
         Column(
             name="part", dtype=pl.String(), values=tuple(Part), doc="what it is to the headline of its model"

@@ -1,11 +1,13 @@
 """docs/claims.md names commands, tables and files that there are."""
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import ON_REQUEST, SECTIONS
+from overlayccl_core.cli.main import main
 from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.tables.page import TABLES
 
@@ -40,6 +42,18 @@ def test_its_commands_are_there(row: list[str]) -> None:
         for word in words:
             if "/" in word and not word.startswith((".venv", "results")):
                 assert (ROOT / word).exists(), word
+
+
+COMMANDS = sorted({c for row in ROWS for c in QUOTED.findall(row[1]) if c.startswith("overlayccl ")})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_commands_can_be_typed_as_they_stand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, name, *words = command.split()
+    monkeypatch.chdir(ROOT)
+    if name != "prove":  # that needs no run, so it is run
+        monkeypatch.setattr(importlib.import_module(f"overlayccl_core.cli.{name}"), "run", lambda _: 0)
+    assert main([name, *words]) == 0
 
 
 def test_the_tables_that_it_names_are_there() -> None:

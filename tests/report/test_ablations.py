@@ -29,6 +29,7 @@ def test_each_search_has_its_end_with_an_interval_over_its_seeds() -> None:
     assert ">33.3%<" in text and ">0.25<" in text  # duplicates, USD
     assert "2 searches at 1 Case and direction" in text
     assert text.count("<svg") == 2 and "scripted" not in text
+    assert text.count('<a href="ablation_curves.parquet">') == text.count('<a href="ablations.parquet">') == 2
 
 
 def test_what_a_script_answered_says_so_in_the_figure_and_above_it() -> None:

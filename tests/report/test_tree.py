@@ -2,10 +2,16 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
-from overlayccl_core.report.page import page
+import pytest
+
+from overlayccl_core.report import deployed, headline
+from overlayccl_core.report.blocks import Block, Cards, Source, Text, of, only
+from overlayccl_core.report.page import TITLES, page
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.probes import PROBES
 
 LEFT = "grad_ar"  # a Problem that another run left
 
@@ -45,13 +51,95 @@ def test_the_pages_own_time_is_not_on_it(whole: Path, tmp_path: Path) -> None:
     assert page((Tree(path=folder),)) == before
 
 
-def test_every_section_links_the_tables_that_its_figures_are_of(whole: Path, tmp_path: Path) -> None:
+FILES = re.compile(r'<a href="([^"#]+)">')
+
+
+@pytest.fixture(scope="module")
+def told(whole: Path) -> list[tuple[str, Block]]:
+    """(part of the page, block), with what stands above all parts."""
+    tree = Tree(path=whole)
+    top: list[Block] = [headline.cards_of(tree), *deployed.notes(tree)]
+    rest = [(name, block) for name, (_, build) in TITLES.items() for block in build(tree)]
+    return [*(("top", block) for block in top), *rest]
+
+
+def constants() -> set[str]:
+    """Texts that are the same on every page."""
+    modules = [vars(module) for name, module in sys.modules.items() if name.startswith(headline.__package__)]
+    return {value for names in modules for value in names.values() if isinstance(value, str)}
+
+
+def test_every_figure_table_card_and_sentence_with_a_figure_tells_its_sources(
+    whole: Path, told: list[tuple[str, Block]]
+) -> None:
+    fixed = constants()
+    for part, block in told:
+        if isinstance(block, Text) and (block.tone == "missing" or block.text in fixed):
+            continue
+        assert block.sources, (part, block)
+        assert all((whole / source.file).is_file() for source in block.sources), (part, block)
+
+
+@pytest.mark.parametrize(
+    ("part", "title", "tables"),
+    [
+        ("top", "", {"splits", "deployed"}),
+        ("worth", "nano: ways to split", {"splits", "deployed"}),
+        ("deployed", "Files to take away", {"deployed files"}),
+        ("deployed", "Stamps", {"confirmed_stamps"}),
+        ("model", "How right the model was", {"fidelity"}),
+        ("training", "nano, 1 microbatch: every arm", {"steps"}),
+        ("rejected", "Proposals by rewrite rule", {"sketches"}),
+        ("rejected", "Why the searches ended", {"search_ends"}),
+        ("cost", "After how many", {"confirmed_steps", "deployed", "durations", "probes", "splits"}),
+        ("cost", "What was spent", {"durations", "probes"}),
+        ("cost", "local: how long each job ran", {"durations"}),
+    ],
+)
+def test_a_block_is_of_what_was_read_for_it_alone(
+    told: list[tuple[str, Block]], part: str, title: str, tables: set[str]
+) -> None:
+    (block,) = (
+        block
+        for where, block in told
+        if where == part and not isinstance(block, Text)
+        if isinstance(block, Cards) or block.title.startswith(title)
+    )
+    assert {source.table for source in block.sources} == tables
+
+
+def test_the_rule_that_wrote_a_file_is_told(told: list[tuple[str, Block]]) -> None:
+    of = {source.file: source.rule for _, block in told for source in block.sources}
+    assert of["fidelity.parquet"] == "fit" and of["problems/tp_mlp/fidelity.parquet"] == "finalists"
+    assert of["logs/bench-tp_mlp.tsv"] == "bench" and of["deploy/tp_mlp.py"] == "choose"
+    assert of["deploy/tp_mlp.json"] == "summary"
+    assert of["probes.sidecar.json"] == "probe" and "logs/report.tsv" not in of
+
+
+def test_settings_are_of_the_sidecar_that_tells_them(whole: Path) -> None:
+    tree = Tree(path=whole)
+    with tree.reading() as read:
+        assert tree.settings(PROBES, "probes") is not None
+    assert read == {Source("probes (sidecar)", "probe", "probes.sidecar.json")}
+
+
+def test_what_is_of_one_problem_is_not_of_the_others_files() -> None:
+    read = {Source("bench", "bench", f"problems/{one}/bench.parquet") for one in ("grad_ar", "tp_mlp", "tp")}
+    theta = Source("theta", "fit", "theta.parquet")
+    (block,) = only("problems/tp", of({*read, theta}, [Text(text="one Problem")]))
+    assert {source.file for source in block.sources} == {"problems/tp/bench.parquet", "theta.parquet"}
+    assert of([theta], [block]) == [block]  # it has some
+
+
+def test_the_page_links_the_files_of_each_block(whole: Path, tmp_path: Path) -> None:
     html = page((Tree(path=whole),))
-    sections = re.findall(r'<section id="local-(\w+)">(.*?)</section>', html, flags=re.S)
-    linked = {name: set(re.findall(r'<a href="([^"#]+\.parquet)">', text)) for name, text in sections}
-    assert linked["worth"] >= {"splits.parquet", "deployed.parquet"}
-    assert linked["model"] >= {"theta.parquet", "fidelity.parquet", "problems/tp_mlp/fidelity.parquet"}
-    assert linked["deployed"] >= {"problems/tp_mlp/choice.parquet"}
+    top, _, rest = html.partition("<section")
+    assert set(FILES.findall(top)) >= {"splits.parquet", "deployed.parquet", "probes.parquet"}
+    sections = re.findall(r'<section id="local-(\w+)">(.*?)</section>', "<section" + rest, flags=re.S)
+    linked = {name: set(FILES.findall(text)) for name, text in sections}
+    assert linked["deployed"] >= {"problems/tp_mlp/choice.parquet", "deploy/tp_mlp.py"}
+    assert linked["cost"] >= {"logs/bench-tp_mlp.tsv", "logs/train-nano.tsv"}
+    assert linked["conditions"] >= {"probes.sidecar.json"}
     assert all((whole / file).is_file() for files in linked.values() for file in files)
     assert "written by the rule <code>choose</code>" in dict(sections)["deployed"]
     beside = page((Tree(path=whole),), tmp_path)

@@ -84,7 +84,7 @@ after
 
 
 def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path, tmp_path: Path) -> None:
-    opened = paper.opened(archive, tmp_path)
+    opened = paper.opened(archive, tmp_path, "local.tar.zst: nothing is wrong (7 s)")
     page = paper.filled(PAGE, opened)
     assert page.startswith("before\n") and page.endswith("<!-- end -->\nafter\n") and "what stood" not in page
     assert paper.filled(page, opened) == page  # blocks stay blocks
@@ -99,7 +99,8 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
     assert f"`tp_mlp` | {len(errors)} | {percent(errors.min())}" in blocks[3]
     of_all = [job for job in opened.jobs if not re.match(rf"{TREE}/({'|'.join(OTHERS)})/", job.outputs[0])]
     assert 0 < len(of_all) < len(opened.jobs) and f"for {len(of_all)} jobs" in blocks[4]
-    assert hashlib.sha256(archive.read_bytes()).hexdigest()[:16] in blocks[5]
+    assert f"sha256 `{hashlib.sha256(archive.read_bytes()).hexdigest()}`" in blocks[5]
+    assert "says last: `local.tar.zst: nothing is wrong (7 s)`." in blocks[5]
     with pytest.raises(ValueError, match="no block 'worht'"):
         paper.filled("<!-- paper: worht tiny -->\n<!-- end -->", opened)
     with pytest.raises(ValueError, match=r"no model nano: tiny"):

@@ -61,9 +61,9 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
             yield finding
             if job is not None and finding.outcome is not Outcome.COULD_NOT:
                 same.append(job)
-        yield from guarded(Check.RECORDS, about.tree, as_recorded(folder, about, plan, jobs))
         yield from complete(folder, same)
         yield from consistent(folder / RESULTS / about.tree, about.machine)
+        yield from guarded(Check.RECORDS, about.tree, as_recorded(folder, about, plan, jobs))
         yield from guarded(Check.CODE, about.tree, code_in(folder, plan, jobs))
         yield from again.made_again(folder, Path(place, "again"), same, workers)
 

@@ -160,7 +160,7 @@ def _confirmed(job: _Job, decided: Mapping[str, Decided]) -> Iterator[Odd]:
             yield Odd(message=f"{where}: {seen[program]} launches, where {launches} were asked for")
         elif not seen[program]:
             may_fail = arm not in (ArmName.DEPLOYED, ArmName.DEVELOPER)  # without these nothing is confirmed
-            yield Odd(message=f"{where}: it was not timed", open=may_fail)
+            yield Odd(message=f"{where}: it was not timed; what fails before has no row", open=may_fail)
 
 
 # ------------------------------------------------------------------------------------------------ training steps

@@ -63,7 +63,14 @@ MAY_IMPORT = {
 MAY_IMPORT["stages"] = set(MAY_IMPORT)
 MAY_IMPORT["archiving"] = {
     *("program", "catalog", "configuration", "gates", "measuring", "tables", "search", "digest", "project"),
-    *("deployments", "probes", "evidence", "training", "stages"),  # what was to be measured, they tell
+    *(
+        "deployments",
+        "probes",
+        "evidence",
+        "backends",
+        "training",
+        "stages",
+    ),  # what was to be measured, they tell
 }
 MAY_IMPORT["report"] = set(MAY_IMPORT)
 MAY_IMPORT["estimates"] = set(MAY_IMPORT)

@@ -312,7 +312,7 @@ def undisturbed(folder: Path) -> None:
 
 def said_to_be_cut(folder: Path) -> None:
     """A search whose prices are all the surer, of which it is said that time ran out."""
-    place = folder / TREE / "problems/tp_mlp/search/offline"
+    place = min((folder / TREE / "problems/tp_mlp/search").iterdir())
     first = pl.int_range(pl.len()) == 0
     rewritten(
         place / "search_ends.parquet",
@@ -354,7 +354,7 @@ FORGED: tuple[dict[Callable[[Path], None], tuple[Check, str]], ...] = (
     {
         unreadable: (Check.PROOFS, "local"),
         other_settings_told: (Check.RECORDS, "bench-tp_mlp"),
-        said_to_be_cut: (Check.MADE_AGAIN, TREE_FILE("problems/tp_mlp/search/offline/candidates.parquet")),
+        said_to_be_cut: (Check.MADE_AGAIN, "candidates.parquet"),
     },
     {
         without_the_worst: (Check.COMPLETE, "probe"),

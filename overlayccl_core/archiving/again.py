@@ -21,6 +21,7 @@ from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
 from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
+from overlayccl_core.archiving.left_open import left_open
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.digest import ROOT
 from overlayccl_core.project import home
@@ -139,12 +140,12 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     if done.returncode:
         yield _finding(Check.MADE_AGAIN, job, Outcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
         return
-    left_open = searched.left_open(folder, job.outputs)
+    open_ = left_open(folder, job.outputs, shlex.split(job.command))
     for file in job.outputs:
         if not file.endswith(SIDECAR):
             outcome, message = difference(again / file, folder / file)
-            if outcome is Outcome.WRONG and file in left_open:
-                outcome, message = Outcome.COULD_NOT, f"{left_open[file]}: {message}"
+            if outcome is Outcome.WRONG and open_ and open_.excuses(again / file, folder / file):
+                outcome, message = Outcome.COULD_NOT, f"{open_.why}: {message}"
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
 
 

@@ -32,7 +32,7 @@ def difference(made: Path, told: Path) -> tuple[Outcome, str]:
     frames = (pl.read_parquet(file) for file in (made, told))
     if made.stem == CALLS.name:
         frames = (frame.drop(OF_ASKING) for frame in frames)
-    return _tables(*frames)
+    return frames_differ(*frames)
 
 
 def _lines(made: list[str], told: list[str]) -> str:
@@ -45,7 +45,8 @@ def _lines(made: list[str], told: list[str]) -> str:
     return f"line {row + 1}: {a[from_ : from_ + SHOWN]!r} comes out, {b[from_ : from_ + SHOWN]!r} is told"
 
 
-def _tables(made: pl.DataFrame, told: pl.DataFrame) -> tuple[Outcome, str]:
+def frames_differ(made: pl.DataFrame, told: pl.DataFrame) -> tuple[Outcome, str]:
+    """The same of two tables that are not the same to the byte."""
     if made.schema != told.schema or made.height != told.height:
         return (
             Outcome.WRONG,

@@ -23,6 +23,8 @@ class Check(StrEnum):
     CONFIGURATION = "configuration"
     RECORDS = "records"
     CODE = "code"
+    COMPLETE = "complete"
+    CONSISTENT = "consistent"
     PROOFS = "proofs"
     MADE_AGAIN = "made again"
     MEASURED = "measured"
@@ -35,7 +37,9 @@ MEANING = {
     Check.CONFIGURATION: "a job was told what the configuration in here tells it",
     Check.RECORDS: "which command made a file, of what, where and when: its record and its sidecar agree",
     Check.CODE: "the code in here is what made it, by its digest; rules are those of this release",
-    Check.PROOFS: "a Program that was timed, from its JSON: its digests, and that it equals its Problem",
+    Check.COMPLETE: "a measured table has the Programs, arms and launches that were to be measured, and no others",
+    Check.CONSISTENT: "what measured rows tell twice agrees: digests, counts, how far a launch was disturbed",
+    Check.PROOFS: "a Program that was timed for a Problem, from its JSON: its digests, and that it equals it",
     Check.MADE_AGAIN: "what needs no ranks, from the tables in here: proofs, fit, prices, choice, figures",
     Check.MEASURED: "what ranks did: it is taken as recorded",
 }

@@ -1,8 +1,4 @@
-"""A search as it is made again: whoever was asked then is not asked, the answers in the archive speak.
-
-Two things need not come out the same, and their tables say so: a search that its guard of seconds cut; and how one
-ended that had a question without an answer, since why it had none (no money, a lost connection) is not known again.
-"""
+"""A search as it is made again: whoever was asked then is not asked, the answers in the archive speak."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,9 +8,6 @@ from typing import Any
 from overlayccl_core.search import asked
 from overlayccl_core.search.proposer import asks
 from overlayccl_core.search.proposers import replay
-from overlayccl_core.tables.calls import CALLS
-from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.table import read
 
 SEARCH, ANSWERS = (
     "--search",
@@ -49,18 +42,3 @@ def _replayed(fields: Mapping[str, Any], kept: str, folder: Path) -> dict[str, A
         raise ValueError(f"its answers lie in {answers}, which is not in the archive")
     known = {name: value for name, value in fields.items() if name in replay.Search.model_fields}
     return known | {"proposer": REPLAY, "answers": answers}
-
-
-def left_open(folder: Path, outputs: Sequence[str]) -> dict[str, str]:
-    """File -> why it need not come out the same, as the search's own tables say; without those that must."""
-    of = {Path(name).stem: name for name in outputs if name.endswith(".parquet")}
-    if SEARCH_ENDS.name not in of:
-        return {}
-    if "seconds" in set(read(SEARCH_ENDS, folder / of[SEARCH_ENDS.name])["why"]):
-        return dict.fromkeys(of.values(), "its guard of seconds cut it")
-    calls = read(CALLS, folder / of[CALLS.name])
-    if not (unanswered := calls["made_by"].null_count()):
-        return {}
-    return dict.fromkeys(
-        (of[CALLS.name], of[SEARCH_ENDS.name]), f"{unanswered} of its questions had no answer"
-    )

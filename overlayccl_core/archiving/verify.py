@@ -7,27 +7,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from overlayccl_core import catalog
 from overlayccl_core.archiving import again, make, packing, said
 from overlayccl_core.archiving.code_in import code_in
+from overlayccl_core.archiving.complete import complete
+from overlayccl_core.archiving.consistent import consistent
 from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
 from overlayccl_core.archiving.findings import wrong as _wrong
 from overlayccl_core.archiving.packing import Link
+from overlayccl_core.archiving.proofs import proofs
 from overlayccl_core.archiving.recorded import as_recorded
 from overlayccl_core.archiving.said import Said
-from overlayccl_core.gates import equivalence
-from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.problem import Direction
-from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.rows import TableError
-from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.sidecar import path_of, read_unchanged, sha256_of
-from overlayccl_core.tables.table import read
 
 Progress = Callable[[str], None]
 
@@ -54,7 +48,7 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
         progress("its tables")
         yield from guarded(Check.TABLES, about.tree, _tables(folder, about))
         progress("proofs of what was timed")
-        yield from guarded(Check.PROOFS, about.tree, _proofs(folder / RESULTS / about.tree))
+        yield from guarded(Check.PROOFS, about.tree, proofs(folder / RESULTS / about.tree))
         progress("what needs no ranks, again")
         try:
             plan, without = again.planned(folder, about)
@@ -67,6 +61,8 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
             yield finding
             if job is not None and finding.outcome is not Outcome.COULD_NOT:
                 same.append(job)
+        yield from complete(folder, same)
+        yield from consistent(folder / RESULTS / about.tree, about.machine)
         yield from guarded(Check.RECORDS, about.tree, as_recorded(folder, about, plan, jobs))
         yield from guarded(Check.CODE, about.tree, code_in(folder, plan, jobs))
         yield from again.made_again(folder, Path(place, "again"), same, workers)
@@ -154,38 +150,3 @@ def _tables(folder: Path, about: Said) -> Iterator[Finding]:
 
 def _is(file: Path, sha256: str) -> bool:
     return file.is_file() and sha256_of(file) == sha256
-
-
-def _proofs(tree: Path) -> Iterator[Finding]:
-    """Every Program of every shortlist."""
-    for file in sorted(tree.glob("problems/*/shortlist.parquet")):
-        try:
-            told = read(CASES, file.with_name("cases.parquet")).iter_rows(named=True)
-            cases = {one.id: one for one in map(catalog.case_from_row, told)}
-            listed = read(SHORTLIST, file)
-        except (ValueError, OSError) as error:
-            yield _wrong(Check.PROOFS, file.parent.name, str(error))
-            continue
-        for (case, direction), rows in listed.group_by("case", "direction", maintain_order=True):
-            yield from _proven(catalog.in_direction(cases[str(case)], Direction(direction)), rows)
-
-
-def _proven(problem: Any, rows: pl.DataFrame) -> Iterator[Finding]:
-    reference = catalog.reference_program(problem)
-    bound = equivalence.lossy_bound_of(catalog.developer_program(problem), reference)
-    for row in rows.iter_rows(named=True):
-        subject = f"{row['case']} {row['direction']} {row['candidate']}"
-        try:
-            program = loads(row["program_json"])
-        except ValueError as error:
-            yield _wrong(Check.PROOFS, subject, str(error))
-            continue
-        verdict = equivalence.prove(program, reference, lossy_bound=bound)
-        if (program.digest, program.value_digest) != (row["program"], row["value_digest"]):
-            yield _wrong(Check.PROOFS, subject, "it is another Program than its digest names")
-        elif not verdict.passed:
-            yield _wrong(
-                Check.PROOFS, subject, f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}"
-            )
-        else:
-            yield Finding(check=Check.PROOFS, subject=subject, outcome=Outcome.EXACT)

@@ -25,6 +25,16 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
     ]
 
 
+def to_time(
+    deployment: Deployment,
+    settings: Settings,
+    capabilities: Capabilities,
+    progress: Callable[[str], None],
+) -> list[Probe]:
+    """Those of the sweep that the library can run: what the table `probes` holds, no more and no less."""
+    return [probe for probe in probes_of(deployment, settings) if supported(probe, capabilities, progress)]
+
+
 def supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
     """Whether the library can run a probe; says so if not."""
     for collectives in probe.program.calls:

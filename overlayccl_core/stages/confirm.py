@@ -7,7 +7,7 @@ what by training could be said against it (`evidence.splits.beside`). At the Cas
 alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label, problems_of
-from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.configuration.settings import ConfirmSection, Settings
 from overlayccl_core.evidence.decided import Decided, Trained, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
 from overlayccl_core.evidence.values import Proven, value_check
@@ -35,7 +35,7 @@ from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
 Row = dict[str, Any]
-_HEAD = ("case", "direction", "arm", "candidate")
+HEAD = ("case", "direction", "arm", "candidate")
 RULE = "confirm"  # what the folders of its launches begin with
 
 
@@ -126,24 +126,13 @@ class _Launches:
         return confirmed
 
     def _listed(self) -> dict[str, "_Listed"]:
-        """Key of a job -> what is deployed and what needs no search, a Program once if arms share it."""
+        """Key of a job -> what `looked_at` gives."""
         listed: dict[str, _Listed] = {}
-        for problem, rows in self.rows.items():
-            choice = self.problems[problem].choice.filter(pl.col("trained_in").is_null())
-            untrained = set(choice.select("case", "direction").iter_rows())
-            seen: set[tuple[str, str, str]] = set()
-            for row in rows:
-                place, arm = (row["case"], row["direction"]), row["arm"]
-                alone = place in untrained
-                if arm != ArmName.DEPLOYED:
-                    wanted = NEEDS_NO_SEARCH if alone else (ArmName.DEVELOPER,)
-                    program = (*place, row["program"])
-                    if arm not in wanted or program in seen:
-                        continue
-                    seen.add(program)
-                key = " ".join((*place, arm))
+        for problem, decided in self.problems.items():
+            for row, alone in looked_at(decided):
+                arm, key = row["arm"], " ".join((row["case"], row["direction"], row["arm"]))
                 listed[key] = _Listed(
-                    head={"problem": problem, **{k: row[k] for k in _HEAD}},
+                    head={"problem": problem, **{k: row[k] for k in HEAD}},
                     proven=Proven(
                         job=self._job(key, row, problem),
                         numerics=NumericsClass(row["numerics"]),
@@ -179,26 +168,8 @@ class _Launches:
     # --------------------------------------------------------------------------------------------------- in steps
     def steps(self, model: Model, before: Trained) -> tuple[list[Row], list[Row]]:
         """The launches of a model: rows of `confirmed_steps` and `confirmed_stamps`."""
-        arms = Arms(
-            model, self.deployment, self.backend, [row for rows in self.rows.values() for row in rows]
-        )
-        chosen = chosen_as(model.name, (decided.choice for decided in self.problems.values()))
-        wanted = beside(chosen, splits_of(model.name, before.steps, before.stamps))
-        plainest_first = arms_of(problems_of(model, self.deployment.ranks))
-        files = {name: decided.module for name, decided in self.problems.items()}
-        for microbatches in model.microbatches:
-            names = wanted.get(microbatches, ())
-            arms.add(
-                microbatches, [one for one in plainest_first if one in names], lambda _: (Purpose.TIMED,)
-            )
-            arms.add_deployed(microbatches, files)
-            arms.add_framework(microbatches, names)
-        steps = StepSettings(
-            seconds=self.settings.step_seconds,
-            minimum_steps=self.settings.minimum_steps,
-            maximum_steps=self.settings.maximum_steps,
-        )
-        training = arms.training(steps, self.settings.launches)
+        arms = arms_beside(self.deployment, self.problems, model, before)
+        training = arms.training(steps_of(self.settings), self.settings.launches)
         said = part_of(self.progress, model.name)
         trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, said)
         for row in trained:
@@ -209,6 +180,51 @@ class _Launches:
         """Of all that is deployed."""
         deployed = (row for rows in self.rows.values() for row in rows if row["arm"] == ArmName.DEPLOYED)
         return max((NumericsClass(row["numerics"]) for row in deployed), key=list(NumericsClass).index)
+
+
+def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:
+    """What is deployed of a Problem and what needs no search, a Program once if arms share it; and whether it is
+    timed alone: no model has its Case."""
+    choice = decided.choice.filter(pl.col("trained_in").is_null())
+    untrained = set(choice.select("case", "direction").iter_rows())
+    seen: set[tuple[str, str, str]] = set()
+    for row in rows_of(decided):
+        place, arm = (row["case"], row["direction"]), row["arm"]
+        alone = place in untrained
+        if arm != ArmName.DEPLOYED:
+            wanted = NEEDS_NO_SEARCH if alone else (ArmName.DEVELOPER,)
+            program = (*place, row["program"])
+            if arm not in wanted or program in seen:
+                continue
+            seen.add(program)
+        yield row, alone
+
+
+def arms_beside(
+    deployment: Deployment, problems: Mapping[str, Decided], model: Model, before: Trained
+) -> Arms:
+    """What is deployed in a model, and what is trained beside it."""
+    rows = [row for decided in problems.values() for row in rows_of(decided)]
+    arms = Arms(model, deployment, backend_of(deployment), rows)
+    chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
+    wanted = beside(chosen, splits_of(model.name, before.steps, before.stamps))
+    plainest_first = arms_of(problems_of(model, deployment.ranks))
+    files = {name: decided.module for name, decided in problems.items()}
+    for microbatches in model.microbatches:
+        names = wanted.get(microbatches, ())
+        arms.add(microbatches, [one for one in plainest_first if one in names], lambda _: (Purpose.TIMED,))
+        arms.add_deployed(microbatches, files)
+        arms.add_framework(microbatches, names)
+    return arms
+
+
+def steps_of(settings: ConfirmSection) -> StepSettings:
+    """How many steps of each."""
+    return StepSettings(
+        seconds=settings.step_seconds,
+        minimum_steps=settings.minimum_steps,
+        maximum_steps=settings.maximum_steps,
+    )
 
 
 def _check_deployed(row: Row, numerics: NumericsClass) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.probes.sweep import probes_of, supported
+from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.probes.timed import time_probes
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
@@ -27,7 +27,7 @@ def run(
 ) -> dict[str, list[Row]]:
     """The rows of `probes`. `code`: digest of the rule's code; launches of another are not reused."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
-    probes = [probe for probe in probes_of(deployment, settings) if supported(probe, can, progress)]
+    probes = to_time(deployment, settings, can, progress)
     rows = time_probes(
         *(probes, deployment, settings.probe, partial_dir), rule=PARTIAL_RULE, code=code, progress=progress
     )

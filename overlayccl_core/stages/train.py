@@ -19,6 +19,7 @@ from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
 NOT_COMPARED_BY_LOSS = frozenset(BASELINES) - {ArmName.DEVELOPER}
+NARROWS = True  # what is slower beyond noise is in the first launches alone
 Row = dict[str, Any]
 
 
@@ -34,25 +35,34 @@ def run(
 ) -> dict[str, list[Row]]:
     """The rows of `steps` and `stamps`. finalists: of every Problem that the model's sites need."""
     one_fingerprint({f"{name}: finalists": frame for name, frame in finalists.items()}, "the rule bench")
+    arms = arms_to_train(deployment, model, finalists)
+    training = arms.training(steps_of(settings), settings.train.launches, narrows=NARROWS)
+    trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
+    stamps = arms.stamps(trained)
+    return {"steps": trained, "stamps": stamps}
+
+
+def arms_to_train(deployment: Deployment, model: Model, finalists: Mapping[str, pl.DataFrame]) -> Arms:
+    """All that is trained of a model, as the tables `finalists` of its Problems name it."""
     rows = [row for frame in finalists.values() for row in frame.iter_rows(named=True)]
-    backend = backend_of(deployment)
-    arms = Arms(model, deployment, backend, rows)
+    arms = Arms(model, deployment, backend_of(deployment), rows)
     names = arms_of(problems_of(model, deployment.ranks))
     for microbatches in model.microbatches:
         losses = microbatches == model.loss_microbatches
         arms.add(microbatches, names, partial(_purposes, losses=losses))
         arms.add_framework(microbatches)
-    steps = StepSettings(
+    return arms
+
+
+def steps_of(settings: Settings) -> StepSettings:
+    """How many steps of each."""
+    return StepSettings(
         seconds=settings.train.seconds,
         minimum_steps=settings.train.minimum_steps,
         maximum_steps=settings.train.maximum_steps,
         loss_steps=settings.train.loss_steps,
         loss_seeds=tuple(range(settings.train.loss_seeds)),
     )
-    training = arms.training(steps, settings.train.launches, narrows=True)
-    trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
-    stamps = arms.stamps(trained)
-    return {"steps": trained, "stamps": stamps}
 
 
 def _purposes(arm: str, *, losses: bool) -> tuple[Purpose, ...]:

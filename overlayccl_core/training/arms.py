@@ -41,7 +41,7 @@ class Arms:
             self._programs.setdefault(place, {})[row["arm"]] = row
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
-        self._stamps: list[Row] = []
+        self.begun: list[Row] = []  # of `stamps`: what is to run where, before anybody tells what ran
         self._trained: dict[tuple[int, tuple[str, ...]], str] = {}
 
     def add(
@@ -102,7 +102,7 @@ class Arms:
             told.setdefault((row["microbatches"], row["arm"]), row.pop("stamps"))
         return [
             {**stamp, "library": self.deployment.library, **of_arm[stamp["site"]]}
-            for stamp in self._stamps
+            for stamp in self.begun
             if (of_arm := told.get((stamp["microbatches"], stamp["ran_as"])))
         ]
 
@@ -139,7 +139,7 @@ class Arms:
         program = loads(row["program_json"])
         if deployed is None:
             self.sources[module_name(program.digest)] = self.backend.emit(program)
-        self._stamps.append(
+        self.begun.append(
             {
                 "model": self.model.name,
                 "microbatches": microbatches,
@@ -150,6 +150,7 @@ class Arms:
                 "case": case.id,
                 "direction": program.problem.direction.value,
                 "candidate": row["candidate"],
+                "program": program.digest,
             }
         )
         return arm_site(site.name, program, case.members(), deployed)

@@ -7,7 +7,7 @@ out of further launches. This file imports no torch: ranks do.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
-from overlayccl_core.training.left_behind import LAUNCHES, left_behind
+from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import (
     Arm,
     ArmSite,
@@ -194,14 +194,14 @@ class _Batch:
     def _running(self, number: int) -> tuple[Arm, ...]:
         """The arms of a launch: without those that failed, and those that the first launches left behind."""
         well = [arm for arm in self.training.arms if arm.label not in self.failed]
-        left: set[tuple[int, str]] = set()
-        if self.training.narrows and number >= LAUNCHES:
-            names = {(arm.microbatches, arm.name) for arm in well}  # what failed makes nobody leave
-            first = (least_disturbed(self._attempts(before)).rows for before in range(LAUNCHES))
-            left = left_behind(
-                row for rows in first for row in rows if (row["microbatches"], row["arm"]) in names
-            )
+        names = {(arm.microbatches, arm.name) for arm in well}
+        left = leaving(number, names, self._first_rows) if self.training.narrows else set()
         return tuple(arm for arm in well if (arm.microbatches, arm.name) not in left)
+
+    def _first_rows(self) -> Iterator[Row]:
+        """Of the launches that all arms run in."""
+        for number in range(LAUNCHES):
+            yield from least_disturbed(self._attempts(number)).rows
 
     def _alone(self, number: int, label: str) -> None:
         """One arm in a launch of its own, of which nothing is kept; unless there is no other arm."""

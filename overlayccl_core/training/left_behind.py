@@ -6,7 +6,7 @@ the arms that are close. Its ratios to all others are of the launches that it ra
 others leave: not the framework's own, and no arm with other gradients or other matrix products than it should have.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,17 @@ def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
         for count, arms in timed.items()
         for arm in _slower(arms, _sound(inspected.get(count, {})))
     }
+
+
+def leaving(
+    number: int, well: Collection[tuple[int, str]], first: Callable[[], Iterable[Row]]
+) -> set[tuple[int, str]]:
+    """Those that a launch is without. well: all that have not failed, which alone make others leave; first: rows of
+    the launches that all ran in.
+    """
+    if number < LAUNCHES:
+        return set()
+    return left_behind(row for row in first() if (row["microbatches"], row["arm"]) in well)
 
 
 def _sound(inspected: Mapping[str, Row]) -> set[str]:

@@ -1,7 +1,6 @@
 """The manifest is what the public validator calls a Provenance Run Crate, and says of each job what it took."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ import pytest
 from overlayccl_core.archiving.crate import NAME, crate_of, held
 from overlayccl_core.archiving.jobs import Job
 from overlayccl_core.archiving.said import Said
+from tests.archiving import validator
 
-ROOT = Path(__file__).resolve().parents[2]
-VALIDATOR = ROOT / ".env-rocrate" / "bin" / "python"
-NEEDED = "OVERLAYCCL_NEEDS_VALIDATOR"
 FILES = {
     "Snakefile": b"rule all:\n",
     "workflow_scripts/fit.py": b"fit()\n",
@@ -68,15 +65,10 @@ def entities() -> dict[str, dict[str, Any]]:
 
 
 def validated(folder: Path, text: bytes, scratch: Path) -> "subprocess.CompletedProcess[str]":
-    if not VALIDATOR.exists():
-        if NEEDED in os.environ:
-            pytest.fail("the validator is not here: make validator")
-        pytest.skip("the validator is not here: make validator")
     for name, data in {**FILES, NAME: text}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
-    command = [VALIDATOR, ROOT / "tests/archiving/valid.py", folder, scratch]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return validator.validated(folder, scratch)
 
 
 def test_the_public_validator_accepts_it(tmp_path: Path) -> None:

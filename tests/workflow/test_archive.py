@@ -22,6 +22,7 @@ from overlayccl_core.program.json_form import _rebuild, dumps
 from overlayccl_core.report.blocks import ms
 from overlayccl_core.tables import records
 from tests.archiving.forging import forged, rewritten
+from tests.archiving.validator import validated
 from tests.workflow.repository import ROOT, snakemake
 
 pytestmark = [pytest.mark.ranks, pytest.mark.timeout(1800)]  # of the run that is archived
@@ -47,7 +48,7 @@ def test_all_of_it_is_verified(archive: Path) -> None:
     of = {check: [one for one in found if one.check is check] for check in Check}
     assert all(
         one.outcome is Outcome.EXACT
-        for check in (Check.BYTES, Check.MANIFEST, Check.TABLES)
+        for check in (Check.BYTES, Check.MANIFEST, Check.TABLES, Check.COMPLETE, Check.CONSISTENT)
         for one in of[check]
     )
     assert {one.outcome for one in of[Check.PROOFS]} == {Outcome.EXACT}
@@ -63,6 +64,11 @@ def test_all_of_it_is_verified(archive: Path) -> None:
     }
     unasked = {one.subject.split()[0] for one in of[Check.CONFIGURATION] if one.outcome is Outcome.COULD_NOT}
     assert {"seed-uniform_a2a", "longtrain-tiny"} <= unasked  # other commands made them
+
+
+def test_the_public_validator_accepts_its_manifest(archive: Path, tmp_path: Path) -> None:
+    done = validated(packing.unpack(archive, tmp_path / "archive"), tmp_path)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 PAGE = """before
@@ -261,6 +267,61 @@ def unreadable(folder: Path) -> None:
     )
 
 
+def without_the_worst(folder: Path) -> None:
+    """Half of what the cost model is judged by."""
+    table = folder / TREE / "probes.parquet"
+    held_out = pl.read_parquet(table).filter(role="heldout")["probe"].unique().sort()
+    rewritten(table, lambda f: f.filter(~pl.col("probe").is_in(held_out[::2].to_list())))
+
+
+def without_a_rival(folder: Path) -> None:
+    """What needs no search, in the launches that the figures are of."""
+    rivals = pl.read_parquet(folder / TREE / "confirmed_steps.parquet").filter(pl.col("arm") != "deployed")
+    for name in ("confirmed_steps", "confirmed_stamps"):
+        rewritten(folder / TREE / f"{name}.parquet", lambda f: f.filter(pl.col("arm") != rivals["arm"].max()))
+
+
+def without_one(folder: Path) -> None:
+    """A candidate that was timed."""
+    rewritten(folder / TREE / "problems/tp_mlp/bench.parquet", lambda f: f[:-1])
+
+
+def without_a_launch(folder: Path) -> None:
+    """The developer's steps in one launch of training."""
+    last = pl.col("launch") == pl.col("launch").max()
+    rewritten(
+        folder / TREE / "train/tiny/steps.parquet",
+        lambda f: f.filter(~(last & (pl.col("arm") == "developer"))),
+    )
+
+
+def other_calls(folder: Path) -> None:
+    """How often what is deployed calls the library."""
+    rewritten(
+        folder / TREE / "confirmed_stamps.parquet",
+        lambda f: f.with_columns(calls=pl.col("calls") + (pl.col("arm") == "deployed").cast(pl.Int64)),
+    )
+
+
+def undisturbed(folder: Path) -> None:
+    """Whether others were at work."""
+    rewritten(
+        folder / TREE / "confirmed_steps.parquet",
+        lambda f: f.with_columns(disturbed=~pl.col("disturbed")),
+    )
+
+
+def said_to_be_cut(folder: Path) -> None:
+    """A search whose prices are all the surer, of which it is said that time ran out."""
+    place = min((folder / TREE / "problems/tp_mlp/search").iterdir())
+    first = pl.int_range(pl.len()) == 0
+    rewritten(
+        place / "search_ends.parquet",
+        lambda f: f.with_columns(why=pl.when(first).then(pl.lit("seconds")).otherwise("why")),
+    )
+    rewritten(place / "candidates.parquet", lambda f: f.with_columns(low_us=pl.col("predicted_us") * 0.99))
+
+
 def one_more_module(folder: Path) -> None:
     """A module that nobody chose."""
     (folder / TREE / "deploy" / "fast.py").write_text("connect = print\n")
@@ -294,11 +355,22 @@ FORGED: tuple[dict[Callable[[Path], None], tuple[Check, str]], ...] = (
     {
         unreadable: (Check.PROOFS, "local"),
         other_settings_told: (Check.RECORDS, "bench-tp_mlp"),
+        said_to_be_cut: (Check.MADE_AGAIN, "candidates.parquet"),
+    },
+    {
+        without_the_worst: (Check.COMPLETE, "probe"),
+        without_a_rival: (Check.COMPLETE, "confirm"),
+        without_one: (Check.COMPLETE, "bench-tp_mlp"),
+        without_a_launch: (Check.COMPLETE, "train-tiny"),
+        other_calls: (Check.CONSISTENT, "confirmed_stamps.parquet"),
+        undisturbed: (Check.CONSISTENT, "confirmed_steps.parquet"),
     },
 )
 
 
-@pytest.mark.parametrize("changes", FORGED, ids=["what is told", "what it rests on", "what stands beside it"])
+@pytest.mark.parametrize(
+    "changes", FORGED, ids=["what is told", "what it rests on", "what stands beside it", "what was measured"]
+)
 def test_forgeries_whose_hashes_were_mended_are_found(
     archive: Path, tmp_path: Path, changes: dict[Callable[[Path], None], tuple[Check, str]]
 ) -> None:

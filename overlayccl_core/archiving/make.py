@@ -20,9 +20,10 @@ ADDED = (said.NAME, HOW, crate.NAME, SUMS)  # what stands in an archive besides 
 def make(tree: Path, target: Path, about: Said, root: Path = Path()) -> str:
     """Write the archive of `results/<tree>`; what it is, in one line. ValueError: a secret in it, or no records."""
     content = content_of(tree, root)
-    refuse_leaks(content)
     jobs = jobs_in(content, root, about)
-    packing.pack(with_manifest(content, jobs, about), folder_of(about), when(jobs), target)
+    whole = with_manifest(content, jobs, about)
+    refuse_leaks(whole)
+    packing.pack(whole, folder_of(about), when(jobs), target)
     size = target.stat().st_size
     return f"{target}: {len(content)} files, {size / 1e6:.1f} MB, sha256 {sha256_of(target)}"
 

@@ -76,9 +76,10 @@ Measured on: {about.machine}.
 
 - `overlayccl verify FILE{packing.SUFFIX}`, before anything else, with a release of your own: makes everything again
   that needs no ranks (proofs, fit, prices, searches, choice, figures) from the samples in here, compares, and says
-  whether the code in here is what made them. It runs nothing that is in here.
+  whether the code in here is what made them, and which of it is not that release's. It runs nothing that is in here.
 - `sha256sum -c {SUMS}`: no file was damaged.
-- `{plan}`, typed in this folder: nothing is to be done. That runs the code in here.
+- `{plan}`,
+  typed in this folder: nothing is to be done. That runs the code in here.
   Without `-n` it makes what you change; what would measure is refused on another machine.
 - `{crate.NAME}` is the manifest (a Workflow Run RO-Crate): every file with its sha256, every job
   with what it read, wrote and took.

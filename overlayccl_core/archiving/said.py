@@ -10,15 +10,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
+
 from overlayccl_core.archiving import packing
 from overlayccl_core.configuration.settings import MACHINE
 from overlayccl_core.tables.remake import of_profile
 
 NAME = "archive.json"
 TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, and no path
-PLAIN = re.compile(
-    r"[\w][\w@%+=,./ -]*"
-)  # a value that YAML, as which --config is read, takes for what it is
 FORMS = {
     "tree": TREE,
     "commit": re.compile(r"([0-9a-f]{40,64})?"),
@@ -97,12 +96,21 @@ def command_of(profile: str, config: Mapping[str, Any], root: Path) -> str:
 
 
 def _typed(value: Any) -> str:
-    """As --config reads it again."""
+    """As --config reads it again: as YAML, once the quotes at both ends are gone."""
     if value is None:
         return ""
-    if isinstance(value, list | dict) or (isinstance(value, str) and not PLAIN.fullmatch(value)):
+    if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and not _is_plain(value):
+        return f" {json.dumps(value, ensure_ascii=False)} "
     return str(value)
+
+
+def _is_plain(value: str) -> bool:
+    try:
+        return bool(value.strip("'\"") == value == yaml.load(value, Loader=yaml.BaseLoader))
+    except yaml.YAMLError:
+        return False
 
 
 def versions() -> dict[str, Any]:

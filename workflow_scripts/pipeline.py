@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog, loader
-from overlayccl_core.archiving.said import commit_of
+from overlayccl_core.archiving.said import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment
@@ -26,7 +26,7 @@ from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
-from overlayccl_core.tables.remake import RESULTS, run_command
+from overlayccl_core.tables.remake import RESULTS, profile_in_use
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
 from workflow_scripts.records import elsewhere, measured_on
 
@@ -63,10 +63,11 @@ class Pipeline:
     def said(self, overrides: Mapping[str, Any], alone: Iterable[str]) -> str:
         """What an archive says of the run (`archiving.said`). alone: the rules that have all nodes for them."""
         commit, clean = commit_of(Path())
+        config = configured(overrides)
         return json.dumps(
             {
-                "command": run_command(Path(RESULTS, self.settings.tree)),
-                "config": dict(overrides),
+                "command": command_of(profile_in_use(), config, Path()),
+                "config": config,
                 "machine": self.machine,
                 "commit": commit,
                 "clean": clean,

@@ -1,5 +1,7 @@
 """The jobs that a target has where all files are there, as JSON: nothing is started, whatever its age.
 
+Beside them the rules that have all nodes to themselves, and how many nodes that are.
+
 Reads {"snakefile": path, "config": {key: value}, "target": name} from standard input. Run in the folder that holds
 the files; the rules are those of the Snakefile, the configuration is the folder's.
 """
@@ -13,12 +15,21 @@ from overlayccl_core.archiving.jobs import SCRIPT
 from workflow_scripts import dag
 
 
-def jobs(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[str, Any]]:
+def planned(snakefile: Path, config: dict[str, Any], target: str) -> dict[str, Any]:
+    """{"jobs": ..., "measuring": rules, "nodes": count}."""
+    workflow = dag.planned(config, target, snakefile, [RerunTrigger.MTIME])
+    return {
+        "jobs": _jobs(workflow),
+        "measuring": sorted(rule.name for rule in workflow.rules if dag.ALONE in rule.resources),
+        "nodes": workflow.globals["PIPELINE"].deployment.nodes,
+    }
+
+
+def _jobs(workflow: Any) -> list[dict[str, Any]]:
     """One entry for each job: rule, command, inputs, outputs, parameters as recorded, whether it starts ranks.
 
     plugins: that its code loads by name, besides its script.
     """
-    workflow = dag.planned(config, target, snakefile, [RerunTrigger.MTIME])
     pipeline = workflow.globals["PIPELINE"]
     return [
         {
@@ -50,7 +61,7 @@ def _subject(job: Any) -> dict[str, str | None]:
 def main() -> None:
     """Answer one request."""
     asked = dag.request()
-    dag.answered(lambda: jobs(Path(asked["snakefile"]), asked["config"], asked["target"]))
+    dag.answered(lambda: planned(Path(asked["snakefile"]), asked["config"], asked["target"]))
 
 
 if __name__ == "__main__":

@@ -19,15 +19,16 @@ from typing import Any
 from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
-from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
+from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded, wrong
+from overlayccl_core.archiving.jobs import CODE_DIGEST, SCRIPT, Job, by_file, is_code
 from overlayccl_core.archiving.left_open import left_open
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.said import NAME, Said
 from overlayccl_core.digest import ROOT
 from overlayccl_core.project import home
 from overlayccl_core.tables.remake import RESULTS
 
 ALL, OTHERS = "all", ("longrun", "ablations", "probing")  # targets; the others leave a folder of their name
+IN_RULES = ("measuring", "nodes")  # of what an archive says
 LONGEST_S = 3600.0
 OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
 SIDECAR = ".sidecar.json"
@@ -55,20 +56,34 @@ class Planned:
         """`seed-tp_mlp`."""
         return Path(self.log[0]).stem if self.log else self.rule
 
+    @property
+    def script(self) -> str:
+        """The script of `workflow_scripts` that its command runs: `seed`; empty where it is none of ours."""
+        module = SCRIPT.match(self.command)
+        return module[1].rpartition(".")[2] if module else ""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The digests of code among its parameters."""
+        return tuple(word for p in self.parameters if CODE_DIGEST.fullmatch(word := p.strip("'")))
+
 
 def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
-    """The jobs that this release's rules have for an archive, and targets of which it has none.
+    """The jobs that this release's rules have for an archive; targets of which it has none, and what else they say
+    of it.
 
     ValueError: none for what `all` makes.
     """
     found: dict[tuple[str, ...], Planned] = {}
-    without = []
+    without: list[Finding] = []
     for target in (ALL, *(name for name in OTHERS if (folder / RESULTS / about.tree / name).is_dir())):
         request = {"snakefile": str(home() / "Snakefile"), "config": about.config, "target": target}
         done = _python(folder, ["-m", "workflow_scripts.planned"], json.dumps(request))
         if done.returncode == 0:
-            told = ({key: _tuple(value) for key, value in job.items()} for job in json.loads(done.stdout))
+            answer = json.loads(done.stdout)
+            told = ({key: _tuple(value) for key, value in job.items()} for job in answer["jobs"])
             found = {job.outputs: job for job in (Planned(target=target, **one) for one in told)} | found
+            without += [_as_said(about, name, answer[name]) for name in IN_RULES] if target == ALL else []
             continue
         why = f"the rules of this release do not make what is here: {done.stderr.strip()[-600:]}"
         if target == ALL:
@@ -79,33 +94,50 @@ def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
     return list(found.values()), without
 
 
+def _as_said(about: Said, name: str, value: Any) -> Finding:
+    """What an archive says of itself, by the rules and the configuration in it."""
+    if getattr(about, name) == _tuple(value):
+        return Finding(check=Check.CONFIGURATION, subject=f"{NAME}: {name}", outcome=Outcome.EXACT)
+    why = "it is not what the rules say of the configuration in here"
+    return wrong(Check.CONFIGURATION, f"{NAME}: {name}", why)
+
+
 def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[tuple[Finding, Planned | None]]:
     """Whether each job was told what the configuration says, and by which code; None: of no planned job.
 
     What `all` needs was made as the archive's command says, or made again; a job of another target may have been
     told something else.
     """
-    recorded = {job.outputs[0]: job for job in jobs}
-    asked = {min(job.outputs) for job in plan}
-    for other in (job for first, job in recorded.items() if first not in asked):
+    asked = {file for job in plan for file in job.outputs}
+    for other in (job for job in jobs if asked.isdisjoint(job.outputs)):
         why = "the configuration in here does not ask for it: another command made it"
         subject = f"{other.name} ({other.outputs[0]})"
         yield (
             Finding(check=Check.CONFIGURATION, subject=subject, outcome=Outcome.COULD_NOT, message=why),
             None,
         )
+    recorded = by_file(jobs)
     for job in plan:
-        yield _told(job, recorded.get(min(job.outputs))), job
+        yield _told(job, [recorded.get(file) for file in job.outputs]), job
 
 
-def _told(job: Planned, before: Job | None) -> Finding:
-    if before is None:
-        return _finding(Check.CONFIGURATION, job, Outcome.WRONG, "no record tells how it was made")
+def _told(job: Planned, records: Sequence[Job | None]) -> Finding:
+    """records: the jobs that the records of its files are of: one, if nobody changed them."""
+    outcome = Outcome.WRONG if job.target == ALL else Outcome.COULD_NOT
+    before = records[0]
+    if before is None or None in records:
+        lacking = job.outputs[records.index(None)]
+        return _finding(Check.CONFIGURATION, job, outcome, f"no record tells how {lacking} was made")
+    if other := next((file for file, of in zip(job.outputs, records, strict=True) if of is not before), ""):
+        why = f"{other} was made otherwise than {job.outputs[0]}, as their records tell"
+        return _finding(Check.CONFIGURATION, job, Outcome.WRONG, why)
     if odd := _odd(job, before):
-        outcome = Outcome.WRONG if job.target == ALL else Outcome.COULD_NOT
         why = f"only one of the two, its record and the configuration in here, has {odd}"
         return _finding(Check.CONFIGURATION, job, outcome, why)
-    if before.code and repr(before.code) not in job.parameters:
+    if len(job.codes) != sum(map(is_code, before.parameters)):
+        why = "its record does not have the digest of one code that made it"
+        return _finding(Check.CONFIGURATION, job, Outcome.WRONG, why)
+    if before.code and before.code not in job.codes:
         return _finding(Check.CONFIGURATION, job, Outcome.WITHIN, "its code is not that of this release")
     return _finding(Check.CONFIGURATION, job, Outcome.EXACT)
 

@@ -17,7 +17,9 @@ OF_ASKING = (
     "seconds",
 )  # columns of `calls`: whether and how long somebody was asked, not what was said
 SHOWN = 60  # characters of a value
-NUMBER = re.compile(r"[-+]?\d+\.\d+(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")  # that is no whole one, in a text
+NUMBER = re.compile(
+    r"[-+]?\d+\.\d+(?:[eE][-+]\d+)?|(?<![\w.+-])[-+]?\d+[eE][-+]\d+(?![\w.+-])"
+)  # that is no whole one, in a text; its exponent has a sign, which that of a digest's `5000e002` has not
 
 
 def difference(made: Path, told: Path) -> tuple[Outcome, str]:
@@ -74,7 +76,7 @@ def _close(a: object, b: object) -> bool:
         return _texts_close(a, b)
     if not (isinstance(a, float) and isinstance(b, float)):
         return False
-    return bool(np.isclose(a, b, rtol=REL_TOLERANCE, atol=0.0))
+    return bool(np.isfinite([a, b]).all() and np.isclose(a, b, rtol=REL_TOLERANCE, atol=0.0))
 
 
 def _texts_close(a: str, b: str) -> bool:

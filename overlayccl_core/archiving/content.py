@@ -28,10 +28,10 @@ def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, 
     made = [records.place_of(Path(name)) for name in found if Path(name).is_relative_to(tree)]
     found |= {place.as_posix(): root / place for place in made if (root / place).is_file()}
     links = (path for path in root.iterdir() if path.is_symlink())
-    found |= {
+    found |= {  # by which a profile is found by its name; no other, which Python might take for a package
         path.name: Link(path.readlink().as_posix())
         for path in links
-        if path.readlink().parts[0] == "profiles"
+        if path.readlink() == Path("profiles", path.name)
     }
     return found
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ class Job:
     parameters: tuple[Any, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    log: tuple[str, ...] = ()
     started: float
     ended: float
     nodes: int
@@ -43,24 +44,24 @@ class Job:
 def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: int) -> list[Job]:
     """The jobs that made some files below `root`, in the order in which they began.
 
-    measuring: the rules that have all nodes to themselves.
+    measuring: the rules that have all nodes to themselves. Files of one job have records that differ in nothing but
+    the times; where they do, they are of several jobs.
     """
-    made: dict[
-        tuple[str, str], list[tuple[str, Record]]
-    ] = {}  # each file has a record, with times of its own
+    made: dict[str, list[tuple[str, Record]]] = {}
     for file in sorted(files):
         if (record := records.read(Path(file), root)) is not None:
-            made.setdefault((record.rule, record.command), []).append((file, record))
+            made.setdefault(repr(replace(record, started=0.0, ended=0.0)), []).append((file, record))
     alone = set(measuring)
     jobs = [
         Job(
             name=Path(record.log[0]).stem if record.log else record.rule,
             rule=record.rule,
             command=record.command,
-            code=next((p for p in record.parameters if _is_code(p)), ""),
+            code=next((p for p in record.parameters if is_code(p)), ""),
             parameters=record.parameters,
             inputs=record.inputs,
             outputs=tuple(file for file, _ in outputs),
+            log=record.log,
             started=min(one.started for _, one in outputs),
             ended=max(one.ended for _, one in outputs),
             nodes=nodes if record.rule in alone else 0,
@@ -71,5 +72,11 @@ def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: i
     return sorted(jobs, key=lambda job: (job.started, job.name))
 
 
-def _is_code(parameter: Any) -> bool:
+def by_file(jobs: Iterable[Job]) -> dict[str, Job]:
+    """What a file was made by, as its record says."""
+    return {file: job for job in jobs for file in job.outputs}
+
+
+def is_code(parameter: Any) -> bool:
+    """Whether a parameter is a digest of code."""
     return isinstance(parameter, str) and CODE_DIGEST.fullmatch(parameter) is not None

@@ -1,26 +1,47 @@
 """Secrets that got into what is to be archived: of this environment, and of forms that are well known."""
 
+import html
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from overlayccl_core.archiving.packing import Content, Link
 
-NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL")  # what variables are called that hold one
+NAMED = re.compile(
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(PASS|PAT|AUTH|DSN)(_|$)|_PWD$"
+    r"|CONNECTION_STRING|DATABASE_URL",
+    re.IGNORECASE,
+)  # what variables are called that hold one
 SHORTEST = 12  # characters: what is shorter also stands somewhere by chance
+WRAPPED = 3  # times that a value is written in another text: JSON in a parameter's repr in JSON
+WRITTEN: tuple[Callable[[str], str], ...] = (
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    lambda text: repr(text)[1:-1],
+    lambda text: repr(f'"{text}')[2:-1],  # beside another kind of quotes
+    html.escape,
+)  # how a text stands in another
 FORMS = {
     "a key of Anthropic": rb"sk-ant-[A-Za-z0-9_-]{20,}",
-    "a key of OpenAI": rb"sk-(?:proj-)?[A-Za-z0-9]{32,}",
+    "a key of OpenAI": rb"(?<![A-Za-z0-9])sk-(?:(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{32,}|[A-Za-z0-9]{32,})",
     "a key of AWS": rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a secret key of AWS": rb"(?i)aws_?secret_?(?:access_?)?key[\\\"']*\s*[:=]\s*[\\\"']*"
+    rb"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",
+    "a key of Google": rb"\bAIza[A-Za-z0-9_-]{35}",
     "a token of GitHub": rb"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50,})",
+    "a token of GitLab": rb"\bglpat-[A-Za-z0-9_-]{20,}",
     "a token of Hugging Face": rb"\bhf_[A-Za-z0-9]{30,}",
     "a token of Slack": rb"\bxox[abprs]-[A-Za-z0-9-]{20,}",
-    "a private key": rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
-    "a password in an address": rb"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/:@\"']{6,}@",
+    "a bearer's token": rb"(?i)\bbearer\s+(?=[a-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}",
+    "a signed token": rb"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    "a private key": rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
+    "a password in an address": rb"(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@\"']*:[^\s/:@\"']{6,}@",
 }
 _FORMS = {what: re.compile(form) for what, form in FORMS.items()}
 
@@ -28,31 +49,77 @@ _FORMS = {what: re.compile(form) for what, form in FORMS.items()}
 def refuse_leaks(content: Content, environment: Mapping[str, str] = os.environ) -> None:
     """ValueError where a file holds a secret: which, and what kind of secret; never the secret."""
     values = {
-        name: value.encode()
+        name: _as_written(value.strip())
         for name, value in environment.items()
-        if NAMED.search(name) and len(value) >= SHORTEST and not os.path.exists(value)
+        if NAMED.search(name) and len(value.strip()) >= SHORTEST and not os.path.exists(value)
     }
+
+    def found_in(data: bytes) -> str | None:
+        own = (f"the value of {of}" for of, ways in values.items() if any(way in data for way in ways))
+        return next(own, None) or next((form for form, known in _FORMS.items() if known.search(data)), None)
+
     for name, what in sorted(content.items()):
-        if isinstance(what, Link):
-            continue
-        for data in _texts(what):
-            found = next((f"the value of {of}" for of, value in values.items() if value in data), None)
-            found = found or next((form for form, known in _FORMS.items() if known.search(data)), None)
-            if found:
-                raise ValueError(
-                    f"{name} holds {found}: nothing is archived that has a secret in it. Find out how it "
-                    "came there, change the secret, and make the file again"
-                )
+        in_name = found_in(name.encode())
+        where = "the name of a file" if in_name else name
+        if found := in_name or next(filter(None, map(found_in, _texts(what))), None):
+            raise ValueError(
+                f"{where} holds {found}: nothing is archived that has a secret in it. Find out how it "
+                "came there, change the secret, and make the file again"
+            )
 
 
-def _texts(what: Path | bytes) -> Iterator[bytes]:
-    """A file's bytes; of a table, whose bytes are compressed, its texts."""
-    if isinstance(what, bytes) or what.suffix != ".parquet":
+def _as_written(value: str) -> frozenset[bytes]:
+    """A text as it stands alone, and as other texts write its quotes, its line ends and its letters."""
+    ways = {value}
+    for _ in range(WRAPPED):
+        ways |= {write(way) for way in ways for write in WRITTEN}
+    return frozenset(way.encode(errors="surrogateescape") for way in ways)
+
+
+def _texts(what: Path | bytes | Link) -> Iterator[bytes]:
+    """A file's bytes; of a table, whose bytes are compressed, its texts and what is said of it."""
+    if isinstance(what, Link):
+        yield what.target.encode()
+    elif isinstance(what, bytes) or what.suffix != ".parquet":
         yield what if isinstance(what, bytes) else what.read_bytes()
-        return
-    for column in parquet.read_table(what).columns:
-        flat = column
-        while pa.types.is_list(flat.type) or pa.types.is_large_list(flat.type):
-            flat = pa.chunked_array([chunk.flatten() for chunk in flat.chunks], flat.type.value_type)
-        if pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type):
-            yield "\n".join(text for text in flat.to_pylist() if text is not None).encode()
+    else:
+        table = parquet.read_table(what)
+        for told in (table.schema.metadata, parquet.read_metadata(what).metadata, *_of_fields(table.schema)):
+            yield b"\n".join(text for pair in (told or {}).items() for text in pair)
+        for column in table.columns:
+            for chunk in column.chunks:
+                yield from _of_array(chunk)
+
+
+def _of_fields(fields: Any) -> Iterator[Mapping[bytes, bytes]]:
+    """Of a schema, or of a type with fields: what they are called, and what is said of them."""
+    for field in fields:
+        yield {field.name.encode(): b"", **(field.metadata or {})}
+        if pa.types.is_nested(field.type):
+            yield from _of_fields(field.type.field(k) for k in range(field.type.num_fields))
+
+
+def _of_array(array: Any) -> Iterator[bytes]:
+    """The texts of a column, however deep they are in it."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _of_array(array.storage)
+    elif pa.types.is_dictionary(kind):
+        yield from _of_array(array.dictionary)
+    elif pa.types.is_map(kind):
+        yield from _of_array(array.keys)
+        yield from _of_array(array.items)
+    elif pa.types.is_struct(kind):
+        for part in array.flatten():
+            yield from _of_array(part)
+    elif pa.types.is_nested(kind):
+        yield from _of_array(array.flatten())
+    elif any(like(kind) for like in _TEXTS):
+        texts = (one for one in array.to_pylist() if one is not None)
+        yield b"\n".join(one.encode() if isinstance(one, str) else one for one in texts)
+
+
+_TEXTS = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+)

@@ -20,9 +20,10 @@ ADDED = (said.NAME, HOW, crate.NAME, SUMS)  # what stands in an archive besides 
 def make(tree: Path, target: Path, about: Said, root: Path = Path()) -> str:
     """Write the archive of `results/<tree>`; what it is, in one line. ValueError: a secret in it, or no records."""
     content = content_of(tree, root)
-    refuse_leaks(content)
     jobs = jobs_in(content, root, about)
-    packing.pack(with_manifest(content, jobs, about), folder_of(about), when(jobs), target)
+    whole = with_manifest(content, jobs, about)
+    refuse_leaks(whole)
+    packing.pack(whole, folder_of(about), when(jobs), target)
     size = target.stat().st_size
     return f"{target}: {len(content)} files, {size / 1e6:.1f} MB, sha256 {sha256_of(target)}"
 
@@ -75,9 +76,10 @@ Measured on: {about.machine}.
 
 - `overlayccl verify FILE{packing.SUFFIX}`, before anything else, with a release of your own: makes everything again
   that needs no ranks (proofs, fit, prices, searches, choice, figures) from the samples in here, compares, and says
-  whether the code in here is what made them. It runs nothing that is in here.
+  whether the code in here is what made them, and which of it is not that release's. It runs none of it.
 - `sha256sum -c {SUMS}`: no file was damaged.
-- `{plan}`, typed in this folder: nothing is to be done. That runs the code in here.
+- `{plan}`,
+  typed in this folder: nothing is to be done. That runs the code in here.
   Without `-n` it makes what you change; what would measure is refused on another machine.
 - `{crate.NAME}` is the manifest (a Workflow Run RO-Crate): every file with its sha256, every job
   with what it read, wrote and took.

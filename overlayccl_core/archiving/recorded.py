@@ -1,21 +1,24 @@
 """What stands beside an archive's tables, by which people judge them: does it agree with Snakemake's records?"""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 
 from overlayccl_core.archiving.again import ALL, SIDECAR, Planned
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, wrong
-from overlayccl_core.archiving.jobs import CODE_DIGEST, Job
+from overlayccl_core.archiving.jobs import CODE_DIGEST, Job, by_file
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.tables.remake import RESULTS
 
 SLACK_S = 5.0  # between the clocks of a job, of its command and of who writes the record
-NOT_MADE = ("logs", "answers")  # folders of files that are no job's outputs: what commands and models said
+LOGS, ANSWERS = "logs", "answers"  # folders of files that are no job's outputs: what commands and models said
+OF_JOB = re.compile(r"([\w.+@-]+)\.(?:log|tsv)|([\w.+@-]+)\.failure-\d+/(?:launch[\w.-]*|rank-\d+\.error)")
+OF_MODEL = re.compile(r"[0-9a-f]{64}(\.asked-[0-9a-f]{8})?\.json")
 FINGERPRINT = "fingerprint"  # the column of all that is measured
 
 
@@ -23,13 +26,14 @@ def as_recorded(folder: Path, about: Said, plan: Sequence[Planned], jobs: Sequen
     """Of each file that nobody made, each job and each measured table what does not agree."""
     tree = folder / RESULTS / about.tree
     made = {name for of in (plan, jobs) for job in of for name in job.outputs}
+    logged = {*_logged(plan), *_logged(jobs)}
     for file in sorted(one for one in tree.rglob("*") if one.is_file()):
         name = file.relative_to(folder).as_posix()
-        if name not in made and not set(NOT_MADE) & set(file.relative_to(tree).parts[:-1]):
-            yield wrong(Check.RECORDS, name, "no job made it")
-    recorded = {job.outputs[0]: job for job in jobs}
+        if name not in made and (found := _nobodys(PurePosixPath(name), logged)) is not None:
+            yield found
+    recorded = by_file(jobs)
     for job in plan:
-        before = recorded.get(min(job.outputs))
+        before = recorded.get(job.outputs[0])
         if before is not None and job.target == ALL:
             why = next(_against(folder, about, job, before), "")
             outcome = Outcome.WRONG if why else Outcome.EXACT
@@ -38,8 +42,35 @@ def as_recorded(folder: Path, about: Said, plan: Sequence[Planned], jobs: Sequen
         yield from _measured_on(file, file.relative_to(folder).as_posix(), about)
 
 
+def _logged(jobs: Sequence[Planned] | Sequence[Job]) -> Iterator[PurePosixPath]:
+    """As what the files that jobs leave beside their logs are called, without suffixes."""
+    for job in jobs:
+        for log in job.log:
+            yield PurePosixPath(log).with_suffix("")
+            yield PurePosixPath(log).with_name(job.rule)
+
+
+def _nobodys(name: PurePosixPath, logged: set[PurePosixPath]) -> Finding | None:
+    """What is said of a file that is no job's output; None: it is a job's log, or what a model answered."""
+    logs = next((folder for folder in name.parents if folder.name == LOGS), None)
+    if logs is not None and (match := OF_JOB.fullmatch(name.relative_to(logs).as_posix())):
+        if logs / (match[1] or match[2]) in logged:
+            return None
+        why = "no job that is here has this log: what it says is taken as said"
+        return Finding(check=Check.RECORDS, subject=str(name), outcome=Outcome.COULD_NOT, message=why)
+    if name.parent.name == ANSWERS and OF_MODEL.fullmatch(name.name):
+        return None
+    return wrong(Check.RECORDS, str(name), "no job made it")
+
+
 def _against(folder: Path, about: Said, job: Planned, before: Job) -> Iterator[str]:
     """What does not agree of a job."""
+    if (before.rule, before.name) != (job.rule, job.name):
+        yield f"its record is of {before.rule}, with the log of {before.name}"
+    if besides := set(before.inputs) ^ set(job.inputs):
+        yield f"only one of the two, its record and the rules, has {min(besides)} among what it read"
+    if besides := set(before.outputs) - set(job.outputs):
+        yield f"{min(besides)} is said to be of it, too"
     words = _without_codes(shlex.split(job.command))
     if _without_codes(shlex.split(before.command)) != words:
         yield "its record has another command than the rules"

@@ -2,16 +2,27 @@
 
 import json
 import re
+import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
+
 from overlayccl_core.archiving import packing
+from overlayccl_core.configuration.settings import MACHINE
+from overlayccl_core.tables.remake import of_profile
 
 NAME = "archive.json"
 TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, and no path
+FORMS = {
+    "tree": TREE,
+    "commit": re.compile(r"([0-9a-f]{40,64})?"),
+    **dict.fromkeys(("version", "snakemake", "zstandard"), re.compile(r"[0-9]+(\.[0-9]+)*[a-z0-9.+]*")),
+}  # of texts; the others are one line
 TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "nodes": int}  # all others: text
 
 
@@ -46,14 +57,60 @@ class Said:
             read = cls(**{**fields, "measuring": tuple(fields["measuring"])})
         except (TypeError, KeyError) as error:
             raise ValueError(f"{NAME} is not of this release: {error}") from None
-        wrong = [name for name in cls.__slots__ if not isinstance(getattr(read, name), TYPES.get(name, str))]
-        if wrong or not TREE.fullmatch(read.tree):
-            raise ValueError(f"{NAME}: {wrong[0] if wrong else 'tree'} is nothing that a run of ours says")
+        if wrong := [name for name in cls.__slots__ if not _is_said(name, getattr(read, name))]:
+            raise ValueError(f"{NAME}: {wrong[0]} is nothing that a run of ours says")
         return read
+
+    @property
+    def profile(self) -> str:
+        """That its command names. ValueError: none."""
+        words = shlex.split(self.command)
+        if len(words) < 3 or words[:2] != ["snakemake", "--profile"]:
+            raise ValueError(f"{NAME}: its command names no profile")
+        return words[2]
 
     def dumps(self) -> bytes:
         """Its text, with sorted keys."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
+
+
+def _is_said(name: str, value: object) -> bool:
+    if not isinstance(value, TYPES.get(name, str)):
+        return False
+    return not isinstance(value, str) or (
+        value.isprintable() and (name not in FORMS or FORMS[name].fullmatch(value) is not None)
+    )
+
+
+def configured(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What an archive says of how the run was configured: without `machine=here`, which was meant for that day."""
+    return {key: value for key, value in overrides.items() if key != MACHINE}
+
+
+def command_of(profile: str, config: Mapping[str, Any], root: Path) -> str:
+    """What makes all of a run, as it is typed in the folder `root`; what the profile configures need not be."""
+    usual = of_profile(root, profile)
+    given = ((key, _typed(value)) for key, value in sorted(config.items()))
+    named = [f"{key}={text}" for key, text in given if usual.get(key) != text]
+    return shlex.join(["snakemake", "--profile", profile, "all", *(["--config", *named] if named else [])])
+
+
+def _typed(value: Any) -> str:
+    """As --config reads it again: as YAML, once the quotes at both ends are gone."""
+    if value is None:
+        return ""
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and not _is_plain(value):
+        return f" {json.dumps(value, ensure_ascii=False)} "
+    return str(value)
+
+
+def _is_plain(value: str) -> bool:
+    try:
+        return bool(value.strip("'\"") == value == yaml.load(value, Loader=yaml.BaseLoader))
+    except yaml.YAMLError:
+        return False
 
 
 def versions() -> dict[str, Any]:

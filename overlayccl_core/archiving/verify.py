@@ -28,6 +28,10 @@ Progress = Callable[[str], None]
 
 def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]:
     """All findings, one after the other. An archive that cannot be read is one that is wrong."""
+    yield from guarded(Check.BYTES, archive.name, _looked_at(archive, workers, progress))
+
+
+def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as place:
         try:
             folder = packing.unpack(archive, Path(place, "archive"))
@@ -35,7 +39,10 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
         except (ValueError, OSError) as error:
             yield _wrong(Check.BYTES, archive.name, str(error))
             return
-        progress(f"{archive.name}: {about.tree}, made by {about.command}")
+        command = list(guarded(Check.CONFIGURATION, said.NAME, _command(folder, about)))
+        yield from command
+        wrongly = any(one.outcome is Outcome.WRONG for one in command)
+        progress(f"{archive.name}: {about.tree}" + ("" if wrongly else f", made by {about.command}"))
         content = content_of(Path(RESULTS, about.tree), folder, folder)
         jobs = make.jobs_in(content, folder, about)
         try:
@@ -64,8 +71,18 @@ def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]
         yield from complete(folder, same)
         yield from consistent(folder / RESULTS / about.tree, about.machine)
         yield from guarded(Check.RECORDS, about.tree, as_recorded(folder, about, plan, jobs))
-        yield from guarded(Check.CODE, about.tree, code_in(folder, plan, jobs))
+        yield from guarded(Check.CODE, about.tree, code_in(folder, about, plan, jobs))
         yield from again.made_again(folder, Path(place, "again"), same, workers)
+
+
+def _command(folder: Path, about: Said) -> Iterator[Finding]:
+    """What is said to make all of it follows from the configuration that is said. Somebody will type it."""
+    command = said.command_of(about.profile, about.config, folder)
+    if command != about.command:
+        why = f"it says {about.command!r} where its configuration says {command!r}"
+        yield _wrong(Check.CONFIGURATION, f"{said.NAME}: command", why)
+    else:
+        yield Finding(check=Check.CONFIGURATION, subject=f"{said.NAME}: command", outcome=Outcome.EXACT)
 
 
 def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[Finding]:

@@ -84,7 +84,10 @@ def _counts(found: Sequence[Finding]) -> Table:
 
 
 def _told(found: Sequence[Finding], outcome: Outcome) -> list[str]:
-    """Those of one outcome, with equal words in one line; what ranks did is counted alone."""
+    """Those of one outcome, with equal words in one line; what ranks did is counted alone.
+
+    Code is named file by file: somebody is to read it.
+    """
     those: dict[tuple[str, str], list[str]] = {}
     for one in found:
         if one.outcome is outcome and one.check is not Check.MEASURED:
@@ -92,5 +95,6 @@ def _told(found: Sequence[Finding], outcome: Outcome) -> list[str]:
     lines = []
     for (check, message), subjects in those.items():
         more = f" and {len(subjects) - 1} more" if len(subjects) > 1 else ""
-        lines.append(f"{outcome.value}: {check}: {subjects[0]}{more}: {message}")
+        named = ", ".join(subjects) if check == Check.CODE.value else f"{subjects[0]}{more}"
+        lines.append(f"{outcome.value}: {check}: {named}: {message}")
     return [*lines[:SHOWN], f"{outcome.value}: {len(lines) - SHOWN} more"] if len(lines) > SHOWN else lines

@@ -5,11 +5,13 @@ The form is Snakemake's own, and may be another in its next version; that is pin
 
 import ast
 import json
+import math
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LATEST_S = 253_402_300_799  # the end of the year 9999: dates of Python go no further
 FOLDER, INCOMPLETE = Path(".snakemake/metadata"), Path(".snakemake/incomplete")
 
 
@@ -41,13 +43,26 @@ def read(file: Path, root: Path = Path()) -> Record | None:
     try:
         told = json.loads((root / place_of(file)).read_text())
         return Record(
-            rule=told["rule"],
-            inputs=tuple(told["input"]),
-            log=tuple(told["log"]),
-            command=told["shellcmd"] or "",
-            parameters=tuple(ast.literal_eval(text) for text in told["params"]),
-            started=float(told["starttime"]),
-            ended=float(told["endtime"]),
+            rule=_text(told["rule"]),
+            inputs=tuple(map(_text, told["input"])),
+            log=tuple(map(_text, told["log"])),
+            command=_text(told["shellcmd"] or ""),
+            parameters=tuple(ast.literal_eval(_text(text)) for text in told["params"]),
+            started=_time(told["starttime"]),
+            ended=_time(told["endtime"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, SyntaxError):
-        return None
+    except (OSError, ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None  # the last two: what is nested too deep for who reads it
+
+
+def _text(told: Any) -> str:
+    if not isinstance(told, str):
+        raise TypeError(f"a text must be one (got {told!r})")
+    return told
+
+
+def _time(told: Any) -> float:
+    seconds = float(told)
+    if not (math.isfinite(seconds) and 0 <= seconds <= LATEST_S):
+        raise ValueError(f"a time must be one of a calendar (got {told!r})")
+    return seconds

@@ -9,9 +9,14 @@ RESULTS, PRESET = "results", "default"
 PROFILE = "OVERLAYCCL_PROFILE"  # the variable that tells the profile in use (rules/common.smk)
 
 
+def profile_in_use() -> str:
+    """As it was typed."""
+    return os.environ.get(PROFILE, "local")
+
+
 def snakemake() -> str:
     """The pipeline's command as it is typed, up to what is asked of it."""
-    return f"snakemake --profile {os.environ.get(PROFILE, 'local')}"
+    return f"snakemake --profile {profile_in_use()}"
 
 
 def run_command(tree: str | Path, *targets: str | Path, config: tuple[str, ...] = ()) -> str:
@@ -45,14 +50,14 @@ def _of_tree(tree: Path) -> list[str]:
         return []
     meant = {"deployment": of, "preset": tree.name.removeprefix(of).removeprefix("-") or PRESET}
     try:
-        configured = parsed(config / "config.yaml") | _of_profile(tree.parent.parent)
+        configured = parsed(config / "config.yaml") | of_profile(tree.parent.parent, profile_in_use())
         return [f"{key}={value}" for key, value in meant.items() if configured[key] != value]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
-def _of_profile(root: Path) -> dict[str, str]:
-    """What the profile in use configures."""
-    file = root / "profiles" / os.environ.get(PROFILE, "local") / "profile.yaml"
+def of_profile(root: Path, profile: str) -> dict[str, str]:
+    """What a profile of a folder configures."""
+    file = root / "profiles" / profile / "profile.yaml"
     given = parsed(file).get("config", []) if file.exists() else []
     return {key: value for key, _, value in (str(one).partition("=") for one in given)}

@@ -48,6 +48,13 @@ def test_tables(tmp_path: Path, changed: dict[str, Any], outcome: Outcome, named
         ('{"error": 0.1234, "of": 3}', '{"error": 0.1235, "of": 3}', "json", Outcome.WRONG),
         ('{"error": 0.5, "of": 3}', '{"error": 0.5, "of": 4}', "json", Outcome.WRONG),
         ('{"error": 0.5, "is": "a"}', '{"error": 0.5, "is": "b"}', "json", Outcome.WRONG),
+        ("<p>found-5e9998c1</p>", "<p>found-6e9991c1</p>", "html", Outcome.WRONG),
+        ("<p>found-50000e01</p>", "<p>found-5000e002</p>", "html", Outcome.WRONG),
+        ('{"program": "50000e01"}', '{"program": "5000e002"}', "json", Outcome.WRONG),
+        ('{"run": "1234567e-12"}', '{"run": "12345670e-13"}', "json", Outcome.WITHIN),
+        ('{"run": "1234567e-12-ab"}', '{"run": "12345670e-13-ab"}', "json", Outcome.WRONG),
+        ('{"error": 1.5e+9999}', '{"error": 2.5e+9999}', "json", Outcome.WRONG),
+        ("<path d='M1.5,2.25L3.123456789,4'>", "<path d='M1.5,2.25L3.123456788,4'>", "html", Outcome.WITHIN),
         ("scale(x, 0.123456789012)", "scale(x, 0.123456789013)", "py", Outcome.WRONG),
     ],
 )

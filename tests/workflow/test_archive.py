@@ -4,23 +4,35 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from docs import paper
-from overlayccl_core.archiving import packing, said
+from overlayccl_core.archiving import packing
 from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.archiving.findings import Check, Finding, Outcome
-from overlayccl_core.archiving.said import Said
 from overlayccl_core.archiving.verify import verify
 from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import percent
 from overlayccl_core.program.json_form import _rebuild, dumps
 from overlayccl_core.report.blocks import ms
 from overlayccl_core.tables import records
+from tests.archiving.forgeries import (
+    code_among_logs,
+    code_untold,
+    commented_code,
+    eternal,
+    nothing_alone,
+    one_more_code,
+    other_command,
+    other_nodes,
+    read_else,
+    read_else_by_all,
+    say,
+    snakefiles_code,
+)
 from tests.archiving.forging import forged, rewritten
 from tests.archiving.validator import validated
 from tests.workflow.repository import ROOT, snakemake
@@ -241,9 +253,7 @@ def other_code(folder: Path) -> None:
 
 def other_machine(folder: Path) -> None:
     """Where it was measured."""
-    file = folder / said.NAME
-    about = Said.loads(file.read_bytes())
-    file.write_bytes(replace(about, machine="host of 512 H100 #0123abcd").dumps())
+    say(folder, machine="host of 512 H100 #0123abcd")
 
 
 def quicker(folder: Path) -> None:
@@ -345,12 +355,23 @@ FORGED: tuple[dict[Callable[[Path], None], tuple[Check, str]], ...] = (
         told_twice: (Check.MADE_AGAIN, TREE_FILE("summary.parquet")),
         other_code: (Check.CODE, "seed-tp_mlp"),
         other_machine: (Check.RECORDS, "probe"),
+        snakefiles_code: (Check.CODE, "workflow_scripts/pipeline.py"),
+        one_more_code: (Check.CODE, "overlayccl_core/evil.py"),
+        code_untold: (Check.CONFIGURATION, "fit"),
+        other_command: (Check.CONFIGURATION, "archive.json: command"),
+        read_else_by_all: (Check.RECORDS, "report"),
+        eternal: (Check.CONFIGURATION, "price-tp_mlp"),
     },
     {
         cheaper: (Check.MADE_AGAIN, TREE_FILE("theta.parquet")),
         wrong_program: (Check.PROOFS, ""),
         quicker: (Check.RECORDS, "bench-tp_mlp"),
         one_more_module: (Check.RECORDS, TREE_FILE("deploy/fast.py")),
+        commented_code: (Check.CODE, "overlayccl_core/gates/verdict.py"),
+        other_nodes: (Check.CONFIGURATION, "archive.json: nodes"),
+        nothing_alone: (Check.CONFIGURATION, "archive.json: measuring"),
+        read_else: (Check.CONFIGURATION, "summary"),
+        code_among_logs: (Check.RECORDS, TREE_FILE("logs/evil.py")),
     },
     {
         unreadable: (Check.PROOFS, "local"),

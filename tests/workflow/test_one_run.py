@@ -41,7 +41,7 @@ try:
         time.sleep(0.05)
 except KeyboardInterrupt:
     print("kept what was measured", file=said, flush=True)
-    time.sleep(1.0)
+    time.sleep(4.0)  # longer than the next run takes to begin, on a busy machine too
     Path("kept").touch()
     sys.exit(130)
 Path(sys.argv[1]).write_text("made")

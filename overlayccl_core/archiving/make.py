@@ -76,7 +76,7 @@ Measured on: {about.machine}.
 
 - `overlayccl verify FILE{packing.SUFFIX}`, before anything else, with a release of your own: makes everything again
   that needs no ranks (proofs, fit, prices, searches, choice, figures) from the samples in here, compares, and says
-  whether the code in here is what made them, and which of it is not that release's. It runs nothing that is in here.
+  whether the code in here is what made them, and which of it is not that release's. It runs none of it.
 - `sha256sum -c {SUMS}`: no file was damaged.
 - `{plan}`,
   typed in this folder: nothing is to be done. That runs the code in here.

@@ -60,7 +60,7 @@ class Claim:
         if about.version != version or not same_code or (about.commit and not about.clean):
             return cls(commit=False, packages=False)
         if about.commit and commit:
-            same = about.commit == commit
+            same = clean and about.commit == commit
             return cls(commit=same, packages=same)
         return cls(commit=False, packages=True)
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +10,9 @@ from pyarrow import parquet
 
 from overlayccl_core.archiving import make, packing, said
 from overlayccl_core.archiving.content import content_of
+from overlayccl_core.archiving.findings import Check, Finding, Outcome
 from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.verify import verify
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.sidecar import sha256_of
 from overlayccl_core.tables.table import NAME_KEY, VERSION_KEY
@@ -47,3 +49,13 @@ def rewritten(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Non
     (table,) = (one for one in TABLES if one.name == path.stem)
     named = frame.to_arrow().replace_schema_metadata({NAME_KEY: table.name, VERSION_KEY: str(table.version)})
     parquet.write_table(named, path, compression="zstd")
+
+
+def looked_at(archive: Path) -> list[Finding]:
+    """All that verifying finds."""
+    return list(verify(archive, 2, lambda line: None))
+
+
+def wrong(found: Sequence[Finding]) -> list[tuple[Check, str, str]]:
+    """What is refuted."""
+    return [(one.check, one.subject, one.message) for one in found if one.outcome is Outcome.WRONG]

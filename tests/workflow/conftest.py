@@ -39,3 +39,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = snakemake(root, "--profile", "local", "archive")
     assert done.returncode == 0, done.stderr
     return root
+
+
+@pytest.fixture(scope="session")
+def archive(finished: Path) -> Path:
+    """The archive of that run."""
+    return finished / "results" / "local.tar.zst"

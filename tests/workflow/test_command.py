@@ -192,6 +192,7 @@ def test_what_a_killed_run_had_put_away_is_settled_when_the_next_begins(
     batch = partial / f"bench-tp_mlp-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
     (batch / "launch-0.parquet").touch()
+    table.touch()
     if not recorded:
         marker = records.INCOMPLETE / records.place_of(table).name
         marker.parent.mkdir(parents=True)

@@ -32,6 +32,7 @@ from benchmarks.copies import KINDS, SMOKE, Copy, Finished, Job
 
 AIMED = {"probe": 15, "bench": 15, "train": 15}  # rule -> trials that hit it, at least
 KILLS = 20  # of one tree
+EARLY = 0.6  # share of a job in which blows that are aimed at it fall: one that goes on is shorter
 RANKS_S = (
     20.0  # in which ranks have ended whose run died: jobs look twice a second, and keep what was measured
 )
@@ -62,7 +63,11 @@ def report(asked: argparse.Namespace) -> Iterator[str]:
         while missing := _missing(told.trials):
             own = [job for rule in missing for job in jobs if job.rule == rule]
             which = draw.integers(len(own), size=min(KILLS, len(missing)))
-            points = [draw.uniform(own[k].began_s, own[k].ended_s) for k in which]
+            share = draw.uniform(0.0, EARLY, len(which))
+            points = [
+                own[k].began_s + of * (own[k].ended_s - own[k].began_s)
+                for k, of in zip(which, share, strict=True)
+            ]
             yield from _tree(Path(folder), [blow_at(float(at), jobs) for at in sorted(points)], draw, told)
     yield from summary(told)
 

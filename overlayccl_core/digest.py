@@ -3,7 +3,8 @@
 A rule runs one script of `workflow_scripts/`. Its code is that script, all that it imports from here, the
 plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
 and formatting do not count: the syntax tree is hashed, written in a way that all our versions of Python share.
-Nor does what is said for people of a field of the configuration or of a table's column (`WORDS`).
+Nor does what is said for people of a field of the configuration or of a table's column (`WORDS`). A docstring
+that code tells on (`TOLD`), as a search does a rewrite rule's, counts for the rules that have that code.
 
 What the closure follows, read from the source without running it:
   imports of modules of ours, with the packages above them;
@@ -28,6 +29,10 @@ DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md", ".jinja", ".css")
 WORDS = {  # folder -> (class, its argument): a literal text there reaches messages and pages, no table
     f"{PACKAGE}.configuration": ("Field", "description"),
     f"{PACKAGE}.tables": ("Column", "doc"),
+}
+TOLD = {  # what reads docstrings -> the files whose they are
+    f"{PACKAGE}/search/rules.py": (f"{PACKAGE}/rewrites/rules/",),
+    f"{PACKAGE}/search/briefing.py": (f"{PACKAGE}/problems/", f"{PACKAGE}/program/language.py"),
 }
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -55,8 +60,10 @@ class Sources:
         """
         h = hashlib.sha256()
         files = [self._files[path] for path in self.closure(script, *plugins)]
+        told = tuple(place for file in files for place in TOLD.get(file.below, ()))
         for file in sorted(files, key=lambda file: Path(file.below)):  # wherever plug-ins lie
-            h.update(f"{file.below} {file.identity}\n".encode())
+            identity = f"{file.identity} {file.said}" if file.below.startswith(told) else file.identity
+            h.update(f"{file.below} {identity}\n".encode())
         return h.hexdigest()[:16]
 
     def closure(self, script: str, *plugins: str) -> tuple[Path, ...]:
@@ -82,18 +89,18 @@ class Sources:
     def _read(self, path: Path) -> "_File":
         below = self._below(path)
         if path.suffix != ".py":
-            return _File(below.as_posix(), hashlib.sha256(path.read_bytes()).hexdigest(), ())
+            return _File(below.as_posix(), hashlib.sha256(path.read_bytes()).hexdigest(), "", ())
         dotted = ".".join(
             below.with_suffix("").parts
         )  # a/b/__init__.py: `a.b.__init__`, and above it is `a.b`
-        identity, modules, data = _parsed(path.read_text(), dotted)
+        identity, said, modules, data = _parsed(path.read_text(), dotted)
         homes = [path.parent, *self._packages]
         needs = [
             *self._packages_above(path),
             *(found for name in modules for found in self._modules(name)),
             *(home / name for name in data for home in homes if (home / name).is_file()),
         ]
-        return _File(below.as_posix(), identity, tuple(dict.fromkeys(needs)))
+        return _File(below.as_posix(), identity, said, tuple(dict.fromkeys(needs)))
 
     def _below(self, path: Path) -> Path:
         """Where a file stands, whatever folder the repository and the plug-ins are in."""
@@ -118,10 +125,14 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """below: its place, which is hashed with its identity. needs: files that it makes count, too."""
+    """below: its place, which is hashed with its identity. said: digest of its docstrings.
+
+    needs: files that it makes count, too.
+    """
 
     below: str
     identity: str
+    said: str
     needs: tuple[Path, ...]
 
 
@@ -136,14 +147,18 @@ def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
 
 
 @cache
-def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """(hash of the tree, modules of ours, data files) that a source names: a function of its text: never stale."""
+def _parsed(text: str, module: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """(hash of the tree, of the docstrings, modules of ours, data files) that a source names.
+
+    A function of its text: never stale.
+    """
     tree = ast.parse(text)
     _drop_words(tree, module.rpartition(".")[0])
     nodes = list(ast.walk(tree))
-    docstrings = set()
+    docstrings, said = set(), hashlib.sha256()
     for node in nodes:
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, _DOCUMENTED) and (doc := ast.get_docstring(node)) is not None:
+            said.update(f"{getattr(node, 'name', '')} {doc}\n".encode())
             docstrings.add(node.body[0].value)  # type: ignore[attr-defined]  # an expression: it has a docstring
             node.body = node.body[1:]
     strings = [
@@ -157,7 +172,8 @@ def _parsed(text: str, module: str) -> tuple[str, tuple[str, ...], tuple[str, ..
     imported = [name for name in _imports(nodes, module) if name.split(".")[0] in (PACKAGE, SCRIPTS)]
     modules = dict.fromkeys([*imported, *(s for s in strings if s.startswith(f"{PACKAGE}."))])
     data = dict.fromkeys(s for s in strings if s.endswith(DATA_SUFFIXES))
-    return hashlib.sha256(_written(tree).encode()).hexdigest(), tuple(modules), tuple(data)
+    identity = hashlib.sha256(_written(tree).encode()).hexdigest()
+    return identity, said.hexdigest(), tuple(modules), tuple(data)
 
 
 def _drop_words(tree: ast.AST, folder: str) -> None:

@@ -166,3 +166,21 @@ def test_a_digest_is_the_same_wherever_plug_ins_lie(root: Path, tmp_path: Path, 
     assert Sources(root, [own]).digest("rule", "strategies/mine.py") == Sources(root, []).digest(
         "rule", "strategies/mine.py"
     )
+
+
+@pytest.mark.parametrize("searches", [True, False], ids=["a rule that searches", "another"])
+def test_a_docstring_counts_where_code_tells_it_on(root: Path, searches: bool) -> None:
+    """A search says of what a rewrite rule is by its docstring."""
+    rule = root / "overlayccl_core/rewrites/rules/merge.py"
+    reads = root / "overlayccl_core/search/rules.py"
+    for file, text in ((rule, '"""Merge."""\nX = 1\n'), (reads, "from overlayccl_core.a import two\n")):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    if searches:
+        (root / "workflow_scripts/rule.py").write_text("from overlayccl_core.search import rules\n")
+    before = digest("rule", "rewrites/rules/merge.py", root=root)
+    rule.write_text('"""Merge all."""\nX = 1\n')
+    assert (digest("rule", "rewrites/rules/merge.py", root=root) != before) is searches
+    (root / "overlayccl_core/a/two.py").write_text('"""Another."""\nX = 1\n')  # which nothing tells on
+    after = digest("rule", "rewrites/rules/merge.py", root=root)
+    assert (after != before) is searches

@@ -301,6 +301,18 @@ ROWS = [
         asked=AFTER_ASKING,
     ),
     Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=AFTER_ASKING),
+    Row(
+        "words of a rewrite rule's docstring, which a search tells on",
+        AFTER_SEED - {"price"},
+        {f"{CORE}/rewrites/rules/merge.py": ('"""{C(x_i)} ->', '"""Merge: {C(x_i)} ->')},
+    ),
+    Row(
+        "words of a Problem's docstring, which a language model is told",
+        set(),
+        {f"{CORE}/problems/uniform_a2a.py": ('"""uniform_a2a: every rank', '"""uniform_a2a: each rank')},
+        problems=("uniform_a2a",),
+        asked=AFTER_ASKING - {"train"},
+    ),
 ]
 WEIGHED = {"weigh_probes", "probing_page"}
 CHOSEN = {"ask_probes", "time_probes", *WEIGHED}

@@ -109,7 +109,7 @@ def _steps(rows: Rows) -> Iterator[str]:
 
 def _timed(row: Row, us: Sequence[float]) -> Iterator[str]:
     if bool(us) != (row.get("status", MEASURED[0]) in MEASURED):
-        yield f"{_of(row)}: {row.get('status', 'timed')}, with {len(us)} times"
+        yield f"{_of(row)}: {row.get('status', MEASURED[0])}, with {len(us)} times"
     if not all(one > 0.0 and math.isfinite(one) for one in us):
         yield f"{_of(row)}: a time of {min(us)} us"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.workflow.repository import ROOT, copy_to, snakemake
+from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 
 ASK = ("--config", "proposer=command", f"command={sys.executable} examples/answer.py")
@@ -29,7 +29,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     done = snakemake(root, "--profile", "local", "ablations")
     assert done.returncode == 0, done.stderr
-    shutil.copytree(ROOT / "examples", root / "examples")
     done = snakemake(root, "--profile", "local", "probing", *ASK)
     assert done.returncode == 0, done.stderr
     others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]

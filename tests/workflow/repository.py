@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
     *("Snakefile", "rules", "run_display", "workflow_scripts", "config", "profiles", "envs"),
-    *("overlayccl_core", "tests"),
+    *("overlayccl_core", "tests", "examples"),
 )
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBING
 from overlayccl_core.tables.table import read
-from tests.workflow.repository import ROOT, copy_to, snakemake
+from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 
 pytestmark = pytest.mark.timeout(1800)  # a minute, if alone
@@ -24,7 +24,6 @@ ASK = ("--config", "proposer=command")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy in which the target was run."""
     root = copy_to(tmp_path_factory.mktemp("repository"))
-    shutil.copytree(ROOT / "examples", root / "examples")
     file = root / "config/config.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL | CONFIG))
     (root / "config/models/tiny.yaml").write_text(yaml.safe_dump(TINY))

@@ -104,9 +104,7 @@ class Copy:
 
     def _recorded(self) -> Iterator[tuple[Path, records.Record]]:
         """The files of the tree of which Snakemake knows the job."""
-        for path in sorted(
-            p for p in (self.root / TREE).rglob("*") if ".partial" not in p.parts and p.is_file()
-        ):
+        for path in sorted(_files(self.root / TREE)):
             record = records.read(path.relative_to(self.root), self.root)
             if record is not None and record.log:
                 yield path, record
@@ -149,7 +147,10 @@ class Copy:
     def finished(self) -> list[Finished]:
         """The launches that are kept by now and ended by themselves."""
         partial = self.root / TREE / ".partial"
-        files = (*partial.glob("*/launch-*"), *partial.glob("written/*/launch-*"))
+        batches = (partial, partial / "written")
+        files = [
+            file for file in _files(partial) if file.parents[1] in batches and file.name.startswith("launch-")
+        ]
         return [one for file in sorted(files) if (one := self._finished(file)) is not None]
 
     def _finished(self, file: Path) -> Finished | None:
@@ -158,7 +159,7 @@ class Copy:
             timed = file.suffix == ".parquet"
             rows = pl.read_parquet(data) if timed else pl.DataFrame(_told(json.loads(data)))
         except (OSError, ValueError, pl.exceptions.PolarsError):
-            return None  # a folder; or it was put away just now
+            return None  # it was put away just now
         if "complete" in rows.columns and not rows["complete"].all():
             return None
         return Finished(
@@ -190,8 +191,11 @@ class Copy:
 
     def measured(self, job: str) -> list[pl.DataFrame]:
         """The tables of a job in which samples of ranks stand."""
-        made = ((path, Path(record.log[0]).stem) for path, record in self._recorded())
-        frames = [pl.read_parquet(path) for path, name in made if name == job and path.suffix == ".parquet"]
+        frames = []
+        for path, record in self._recorded():
+            if Path(record.log[0]).stem == job and path.suffix == ".parquet":
+                with suppress(FileNotFoundError):  # the run is making it anew
+                    frames.append(pl.read_parquet(path))
         return [frame for frame in frames if set(SAMPLES) & set(frame.columns)]
 
     def wrong(self, run: "subprocess.Popen[bytes]") -> list[str]:
@@ -231,6 +235,12 @@ def _job_of(pid: int) -> tuple[str, str] | None:
         if "--log" in words and words[1:2] == ["-m"] and words[2].startswith("workflow_scripts."):
             return Path(words[words.index("--log") + 1]).stem, words[2].partition(".")[2]
     return None
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Those below a folder. A run at work takes folders away meanwhile, which `glob` does not bear."""
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
 
 
 def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """What the benchmark of killed runs looks at: where a blow falls, which launches are lost."""
 
 import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -127,3 +128,24 @@ def test_batches_are_of_the_job_whose_name_they_begin_with(copy: Copy) -> None:
     assert copy.job_of_batch("confirm-0") == "confirm"
     assert copy.job_of_batch("train-nano-small") == "train-nano-small"
     assert copy.job_of_batch("train-nano") == "train-nano"
+
+
+@pytest.mark.parametrize("place", ["problems/b", ".partial/bench-b"])
+def test_a_folder_that_a_run_takes_away_meanwhile_is_none(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    tell(copy, launch([1.5, 2.5], 0.2))
+    keep(copy, launch([3.5, 4.5], 0.2))
+    gone = copy.root / TREE / place
+    gone.mkdir()
+    listed = os.scandir
+
+    def late(path: str | Path) -> object:
+        if Path(path) == gone and gone.exists():
+            gone.rmdir()
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert len(copy.measured("bench-a")) == 1
+    assert len(copy.finished()) == 1
+    assert not gone.exists()

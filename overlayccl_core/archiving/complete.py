@@ -40,7 +40,7 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.tables.table import Table, read
 from overlayccl_core.training.arms import Arms
-from overlayccl_core.training.left_behind import leaving
+from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import StepSettings
 
 CANDIDATE = tuple(column.name for column in CANDIDATE_KEY)
@@ -197,12 +197,13 @@ def _launches(
     """Of a model: every arm in every launch, for every purpose, and as many steps as there may be."""
     failed = {_arm(row): row["launch"] for row in rows if row["status"] != JobStatus.TRAINED}
     ran = [row for row in rows if row["status"] == JobStatus.TRAINED]
+    first = [row for row in ran if row["launch"] < LAUNCHES]  # by which some are left behind
     wanted: list[tuple[Hashable, ...]] = []
     for number in range(launches):
         well = {
             one for arm in arms.arms if failed.get(one := (arm.microbatches, arm.name), launches) > number
         }
-        left = leaving(number, well, lambda: ran) if narrows else set()
+        left = leaving(number, well, lambda: first) if narrows else set()
         for arm in arms.arms:
             if (one := (arm.microbatches, arm.name)) in well - left:
                 of = [(purpose, seed) for purpose in arm.purposes for seed in _seeds(purpose, number, steps)]

@@ -176,6 +176,14 @@ def test_what_was_left_behind_is_in_the_first_launches_alone() -> None:
     assert odd([row for row in launches() if not of("finalist_2", 2)(row)])  # it was not slower
 
 
+def test_what_later_launches_say_leaves_nothing_behind() -> None:
+    rows = launches(us=300.0)
+    for one in rows:
+        if one["purpose"] == "timed":
+            one["steps_us"] = one["steps_us"][:2]  # of two launches too few to tell, of three enough
+    assert not odd(rows)
+
+
 def test_what_failed_is_in_no_later_launch_and_has_a_row_that_says_so() -> None:
     failed = {**row("best_seed", 1), "status": "crashed", "steps_us": []}
     without = [row for row in launches() if row["arm"] != "best_seed" or not row["launch"]]

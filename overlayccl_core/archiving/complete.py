@@ -194,23 +194,32 @@ def _confirmed_in_steps(job: _Job) -> Iterator[Odd]:
 def _launches(
     arms: Arms, rows: Sequence[Row], steps: StepSettings, launches: int, *, narrows: bool
 ) -> Iterator[Odd]:
-    """Of a model: every arm in every launch, for every purpose, and as many steps as there may be."""
+    """Of a model: every arm in every launch, for every purpose, and as many steps as there may be.
+
+    An arm may fail where a disturbed launch is repeated, of which the first is kept: it may be there, or not.
+    """
     failed = {_arm(row): row["launch"] for row in rows if row["status"] != JobStatus.TRAINED}
     ran = [row for row in rows if row["status"] == JobStatus.TRAINED]
     first = [row for row in ran if row["launch"] < LAUNCHES]  # by which some are left behind
-    wanted: list[tuple[Hashable, ...]] = []
+    names = [(arm.microbatches, arm.name) for arm in arms.arms]
+    wanted: set[tuple[Hashable, ...]] = set()
+    allowed: set[tuple[Hashable, ...]] = set()
     for number in range(launches):
-        well = {
-            one for arm in arms.arms if failed.get(one := (arm.microbatches, arm.name), launches) > number
-        }
-        left = leaving(number, well, lambda: first) if narrows else set()
+        began = {one for one in names if failed.get(one, launches) >= number}
+        well = {one for one in began if failed.get(one, launches) > number}
+        there = [
+            some - (leaving(number, some, lambda: first) if narrows else set()) for some in (began, well)
+        ]
         for arm in arms.arms:
-            if (one := (arm.microbatches, arm.name)) in well - left:
-                of = [(purpose, seed) for purpose in arm.purposes for seed in _seeds(purpose, number, steps)]
-                wanted += [(*one, number, purpose.value, seed) for purpose, seed in of]
+            one = (arm.microbatches, arm.name)
+            of = {(purpose, seed) for purpose in arm.purposes for seed in _seeds(purpose, number, steps)}
+            keys = {(*one, number, purpose.value, seed) for purpose, seed in of}
+            wanted |= keys if all(one in some for some in there) else set()
+            allowed |= keys if any(one in some for some in there) else set()
     columns = ("microbatches", "arm", "launch", "purpose", "seed")
-    yield from _compared(wanted, there := [tuple(row[name] for name in columns) for row in ran])
-    yield from _once(there)
+    rows_there = [tuple(row[name] for name in columns) for row in ran]
+    yield from _compared(wanted, rows_there, allowed)
+    yield from _once(rows_there)
     yield from _counted(ran, steps)
 
 
@@ -260,11 +269,16 @@ def _label(row: Row) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- of sets
-def _compared(wanted: Iterable[tuple[Any, ...]], there: Iterable[tuple[Any, ...]]) -> Iterator[Odd]:
+def _compared(
+    wanted: Iterable[tuple[Any, ...]],
+    there: Iterable[tuple[Any, ...]],
+    allowed: Iterable[tuple[Any, ...]] = (),
+) -> Iterator[Odd]:
+    """allowed: besides what is wanted."""
     wanted, there = set(wanted), set(there)
     if lacking := wanted - there:
         yield Odd(message=f"no row of {_named(lacking)}, which ought to have been measured")
-    if more := there - wanted:
+    if more := there - wanted - set(allowed):
         yield Odd(message=f"rows of {_named(more)}, which nobody asked for")
 
 

@@ -189,6 +189,9 @@ def test_what_failed_is_in_no_later_launch_and_has_a_row_that_says_so() -> None:
     without = [row for row in launches() if row["arm"] != "best_seed" or not row["launch"]]
     assert not odd([*without, failed])
     assert odd(without)
+    again = [row for row in launches() if row["arm"] != "best_seed" or row["launch"] < 2]
+    assert not odd([*again, failed])  # the launch was repeated, it failed there, and the first one is kept
+    assert odd([*launches(), failed])
 
 
 def test_arms_are_paired_step_by_step() -> None:

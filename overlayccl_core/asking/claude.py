@@ -6,14 +6,14 @@ answer got lost after the request was sent, the ledger decides, since that may h
 """
 
 import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_address
 from random import random
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY = "ANTHROPIC_API_KEY"
 BASE_URL = "ANTHROPIC_BASE_URL"
-_URL = re.compile(r"(https?://\S+)?")
+VENDORS = "https://api.anthropic.com"
 WITHOUT = (
     "or go on without it: proposer=offline searches by rules alone, proposer=command asks a program of yours, "
     "proposer=replay takes answers that were recorded"
@@ -38,13 +38,8 @@ CONNECT_S = 10.0
 
 
 class Settings(Fields):
-    """How Claude is reached. The key is no field: it is in the environment alone."""
+    """How patient it is. The key is no field, nor is the place that it goes to: the environment alone says them."""
 
-    base_url: str = Field(
-        default="",
-        pattern=f"^{_URL.pattern}$",
-        description="where a service speaks the Messages API; empty: ANTHROPIC_BASE_URL, else the vendor's own",
-    )
     tries: int = Field(default=8, ge=1, le=100, description="of one request, where the service is busy")
     request_seconds: float = Field(
         default=600, gt=0, description="cuts one try, also one whose answer still comes"
@@ -63,11 +58,18 @@ class Claude:
     clock: Callable[[], float] = time.monotonic
     recorded: bool = False
     _client: "anthropic.Anthropic | None" = None
+    _sent: bool = False  # whether the request of this try has begun to leave
 
     def check(self) -> None:
         """ValueError with the mend where it cannot be asked at all: to be called before anything starts."""
         if said := _lacks():
             raise ValueError(said)
+        try:
+            self._connected()
+        except Exception as error:  # the library raises what the proxies and certificates named here come to
+            said = claude_errors.no_client(error, secrets())
+        if said:
+            raise ValueError(f"{said}, {WITHOUT}")
 
     def answer(self, request: Request, *, purpose: str) -> Answer:
         """The answer, whole or cut at the longest, or a refusal. NoAnswer where there is none."""
@@ -90,10 +92,10 @@ class Claude:
     def _try(self, request: Request) -> Answer | Failure:
         """One try. Whatever the library raises holds the request with its headers, so it is not handed on."""
         hidden = secrets()
-        ask = partial(self._connected().messages.stream, **claude_form.arguments(request))
         message: Any = None  # as far as it has come
+        self._sent = False
         try:
-            with ask() as stream:
+            with self._connected().messages.stream(**claude_form.arguments(request)) as stream:
                 ended = False
                 for event in stream:
                     ended = event.type == "message_stop"
@@ -102,7 +104,10 @@ class Claude:
                 raise UnusableStream("the answer broke off")
             return claude_form.answer(message, hidden)
         except Exception as error:  # a service can send anything, and the library then raises anything
-            return claude_errors.failure(error, message, hidden)
+            return claude_errors.failure(error, message, hidden, sent=self._sent)
+
+    def _leaves(self) -> None:
+        self._sent = True
 
     def _connected(self) -> "anthropic.Anthropic":
         if self._client is None:
@@ -112,9 +117,9 @@ class Claude:
 
             self._client = anthropic.Anthropic(
                 api_key=os.environ[KEY].strip(),
-                base_url=self.settings.base_url or None,
+                base_url=_place(),
                 max_retries=0,  # counted and limited in time above
-                http_client=client(self.settings.request_seconds, CONNECT_S, self.clock),
+                http_client=client(self.settings.request_seconds, CONNECT_S, self.clock, self._leaves),
                 open_telemetry=False,  # nothing of a request goes anywhere else
             )
         return self._client
@@ -127,11 +132,33 @@ def _lacks() -> str:
         return f"there is no key for Claude: set {KEY} (https://platform.claude.com, API keys), {WITHOUT}"
     if not (key.isascii() and key.isprintable()) or " " in key:
         return f"the key in {KEY} has characters that no key has: set it anew, {WITHOUT}"
-    if not _URL.fullmatch(os.environ.get(BASE_URL, "")):
-        return f"{BASE_URL} must begin with https:// (or http://): set it anew, or unset it"
+    if not _is_safe(_place()):
+        return f"{BASE_URL} must be https://HOST (http:// on this machine alone): set it anew, or unset it"
     if find_spec("anthropic") is None:
         return f"the package `anthropic` is not installed: install envs/local.txt, {WITHOUT}"
     return ""
+
+
+def _place() -> str:
+    """Where the key goes: the service that the environment names, else the vendor's own."""
+    return os.environ.get(BASE_URL, "").strip() or VENDORS
+
+
+def _is_safe(place: str) -> bool:
+    """Whether nobody on the way can read the key: encrypted, or on this machine."""
+    try:
+        url = urlsplit(place)
+        host = url.hostname or ""
+        return bool(host) and (url.scheme == "https" or (url.scheme == "http" and _is_here(host)))
+    except ValueError:  # brackets that do not close
+        return False
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _wait_s(number: int) -> float:

@@ -5,6 +5,7 @@ hold the request with its headers: they are looked at here and dropped.
 """
 
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ _MENDS = {
     401: "the service does not take the key: set ANTHROPIC_API_KEY anew",
     402: "the account cannot pay: look at its billing",
     403: "the key may not do this: look at its rights",
-    404: "there is no such model or place: look at `model` and `base_url`",
+    404: "there is no such model or place: look at `model` and ANTHROPIC_BASE_URL",
     413: "the request is too long for the service",
 }
-_REDIRECT = "no redirect is followed: base_url must name the service itself"
+_REDIRECT = "no redirect is followed: ANTHROPIC_BASE_URL must name the service itself"
 _FINAL = (401, 402, 403, 404)
+_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class UnusableStream(Exception):
@@ -42,29 +45,49 @@ class Failure:
     wait_s: float | None = None
 
 
-def failure(error: Exception, message: Any, hidden: Iterable[str]) -> Failure:
-    """What an error means. message: the part of the answer that had come; None: none had."""
+def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool) -> Failure:
+    """What an error means. message: the part of the answer that had come; None: none had. sent: whether the
+    request had begun to leave: one that had not cost nothing."""
     import anthropic
     import httpx2
 
     hidden, usage = tuple(hidden), usage_so_far(message)
+    if not sent:
+        return _not_sent(error, hidden)
     if isinstance(error, anthropic.APIStatusError):
         if message is not None:
             return _lost(error, usage, hidden)
         return _of_status(error.status_code, error.response.headers, _said(error, hidden))
     if isinstance(error, anthropic.APIConnectionError):
-        cause = error.__cause__
-        not_sent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-        if isinstance(cause, not_sent):
-            said = one_line(cause, hidden)
-            text = f"Claude cannot be reached ({said}): is there a network, is base_url right"
-            return Failure(NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING), busy=True)
-        return _lost(cause or error, usage, hidden)
+        return _lost(error.__cause__ or error, usage, hidden)
     if isinstance(error, httpx2.TransportError | UnusableStream):
         return _lost(error, usage, hidden)
     said = _said(error, hidden)
-    text = f"Claude's answer has not the form of one ({type(error).__name__} {said}): is base_url right"
+    text = (
+        f"Claude's answer has not the form of one ({type(error).__name__} {said}): is ANTHROPIC_BASE_URL right"
+    )
     return Failure(NoAnswer(text, outcome=Outcome.MALFORMED, usage=usage, again=True))
+
+
+def no_client(error: Exception, hidden: Iterable[str]) -> str:
+    """Why nothing can be sent from here, and the mend."""
+    said = one_line(f"{type(error).__name__}: {error}", hidden)
+    variables = _CERTIFICATES if isinstance(error, OSError) else (*_PROXIES, "ANTHROPIC_BASE_URL")
+    named = [name for name in variables if os.environ.get(name)]
+    mend = f"set {' and '.join(named)} anew, or unset it" if named else "see what it says"
+    return f"no connection to Claude can be made here ({said}): {mend}"
+
+
+def _not_sent(error: Exception, hidden: tuple[str, ...]) -> Failure:
+    """A connection that did not come about may later; a client that cannot be made, or ask so, cannot."""
+    import anthropic
+
+    if isinstance(error, anthropic.APIConnectionError):
+        said = one_line(error.__cause__ or error, hidden)
+        text = f"Claude cannot be reached ({said}): is there a network, is ANTHROPIC_BASE_URL right"
+        return Failure(NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING), busy=True)
+    text = no_client(error, hidden)
+    return Failure(NoAnswer(text, outcome=Outcome.FAILED, usage=NOTHING, final=True))
 
 
 def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:

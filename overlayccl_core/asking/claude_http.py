@@ -1,7 +1,8 @@
 """The HTTP client beneath `anthropic`: no redirect, a limit of the time and of the size of a whole answer."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import anthropic
 import httpx2
@@ -36,13 +37,25 @@ class _Limited(httpx2.SyncByteStream):  # type: ignore[misc]
         self._stream.close()
 
 
-def client(seconds: float, connect_s: float, clock: Callable[[], float]) -> httpx2.Client:
-    """A client whose responses end after so many seconds, whatever they send, and after as long a silence."""
+def client(
+    seconds: float, connect_s: float, clock: Callable[[], float], leaves: Callable[[], None]
+) -> httpx2.Client:
+    """A client whose responses end after so many seconds, whatever they send, and after as long a silence.
+
+    leaves: called when the first byte of a request goes out, beyond whatever proxy there is.
+    """
 
     def limited(response: httpx2.Response) -> None:
         stream = response.stream
         if isinstance(stream, httpx2.SyncByteStream):
             response.stream = _Limited(stream, clock() + seconds, clock)
+
+    def traced(request: httpx2.Request) -> None:
+        def step(name: str, info: Mapping[str, Any]) -> None:
+            if name.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
+                leaves()
+
+        request.extensions["trace"] = step
 
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -50,5 +63,5 @@ def client(seconds: float, connect_s: float, clock: Callable[[], float]) -> http
     return anthropic.DefaultHttpxClient(
         timeout=httpx2.Timeout(seconds, connect=min(connect_s, seconds)),
         follow_redirects=False,
-        event_hooks={"response": [limited]},
+        event_hooks={"request": [traced], "response": [limited]},
     )

@@ -173,7 +173,7 @@ class Outcome(StrEnum):
     OVERLOADED = "overloaded"  # and stayed so for as long as it was tried
     LOST = "lost"  # the connection, or the time, after it was sent
     MALFORMED = "malformed"  # what came back has not the form of an answer
-    FAILED = "failed"  # the program that was to answer
+    FAILED = "failed"  # the program, or the client, that was to answer
     NOT_RECORDED = "not_recorded"  # no answer was recorded earlier
     DAMAGED = "damaged"  # a record cannot be read
 

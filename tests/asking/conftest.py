@@ -11,6 +11,6 @@ from tests.asking.rig import SECRET, Rig
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     monkeypatch.setenv(KEY, SECRET)
-    one = Rig()
+    one = Rig(monkeypatch)
     yield one
     one.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from overlayccl_core.asking.claude import Claude, Settings
+from overlayccl_core.asking.claude import BASE_URL, Claude, Settings
 from overlayccl_core.asking.conversation import NoAnswer, Request, User
 from tests.asking.messages_api import Api, Play
 
@@ -18,13 +18,15 @@ REQUEST = Request(
 class Rig:
     """Claude at a server that plays, with the waits that it would have slept."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._environment = monkeypatch
         self.waits: list[float] = []
         self.made: list[Claude] = []
 
     def claude(self, url: str, **settings: float) -> Claude:
         limits = {"request_seconds": 5.0, "total_seconds": 1000.0, **settings}
-        self.made.append(Claude(Settings(base_url=url, **limits), sleep=self.waits.append))
+        self._environment.setenv(BASE_URL, url)
+        self.made.append(Claude(Settings(**limits), sleep=self.waits.append))
         return self.made[-1]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.asking import claude_http
-from overlayccl_core.asking.claude import KEY, LONGEST_WAIT_S
+from overlayccl_core.asking.claude import BASE_URL, KEY, LONGEST_WAIT_S, Settings
 from overlayccl_core.asking.claude_errors import retry_after_s
 from overlayccl_core.asking.claude_form import NOT_AN_OBJECT
 from overlayccl_core.asking.conversation import (
@@ -229,7 +229,7 @@ def test_a_redirect_is_not_followed(rig: Rig) -> None:
     with Api(api.says("caught")) as other:
         error = failed(rig, api.status(307, location=f"{other.url}/v1/messages"))
         assert not other.seen
-    assert error.outcome is Outcome.REJECTED and error.final and "base_url" in str(error)
+    assert error.outcome is Outcome.REJECTED and error.final and BASE_URL in str(error)
 
 
 @pytest.mark.parametrize("bad", [api.cut, api.reset_halfway, api.error_halfway])
@@ -302,20 +302,50 @@ def test_without_a_key_it_says_how_to_set_one_and_how_to_go_on(
     assert not (key or "").strip() or key not in str(error.value)
 
 
-def test_a_wrong_place_in_the_environment_is_said_before_anything_starts(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "api.example.org")
-    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must begin with https"):
-        rig.claude("").check()
+@pytest.mark.parametrize(
+    "place",
+    ["api.example.org", "http://api.example.org", "http://127.0.0.1.example.org", "ftp://127.0.0.1", "https://"]
+    + ["https://[::1", "http://api.example.org#@127.0.0.1"],
+)
+def test_the_key_goes_in_clear_to_this_machine_alone(rig: Rig, place: str) -> None:
+    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must be https"):
+        rig.claude(place).check()
 
 
-def test_the_place_is_of_the_configuration_else_of_the_environment(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["", "https://api.example.org/v1", "http://127.0.0.1:9", "http://[::1]:9"])
+def test_it_goes_to_the_vendor_or_where_the_environment_says(rig: Rig, place: str) -> None:
+    claude = rig.claude(place)
+    claude.check()
+    assert str(claude._connected().base_url).rstrip("/") == (place or "https://api.anthropic.com")
+
+
+def test_no_configuration_says_where_the_key_goes() -> None:
+    with pytest.raises(ValueError, match="base_url"):
+        Settings.from_data({"base_url": "https://api.example.org"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9", "socksio"),
+        ("HTTPS_PROXY", "ftp://user:secret@127.0.0.1:9", "ftp"),
+        ("SSL_CERT_FILE", "/not/there.pem", "No such file"),
+        ("SSL_CERT_FILE", __file__, "certificate"),
+    ],
+)
+def test_a_client_that_cannot_be_made_is_said_before_anything_starts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
 ) -> None:
-    with Api(api.says("environment")) as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        assert rig.claude("").answer(REQUEST, purpose="test").text == "environment"
+    claude = rig.claude("")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError) as before:
+        claude.check()
+    with pytest.raises(NoAnswer) as error:
+        claude.answer(REQUEST, purpose="test")
+    assert error.value.final and error.value.usage == Usage() and not rig.waits
+    assert str(before.value).startswith(str(error.value)) and "proposer=offline" in str(before.value)
+    assert said in str(error.value) and f"set {name}" in str(error.value)
+    assert "secret" not in str(error.value) and "\n" not in str(before.value)
 
 
 def test_nothing_but_asking_imports_the_package() -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overlayccl_core.asking import money
-from overlayccl_core.asking.claude import KEY, Claude, Settings
+from overlayccl_core.asking.claude import BASE_URL, KEY, Claude, Settings
 from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, Outcome, Request, Stop, Usage
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.asking.record import FOLDER, Records, read, spent
@@ -22,6 +22,7 @@ from tests.asking.requests import DAY, PRICES, YES, Told, ledger, request
 
 LOST = NoAnswer("lost", outcome=Outcome.LOST, again=True)
 MOST = money.most_usd(request(), PRICES) or 0.0
+PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy", "SSL_CERT_FILE")
 SECRET = "sk-ant-planted-0123456789abcdef"
 
 
@@ -159,6 +160,28 @@ def test_what_is_replayed_costs_nothing_and_is_not_kept_twice(tmp_path: Path) ->
     assert spent(tmp_path) == 0 and not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("ALL_PROXY", "socks5://127.0.0.1:9"), ("HTTPS_PROXY", "ftp://127.0.0.1:9")),
+        *(("SSL_CERT_FILE", "/not/there.pem"), ("HTTPS_PROXY", "http://127.0.0.1:9")),
+        (BASE_URL, "https://nobody.invalid"),
+    ],
+)
+def test_what_was_not_sent_cost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    for variable in PROXIES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setenv(name, value)
+    one = ledger(Claude(Settings(tries=2), sleep=lambda _: None), tmp_path, max_usd=9.0)
+    for _ in range(3):
+        assert name in str(error := refused(one)) or "cannot be reached" in str(error)
+    assert [call.usd for call in one.calls] == [0.0, 0.0, 0.0]
+    assert spent(tmp_path) == 0 and not list((tmp_path / "a" / FOLDER).iterdir())
+
+
 def test_a_damaged_record_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
     model = Told([YES])
     ask(ledger(model, tmp_path))
@@ -226,7 +249,8 @@ def test_whatever_a_service_does_no_more_is_spent_than_may_be(
     monkeypatch.setenv(KEY, SECRET)
     tree, max_usd = tmp_path_factory.mktemp("tree"), share * MOST
     with Api(*plays) as server:
-        claude = Claude(Settings(base_url=server.url, tries=3, request_seconds=5), sleep=lambda _: None)
+        monkeypatch.setenv(BASE_URL, server.url)
+        claude = Claude(Settings(tries=3, request_seconds=5), sleep=lambda _: None)
         one = ledger(claude, tree, max_usd=max_usd)
         for number in range(6):
             try:

@@ -63,9 +63,7 @@ def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool
     if isinstance(error, httpx2.TransportError | UnusableStream):
         return _lost(error, usage, hidden)
     said = _said(error, hidden)
-    text = (
-        f"Claude's answer has not the form of one ({type(error).__name__} {said}): is ANTHROPIC_BASE_URL right"
-    )
+    text = f"Claude's answer has not the form of one ({type(error).__name__} {said}): is ANTHROPIC_BASE_URL right"
     return Failure(NoAnswer(text, outcome=Outcome.MALFORMED, usage=usage, again=True))
 
 

@@ -212,11 +212,10 @@ class Tree:
         return path.exists() and (self.files is None or path in self.files)
 
     def _folders(self, path: Path) -> tuple[str, ...]:
-        """The folders in it with any file that is looked at."""
+        """The folders in it with any table that is looked at: answers alone are of no search that ran."""
+        tables = list(path.rglob("*.parquet")) if self.files is None else self.files
         folders = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
-        return tuple(
-            f.name for f in folders if self.files is None or any(one.is_relative_to(f) for one in self.files)
-        )
+        return tuple(f.name for f in folders if any(one.is_relative_to(f) for one in tables))
 
     def _is_of_this(self, log: Path) -> bool:
         """Whether it is of a job whose Problem, search or model is looked at."""

@@ -304,8 +304,10 @@ def test_without_a_key_it_says_how_to_set_one_and_how_to_go_on(
 
 @pytest.mark.parametrize(
     "place",
-    ["api.example.org", "http://api.example.org", "http://127.0.0.1.example.org", "ftp://127.0.0.1", "https://"]
-    + ["https://[::1", "http://api.example.org#@127.0.0.1"],
+    [
+        *("api.example.org", "http://api.example.org", "http://127.0.0.1.example.org", "ftp://127.0.0.1"),
+        *("https://", "https://[::1", "http://api.example.org#@127.0.0.1"),
+    ],
 )
 def test_the_key_goes_in_clear_to_this_machine_alone(rig: Rig, place: str) -> None:
     with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must be https"):

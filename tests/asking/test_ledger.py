@@ -22,7 +22,15 @@ from tests.asking.requests import DAY, PRICES, YES, Told, ledger, request
 
 LOST = NoAnswer("lost", outcome=Outcome.LOST, again=True)
 MOST = money.most_usd(request(), PRICES) or 0.0
-PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy", "SSL_CERT_FILE")
+PROXIES = (
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "all_proxy",
+    "https_proxy",
+    "http_proxy",
+    "SSL_CERT_FILE",
+)
 SECRET = "sk-ant-planted-0123456789abcdef"
 
 

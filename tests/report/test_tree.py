@@ -10,6 +10,7 @@ import pytest
 from overlayccl_core.report import deployed, headline
 from overlayccl_core.report.blocks import Block, Cards, Source, Text, of, only
 from overlayccl_core.report.page import TITLES, page
+from overlayccl_core.report.payback import cost_of
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.probes import PROBES
 
@@ -40,6 +41,20 @@ def test_what_is_not_declared_is_not_seen(whole: Path, tmp_path: Path) -> None:
     assert not {"search-tp_mlp-other", "train-gone"} & of_all  # of what has no table here
     assert some.choice is not None and everything.choice is not None
     assert 2 * some.choice.height == everything.choice.height
+
+
+def test_answers_alone_are_of_no_search_that_ran(whole: Path, tmp_path: Path) -> None:
+    """As `overlayccl ask` leaves them: no search of that name owes a duration, and break-evens stay."""
+    folder = Path(shutil.copytree(whole, tmp_path / "local"))
+    (folder / "logs").mkdir(exist_ok=True)
+    (folder / "logs" / "fit.tsv").write_text("s\n1.5\n")
+    before = cost_of(Tree(path=folder))
+    for search in ("problems/tp_mlp/search/claude", f"problems/{LEFT}/search/claude"):
+        (folder / search / "answers").mkdir(parents=True)
+        (folder / search / "answers" / f"{'0f' * 32}.json").write_text("{}")
+    after = Tree(path=folder)
+    assert "claude" not in after.searches("tp_mlp") and LEFT not in after.problems
+    assert before is not None and before == cost_of(after)
 
 
 def test_the_pages_own_time_is_not_on_it(whole: Path, tmp_path: Path) -> None:

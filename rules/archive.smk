@@ -2,6 +2,10 @@
 #
 # It holds what is there of the tree, that of other targets (longrun, ablations, probing), too.
 
+from functools import cache
+
+TELL_ONCE = cache(logger.warning)  # every plan asks for the parameters
+
 
 rule archive:
     """The results tree, how each of its files was made, and the code that made them: `overlayccl verify` checks it."""
@@ -24,6 +28,7 @@ rule archive:
         said=lambda wildcards: PIPELINE.said(
             workflow.config_settings.config,
             [rule.name for rule in workflow.rules if "machine" in rule.resources],
+            tell=TELL_ONCE,
         ),
     message:
         "Archiving {params.tree}"

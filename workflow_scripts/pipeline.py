@@ -60,9 +60,14 @@ class Pipeline:
         """The file that the commands read the deployment from."""
         return (DEPLOYMENTS / f"{self.deployment.name}.yaml").as_posix()
 
-    def said(self, overrides: Mapping[str, Any], alone: Iterable[str]) -> str:
-        """What an archive says of the run (`archiving.said`). alone: the rules that have all nodes for them."""
-        commit, clean = commit_of(Path())
+    def said(
+        self, overrides: Mapping[str, Any], alone: Iterable[str], tell: Callable[[str], None] = print
+    ) -> str:
+        """What an archive says of the run (`archiving.said`). alone: the rules that have all nodes for them.
+
+        tell: is told why there is no commit, if there is none.
+        """
+        commit, clean = commit_of(Path(), tell)
         config = configured(overrides)
         return json.dumps(
             {

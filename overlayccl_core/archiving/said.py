@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -122,12 +122,22 @@ def versions() -> dict[str, Any]:
     }
 
 
-def commit_of(root: Path) -> tuple[str, bool]:
-    """The commit that a folder is at, and whether nothing was changed since; ("", False) where git knows none."""
-    commit, changed = (
-        subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
-        for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-    )
-    if commit.returncode or changed.returncode:
+def commit_of(root: Path, tell: Callable[[str], None] = lambda why: None) -> tuple[str, bool]:
+    """The commit that a folder is at, and whether nothing was changed since; ("", False) where git tells none.
+
+    A folder of another user (a container's root sees one) is looked into all the same: whoever asks runs its
+    Snakefile. tell: is told why git tells none.
+    """
+    git = ["git", "-C", str(root), "-c", f"safe.directory={root.resolve()}"]
+    try:
+        commit, changed = (
+            subprocess.run([*git, *words], capture_output=True, text=True, check=False)
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+        said = commit.stderr if commit.returncode else changed.stderr if changed.returncode else None
+    except OSError as error:
+        said = str(error)
+    if said is not None:
+        tell(f"{NAME} names no commit, as git does not tell it: {' '.join(said.split())}")
         return "", False
     return commit.stdout.strip(), not changed.stdout.strip()

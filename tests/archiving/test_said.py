@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from snakemake.cli import parse_config
 
 from overlayccl_core.archiving import make, verify
 from overlayccl_core.archiving.findings import Outcome
-from overlayccl_core.archiving.said import Said, command_of
+from overlayccl_core.archiving.said import Said, command_of, commit_of
 from overlayccl_core.tables.remake import PROFILE
 from tests.archiving.test_crate import SAID
 from workflow_scripts.pipeline import prepare
@@ -72,6 +73,24 @@ def test_a_command_that_does_not_follow_from_the_configuration_is_refuted(other:
     assert found.outcome is Outcome.WRONG
     (found,) = verify._command(ROOT, SAID)
     assert found.outcome is Outcome.EXACT
+
+
+def test_a_commit_is_told_or_why_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a checkout of another user, as a container sees it; of a folder in one; of no checkout; without git."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    why: list[str] = []
+    assert commit_of(tmp_path, why.append) == ("", False) and "not a git repository" in why.pop()
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *words], check=True)
+    commit, clean = commit_of(tmp_path, why.append)
+    assert len(commit) == 40 and clean and not why
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert commit_of(tmp_path, why.append) == (commit, True) and not why
+    (tmp_path / "below").mkdir()
+    assert commit_of(tmp_path / "below", why.append) == ("", False)  # somebody may have put it above us
+    assert "names no commit" in why[0] and "safe.directory" in why.pop() and not why
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit_of(tmp_path, why.append) == ("", False) and "No such file" in why[0]
 
 
 @pytest.mark.parametrize(

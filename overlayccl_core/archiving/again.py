@@ -19,16 +19,14 @@ from typing import Any
 from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded, wrong
-from overlayccl_core.archiving.jobs import CODE_DIGEST, SCRIPT, Job, by_file, is_code
-from overlayccl_core.archiving.left_open import left_open
-from overlayccl_core.archiving.said import NAME, Said
+from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
+from overlayccl_core.archiving.jobs import CODE_DIGEST, Job, by_file
+from overlayccl_core.archiving.said import Said
 from overlayccl_core.digest import ROOT
 from overlayccl_core.project import home
 from overlayccl_core.tables.remake import RESULTS
 
 ALL, OTHERS = "all", ("longrun", "ablations", "probing")  # targets; the others leave a folder of their name
-IN_RULES = ("measuring", "nodes")  # of what an archive says
 LONGEST_S = 3600.0
 OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
 SIDECAR = ".sidecar.json"
@@ -36,19 +34,14 @@ SIDECAR = ".sidecar.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A job that the rules have for files of the archive. alone: it starts ranks. target: what it is for.
-
-    plugins: that its code loads by name, besides its script.
-    """
+    """A job that the rules have for files of the archive. alone: it starts ranks. target: what it is for."""
 
     target: str
     rule: str
     command: str
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     log: tuple[str, ...]
     parameters: tuple[str, ...]
-    plugins: tuple[str, ...]
     alone: bool
 
     @property
@@ -57,10 +50,10 @@ class Planned:
         return Path(self.log[0]).stem if self.log else self.rule
 
     @property
-    def script(self) -> str:
-        """The script of `workflow_scripts` that its command runs: `seed`; empty where it is none of ours."""
-        module = SCRIPT.match(self.command)
-        return module[1].rpartition(".")[2] if module else ""
+    def words(self) -> list[str]:
+        """Its own command, without what follows it."""
+        words = shlex.split(self.command)
+        return words[: words.index("&&")] if "&&" in words else words
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -69,8 +62,7 @@ class Planned:
 
 
 def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
-    """The jobs that this release's rules have for an archive; targets of which it has none, and what else they say
-    of it.
+    """The jobs that this release's rules have for an archive, and targets of which it has none.
 
     ValueError: none for what `all` makes.
     """
@@ -80,10 +72,8 @@ def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
         request = {"snakefile": str(home() / "Snakefile"), "config": about.config, "target": target}
         done = _python(folder, ["-m", "workflow_scripts.planned"], json.dumps(request))
         if done.returncode == 0:
-            answer = json.loads(done.stdout)
-            told = ({key: _tuple(value) for key, value in job.items()} for job in answer["jobs"])
+            told = ({key: _tuple(value) for key, value in job.items()} for job in json.loads(done.stdout))
             found = {job.outputs: job for job in (Planned(target=target, **one) for one in told)} | found
-            without += [_as_said(about, name, answer[name]) for name in IN_RULES] if target == ALL else []
             continue
         why = f"the rules of this release do not make what is here: {done.stderr.strip()[-600:]}"
         if target == ALL:
@@ -94,15 +84,9 @@ def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
     return list(found.values()), without
 
 
-def _as_said(about: Said, name: str, value: Any) -> Finding:
-    """What an archive says of itself, by the rules and the configuration in it."""
-    if getattr(about, name) == _tuple(value):
-        return Finding(check=Check.CONFIGURATION, subject=f"{NAME}: {name}", outcome=Outcome.EXACT)
-    why = "it is not what the rules say of the configuration in here"
-    return wrong(Check.CONFIGURATION, f"{NAME}: {name}", why)
-
-
-def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[tuple[Finding, Planned | None]]:
+def told(
+    folder: Path, plan: Sequence[Planned], jobs: Sequence[Job]
+) -> Iterator[tuple[Finding, Planned | None]]:
     """Whether each job was told what the configuration says, and by which code; None: of no planned job.
 
     What `all` needs was made as the archive's command says, or made again; a job of another target may have been
@@ -118,28 +102,31 @@ def told(plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[tuple[Finding
         )
     recorded = by_file(jobs)
     for job in plan:
-        yield _told(job, [recorded.get(file) for file in job.outputs]), job
+        outcome, why = _told(folder, job, recorded.get(job.outputs[0]))
+        if outcome is Outcome.WRONG and job.target != ALL:
+            outcome = Outcome.COULD_NOT
+        yield _finding(Check.CONFIGURATION, job, outcome, why), job
 
 
-def _told(job: Planned, records: Sequence[Job | None]) -> Finding:
-    """records: the jobs that the records of its files are of: one, if nobody changed them."""
-    outcome = Outcome.WRONG if job.target == ALL else Outcome.COULD_NOT
-    before = records[0]
-    if before is None or None in records:
-        lacking = job.outputs[records.index(None)]
-        return _finding(Check.CONFIGURATION, job, outcome, f"no record tells how {lacking} was made")
-    if other := next((file for file, of in zip(job.outputs, records, strict=True) if of is not before), ""):
-        why = f"{other} was made otherwise than {job.outputs[0]}, as their records tell"
-        return _finding(Check.CONFIGURATION, job, Outcome.WRONG, why)
+def _told(folder: Path, job: Planned, before: Job | None) -> tuple[Outcome, str]:
+    """before: the job that the record of its first file is of. Its settings stand in sidecars, too, where the page
+    has them from."""
+    if before is None:
+        return Outcome.WRONG, f"no record tells how {job.outputs[0]} was made"
     if odd := _odd(job, before):
-        why = f"only one of the two, its record and the configuration in here, has {odd}"
-        return _finding(Check.CONFIGURATION, job, outcome, why)
-    if len(job.codes) != sum(map(is_code, before.parameters)):
-        why = "its record does not have the digest of one code that made it"
-        return _finding(Check.CONFIGURATION, job, Outcome.WRONG, why)
+        return Outcome.WRONG, f"only one of the two, its record and the configuration in here, has {odd}"
+    for name in (one for one in job.outputs if one.endswith(SIDECAR)):
+        command = json.loads((folder / name).read_bytes())["command"]
+        if _without_codes(command) != _without_codes(job.words):
+            return Outcome.WRONG, f"{name} has another command than the rules"
     if before.code and before.code not in job.codes:
-        return _finding(Check.CONFIGURATION, job, Outcome.WITHIN, "its code is not that of this release")
-    return _finding(Check.CONFIGURATION, job, Outcome.EXACT)
+        return Outcome.WITHIN, "its code is not that of this release"
+    return Outcome.EXACT, ""
+
+
+def _without_codes(words: Sequence[str]) -> list[str]:
+    """A command without the digests of its code, which another release has others of."""
+    return [word for word in words if not CODE_DIGEST.fullmatch(word)]
 
 
 def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int) -> Iterator[Finding]:
@@ -156,10 +143,8 @@ def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int)
 
 
 def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
-    words = shlex.split(job.command)
-    words = words[: words.index("&&")] if "&&" in words else words
     try:
-        words = searched.without_asking(words, folder)
+        words = searched.without_asking(job.words, folder)
     except ValueError as error:
         yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, str(error))
         return
@@ -172,12 +157,12 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     if done.returncode:
         yield _finding(Check.MADE_AGAIN, job, Outcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
         return
-    open_ = left_open(folder, job.outputs, shlex.split(job.command))
+    why_open = searched.left_open(folder, job.outputs)
     for file in job.outputs:
         if not file.endswith(SIDECAR):
             outcome, message = difference(again / file, folder / file)
-            if outcome is Outcome.WRONG and open_ and open_.excuses(again / file, folder / file):
-                outcome, message = Outcome.COULD_NOT, f"{open_.why}: {message}"
+            if outcome is Outcome.WRONG and why_open:
+                outcome, message = Outcome.COULD_NOT, f"{why_open}: {message}"
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
 
 

@@ -28,6 +28,7 @@ from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.probes.sweep import to_time
+from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import confirm, train
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
@@ -126,7 +127,13 @@ def _probes(job: _Job) -> Iterator[Odd]:
     probes = to_time(job.deployment, job.settings, can, lambda _: None)
     wanted = {(probe.name, probe.role.value, probe.program.digest) for probe in probes}
     rows = job.rows(PROBES)
-    yield from _compared(wanted, [(row["probe"], row["role"], row["program"]) for row in rows])
+    held = {text: loads(text).digest for text in {row["program_json"] for row in rows}}
+    there = {
+        (row["probe"], row["role"], digest)
+        for row in rows
+        for digest in (row["program"], held[row["program_json"]])
+    }
+    yield from _compared(wanted, there)
     yield from _once((row["probe"], row["launch"]) for row in rows)
 
 

@@ -21,7 +21,7 @@ class Check(StrEnum):
     MANIFEST = "manifest"
     TABLES = "tables"
     CONFIGURATION = "configuration"
-    RECORDS = "records"
+    FILES = "files"
     CODE = "code"
     COMPLETE = "complete"
     CONSISTENT = "consistent"
@@ -35,10 +35,10 @@ MEANING = {
     Check.MANIFEST: "every file has its sha256, and the manifest follows from the files",
     Check.TABLES: "a table keeps to its schema, its sidecar is of it, and it was made of those that are here",
     Check.CONFIGURATION: "a job was told what the configuration in here tells it, and so is whoever reads this",
-    Check.RECORDS: "which command made a file, of what, where and when: its record and its sidecar agree",
-    Check.CODE: "the code in here is what made it, by its digest; each file of code is that of this release",
+    Check.FILES: "a file of the tree that no job made is a log of one, or an answer that a search asked for",
+    Check.CODE: "a file of code or configuration is this release's, or it is named: read it before you run it",
     Check.COMPLETE: "a measured table has the Programs, arms and launches that were to be measured, and no others",
-    Check.CONSISTENT: "what measured rows tell twice agrees: digests, counts, how far a launch was disturbed",
+    Check.CONSISTENT: "what measured tables tell twice agrees: lengths, what is counted of an arm, the machine",
     Check.PROOFS: "a Program that was timed for a Problem, from its JSON: its digests, and that it equals it",
     Check.MADE_AGAIN: "what needs no ranks, from the tables in here: proofs, fit, prices, choice, figures",
     Check.MEASURED: "what ranks did: it is taken as recorded",

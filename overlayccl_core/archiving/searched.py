@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.search import asked
+from overlayccl_core.search.loop import Stop
 from overlayccl_core.search.proposer import asks
 from overlayccl_core.search.proposers import replay
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.table import read
 
 SEARCH, ANSWERS = (
     "--search",
@@ -42,3 +46,14 @@ def _replayed(fields: Mapping[str, Any], kept: str, folder: Path) -> dict[str, A
         raise ValueError(f"its answers lie in {answers}, which is not in the archive")
     known = {name: value for name, value in fields.items() if name in replay.Search.model_fields}
     return known | {"proposer": REPLAY, "answers": answers}
+
+
+def left_open(folder: Path, outputs: Sequence[str]) -> str:
+    """Why the tables of a search need not come out the same, as they say themselves; empty: they must."""
+    of = {Path(name).stem: folder / name for name in outputs}
+    if SEARCH_ENDS.name not in of:
+        return ""
+    if Stop.SECONDS in set(read(SEARCH_ENDS, of[SEARCH_ENDS.name])["why"]):
+        return "its guard of seconds cut it"
+    unanswered = read(CALLS, of[CALLS.name])["made_by"].null_count()
+    return f"{unanswered} of its questions had no answer" if unanswered else ""

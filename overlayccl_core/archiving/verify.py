@@ -12,11 +12,11 @@ from overlayccl_core.archiving.code_in import code_in
 from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.consistent import consistent
 from overlayccl_core.archiving.content import content_of
+from overlayccl_core.archiving.files import files
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
 from overlayccl_core.archiving.findings import wrong as _wrong
 from overlayccl_core.archiving.packing import Link
 from overlayccl_core.archiving.proofs import proofs
-from overlayccl_core.archiving.recorded import as_recorded
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.remake import RESULTS
@@ -64,14 +64,14 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
             return
         yield from without
         same = []
-        for finding, job in again.told(plan, jobs):
+        for finding, job in again.told(folder, plan, jobs):
             yield finding
             if job is not None and finding.outcome is not Outcome.COULD_NOT:
                 same.append(job)
         yield from complete(folder, same)
         yield from consistent(folder / RESULTS / about.tree, about.machine)
-        yield from guarded(Check.RECORDS, about.tree, as_recorded(folder, about, plan, jobs))
-        yield from guarded(Check.CODE, about.tree, code_in(folder, about, plan, jobs))
+        yield from guarded(Check.FILES, about.tree, files(folder, about, plan, jobs))
+        yield from guarded(Check.CODE, about.tree, code_in(folder, about))
         yield from again.made_again(folder, Path(place, "again"), same, workers)
 
 

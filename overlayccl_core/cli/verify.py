@@ -63,12 +63,24 @@ def told(archive: Path, workers: int) -> tuple[int, str]:
         for line in _told(found, outcome):
             print_line(line)
     wrong = sum(one.outcome is Outcome.WRONG for one in found)
-    unseen = sum(one.outcome is Outcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
-    verdict = f"{wrong} things are wrong" if wrong else "nothing is wrong"
-    verdict += f"; {unseen} could not be looked at" if unseen else ""
+    verdict = _verdict(found, wrong)
     last = f"{archive.name}: {verdict} ({time.monotonic() - began:.0f} s)"
     print_line(last)
     return wrong, last
+
+
+def _verdict(found: Sequence[Finding], wrong: int) -> str:
+    """What the last line says."""
+    others = sum(one.outcome is not Outcome.EXACT for one in found if one.check is Check.CODE)
+    unseen = sum(one.outcome is Outcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
+    said = f"{_are(wrong, 'thing')} wrong" if wrong else "nothing is wrong"
+    if others:
+        said += f"; {_are(others, 'file')} not this release's: read before you run"
+    return said + (f"; {unseen} could not be looked at" if unseen else "")
+
+
+def _are(count: int, what: str) -> str:
+    return f"1 {what} is" if count == 1 else f"{count} {what}s are"
 
 
 def _counts(found: Sequence[Finding]) -> Table:
@@ -86,7 +98,7 @@ def _counts(found: Sequence[Finding]) -> Table:
 def _told(found: Sequence[Finding], outcome: Outcome) -> list[str]:
     """Those of one outcome, with equal words in one line; what ranks did is counted alone.
 
-    Code is named file by file: somebody is to read it.
+    Code, and what no job made, is named file by file: somebody is to read it.
     """
     those: dict[tuple[str, str], list[str]] = {}
     for one in found:
@@ -95,6 +107,6 @@ def _told(found: Sequence[Finding], outcome: Outcome) -> list[str]:
     lines = []
     for (check, message), subjects in those.items():
         more = f" and {len(subjects) - 1} more" if len(subjects) > 1 else ""
-        named = ", ".join(subjects) if check == Check.CODE.value else f"{subjects[0]}{more}"
+        named = ", ".join(subjects) if check in (Check.CODE, Check.FILES) else f"{subjects[0]}{more}"
         lines.append(f"{outcome.value}: {check}: {named}: {message}")
     return [*lines[:SHOWN], f"{outcome.value}: {len(lines) - SHOWN} more"] if len(lines) > SHOWN else lines

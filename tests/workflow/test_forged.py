@@ -1,26 +1,23 @@
 """What was forged in a real run's archive is found, though all hashes were mended."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from overlayccl_core.archiving.findings import Check
+from overlayccl_core.cli.main import main
 from overlayccl_core.program.json_form import _rebuild, dumps
-from overlayccl_core.tables import records
 from tests.archiving.forgeries import (
+    attackers_program,
     code_among_logs,
-    code_untold,
     commented_code,
     eternal,
-    nothing_alone,
+    invented_answer,
     one_more_code,
     other_command,
-    other_nodes,
-    read_else,
-    read_else_by_all,
     say,
     snakefiles_code,
 )
@@ -94,13 +91,6 @@ def other_settings(folder: Path) -> None:
     file.write_text(file.read_text().replace("bootstraps: 4", "bootstraps: 5"))
 
 
-def told_twice(folder: Path) -> None:
-    """A record that says of the summary's benchmark file that another command made it."""
-    record = json.loads((folder / records.place_of(TREE / "summary.parquet")).read_text())
-    record["shellcmd"] += " --by hand"
-    (folder / records.place_of(TREE / "logs/summary.tsv")).write_text(json.dumps(record))
-
-
 def other_code(folder: Path) -> None:
     """The proof, for who runs what lies in the archive."""
     file = folder / "overlayccl_core" / "gates" / "equivalence.py"
@@ -110,13 +100,6 @@ def other_code(folder: Path) -> None:
 def other_machine(folder: Path) -> None:
     """Where it was measured."""
     say(folder, machine="host of 512 H100 #0123abcd")
-
-
-def quicker(folder: Path) -> None:
-    """How long the bench took."""
-    file = folder / TREE / "logs" / "bench-tp_mlp.tsv"
-    head, row = file.read_text().splitlines()
-    file.write_text(f"{head}\n" + "\t".join(["9000", *row.split("\t")[1:]]) + "\n")
 
 
 def other_settings_told(folder: Path) -> None:
@@ -161,31 +144,22 @@ def without_a_launch(folder: Path) -> None:
     )
 
 
-def other_calls(folder: Path) -> None:
-    """How often what is deployed calls the library."""
-    rewritten(
-        folder / TREE / "confirmed_stamps.parquet",
-        lambda f: f.with_columns(calls=pl.col("calls") + (pl.col("arm") == "deployed").cast(pl.Int64)),
-    )
-
-
-def undisturbed(folder: Path) -> None:
-    """Whether others were at work."""
+def more_memory(folder: Path) -> None:
+    """How much an arm holds, by which it is a rival or not."""
     rewritten(
         folder / TREE / "confirmed_steps.parquet",
-        lambda f: f.with_columns(disturbed=~pl.col("disturbed")),
+        lambda f: f.with_columns(
+            pl.col("peak_activation_bytes") + (pl.col("arm") != "deployed").cast(pl.Int64)
+        ),
     )
 
 
-def said_to_be_cut(folder: Path) -> None:
-    """A search whose prices are all the surer, of which it is said that time ran out."""
-    place = min((folder / TREE / "problems/tp_mlp/search").iterdir())
-    first = pl.int_range(pl.len()) == 0
+def the_fastest_steps(folder: Path) -> None:
+    """Which of its steps are told."""
     rewritten(
-        place / "search_ends.parquet",
-        lambda f: f.with_columns(why=pl.when(first).then(pl.lit("seconds")).otherwise("why")),
+        folder / TREE / "confirmed_steps.parquet",
+        lambda f: f.with_columns(pl.col("steps_us").list.sort().list.head(2)),
     )
-    rewritten(place / "candidates.parquet", lambda f: f.with_columns(low_us=pl.col("predicted_us") * 0.99))
 
 
 def one_more_module(folder: Path) -> None:
@@ -208,56 +182,64 @@ FORGED: tuple[dict[Callable[[Path], None], tuple[Check, str]], ...] = (
         not_what_it_says: (Check.PROOFS, "developer"),
         other_settings: (Check.CONFIGURATION, "fit"),
         one_more: (Check.TABLES, TREE_FILE("problems/tp_mlp/extra.parquet")),
-        told_twice: (Check.MADE_AGAIN, TREE_FILE("summary.parquet")),
-        other_code: (Check.CODE, "seed-tp_mlp"),
-        other_machine: (Check.RECORDS, "probe"),
-        snakefiles_code: (Check.CODE, "workflow_scripts/pipeline.py"),
-        one_more_code: (Check.CODE, "overlayccl_core/evil.py"),
-        code_untold: (Check.CONFIGURATION, "fit"),
+        other_machine: (Check.CONSISTENT, "machine"),
         other_command: (Check.CONFIGURATION, "archive.json: command"),
-        read_else_by_all: (Check.RECORDS, "report"),
         eternal: (Check.CONFIGURATION, "price-tp_mlp"),
     },
     {
         cheaper: (Check.MADE_AGAIN, TREE_FILE("theta.parquet")),
         wrong_program: (Check.PROOFS, ""),
-        quicker: (Check.RECORDS, "bench-tp_mlp"),
-        one_more_module: (Check.RECORDS, TREE_FILE("deploy/fast.py")),
-        commented_code: (Check.CODE, "overlayccl_core/gates/verdict.py"),
-        other_nodes: (Check.CONFIGURATION, "archive.json: nodes"),
-        nothing_alone: (Check.CONFIGURATION, "archive.json: measuring"),
-        read_else: (Check.CONFIGURATION, "summary"),
-        code_among_logs: (Check.RECORDS, TREE_FILE("logs/evil.py")),
-    },
-    {
+        one_more_module: (Check.FILES, TREE_FILE("deploy/fast.py")),
+        code_among_logs: (Check.FILES, TREE_FILE("logs/evil.py")),
+        other_settings_told: (Check.CONFIGURATION, "bench-tp_mlp"),
         unreadable: (Check.PROOFS, "local"),
-        other_settings_told: (Check.RECORDS, "bench-tp_mlp"),
-        said_to_be_cut: (Check.MADE_AGAIN, "candidates.parquet"),
     },
     {
         without_the_worst: (Check.COMPLETE, "probe"),
         without_a_rival: (Check.COMPLETE, "confirm"),
         without_one: (Check.COMPLETE, "bench-tp_mlp"),
         without_a_launch: (Check.COMPLETE, "train-tiny"),
-        other_calls: (Check.CONSISTENT, "confirmed_stamps.parquet"),
-        undisturbed: (Check.CONSISTENT, "confirmed_steps.parquet"),
+        more_memory: (Check.CONSISTENT, "arms"),
+        the_fastest_steps: (Check.CONSISTENT, "confirmed_steps.parquet"),
     },
 )
+# What is named, as it may be honest: somebody is to read it.
+NAMED: dict[Callable[[Path], None], tuple[str, ...]] = {
+    other_code: ("overlayccl_core/gates/equivalence.py",),
+    snakefiles_code: ("workflow_scripts/pipeline.py",),
+    commented_code: ("overlayccl_core/gates/verdict.py",),
+    one_more_code: ("overlayccl_core/evil.py",),
+    attackers_program: ("config/searches/command.yaml", "config/searches/claude.yaml"),
+    invented_answer: (TREE_FILE(f"problems/tp_mlp/search/offline/answers/{'0f' * 32}.json"),),
+}
 
 
-@pytest.mark.parametrize(
-    "changes", FORGED, ids=["what is told", "what it rests on", "what stands beside it", "what was measured"]
-)
-def test_forgeries_whose_hashes_were_mended_are_found(
-    archive: Path, tmp_path: Path, changes: dict[Callable[[Path], None], tuple[Check, str]]
-) -> None:
+def changed_by(changes: Iterable[Callable[[Path], None]]) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         for one in changes:
             one(folder)
 
-    found = wrong(looked_at(forged(archive, tmp_path, change)))
+    return change
+
+
+@pytest.mark.parametrize("changes", FORGED, ids=["what is told", "what it rests on", "what was measured"])
+def test_forgeries_whose_hashes_were_mended_are_found(
+    archive: Path, tmp_path: Path, changes: dict[Callable[[Path], None], tuple[Check, str]]
+) -> None:
+    found = wrong(looked_at(forged(archive, tmp_path, changed_by(changes))))
     for one, (check, subject) in changes.items():
         assert any(where is check and subject in what for where, what, _ in found), (one.__doc__, found)
     assert not any(where in (Check.BYTES, Check.MANIFEST) for where, _, _ in found), (
         found
     )  # it was mended well
+
+
+def test_code_configuration_and_answers_of_nobody_are_named(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(forged(archive, tmp_path, changed_by(NAMED)))]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for files in NAMED.values():
+        for file in files:
+            assert file in out, out
+    assert "files are not this release's: read before you run" in out

@@ -1,0 +1,59 @@
+"""The files of an archive that no job made: logs, answers of models, and what does not belong there."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import polars as pl
+
+from overlayccl_core.archiving.again import Planned
+from overlayccl_core.archiving.findings import Check, Finding, Outcome, wrong
+from overlayccl_core.archiving.jobs import Job
+from overlayccl_core.archiving.said import Said
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.probing import PROBE_CALLS
+from overlayccl_core.tables.remake import RESULTS
+
+LOGS, ANSWERS = "logs", "answers"  # folders of files that are no job's outputs: what commands and models said
+OF_JOB = re.compile(r"([\w.+@-]+)\.(?:log|tsv)|([\w.+@-]+)\.failure-\d+/(?:launch[\w.-]*|rank-\d+\.error)")
+OF_MODEL = re.compile(r"([0-9a-f]{64})(?:\.asked-[0-9a-f]{8})?\.json")
+
+
+def files(folder: Path, about: Said, plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
+    """Of each file of the tree that no job of this run made or read."""
+    made = {name for of in (plan, jobs) for job in of for name in job.outputs}
+    logged = {*_logged(plan), *_logged(jobs)}
+    for file in sorted(one for one in (folder / RESULTS / about.tree).rglob("*") if one.is_file()):
+        name = file.relative_to(folder)
+        if name.as_posix() not in made:
+            yield _nobodys(folder, PurePosixPath(name), logged)
+
+
+def _logged(jobs: Sequence[Planned] | Sequence[Job]) -> Iterator[PurePosixPath]:
+    """As what the files that jobs leave beside their logs are called, without suffixes."""
+    for job in jobs:
+        for log in job.log:
+            yield PurePosixPath(log).with_suffix("")
+            yield PurePosixPath(log).with_name(job.rule)
+
+
+def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> Finding:
+    """What is said of a file that is no job's output."""
+    logs = next((one for one in name.parents if one.name == LOGS), None)
+    if logs is not None and (match := OF_JOB.fullmatch(name.relative_to(logs).as_posix())):
+        known = logs / (match[1] or match[2]) in logged
+        why = "no job that is here has this log: what it says is taken as said"
+    elif name.parent.name == ANSWERS and (match := OF_MODEL.fullmatch(name.name)):
+        known = match[1] in _asked(folder / name.parent.parent)
+        why = "no search that is here asked for it: what it says is taken as said"
+    else:
+        return wrong(Check.FILES, str(name), "no job made it")
+    outcome = Outcome.EXACT if known else Outcome.COULD_NOT
+    return Finding(check=Check.FILES, subject=str(name), outcome=outcome, message="" if known else why)
+
+
+def _asked(search: Path) -> set[str]:
+    """The digests of all that was asked, as the tables of a search say."""
+    tables = (search / f"{table.name}.parquet" for table in (CALLS, PROBE_CALLS))
+    frames = [pl.read_parquet(file, columns=["digest"]) for file in tables if file.is_file()]
+    return {digest for frame in frames for digest in frame["digest"]}

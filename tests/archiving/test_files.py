@@ -1,0 +1,62 @@
+"""Each file that no job made is looked at: it is a log, an answer that was asked for, or it is named."""
+
+from pathlib import Path, PurePosixPath
+
+import polars as pl
+import pytest
+
+from overlayccl_core.archiving.files import _logged, _nobodys, files
+from overlayccl_core.archiving.findings import Outcome
+from tests.archiving.test_again import BEFORE, PLANNED, TREE
+from tests.archiving.test_crate import SAID
+
+KNOWN, INVENTED = "0f" * 32, "1e" * 32
+SEARCH, PROBING = "problems/tp_mlp/search/mine", "probing/mine"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where two searches have asked one question each, and one has none."""
+    for search, table in ((SEARCH, "calls"), (PROBING, "probe_calls")):
+        (tmp_path / TREE / search / "answers").mkdir(parents=True)
+        pl.DataFrame({"digest": [KNOWN]}).write_parquet(tmp_path / TREE / search / f"{table}.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("logs/fit.log", Outcome.EXACT),
+        ("logs/fit.tsv", Outcome.EXACT),
+        ("logs/fit.failure-0/launch.log", Outcome.EXACT),
+        ("logs/fit.failure-12/rank-3.error", Outcome.EXACT),
+        ("logs/bench-tp_mlp.log", Outcome.COULD_NOT),  # of a job that failed, and that nobody asks for now
+        ("logs/bench.failure-0/launch-1.log", Outcome.COULD_NOT),
+        ("logs/fit.py", Outcome.WRONG),
+        ("logs/__init__.py", Outcome.WRONG),
+        ("logs/fit.failure-0/evil.py", Outcome.WRONG),
+        ("logs/more/fit.log", Outcome.WRONG),
+        (f"{SEARCH}/answers/{KNOWN}.json", Outcome.EXACT),
+        (f"{SEARCH}/answers/{KNOWN}.asked-0123abcd.json", Outcome.EXACT),
+        (f"{PROBING}/answers/{KNOWN}.json", Outcome.EXACT),
+        (
+            f"{SEARCH}/answers/{INVENTED}.json",
+            Outcome.COULD_NOT,
+        ),  # or of an earlier run, or of `overlayccl ask`
+        (f"problems/tp_mlp/search/offline/answers/{KNOWN}.json", Outcome.COULD_NOT),  # which asks nobody
+        (f"{SEARCH}/answers/evil.py", Outcome.WRONG),
+        ("deploy/fast.py", Outcome.WRONG),
+    ],
+)
+def test_what_is_no_output_is_a_log_of_a_job_or_an_answer_or_named(
+    folder: Path, name: str, found: Outcome
+) -> None:
+    one = _nobodys(folder, PurePosixPath(TREE, name), set(_logged([PLANNED])))
+    assert one.outcome is found and bool(one.message) is (found is not Outcome.EXACT)
+
+
+def test_what_a_job_made_is_no_concern_here(folder: Path) -> None:
+    for name in (*BEFORE.outputs, f"{TREE}/more.html"):
+        (folder / name).write_text("")
+    found = {one.subject for one in files(folder, SAID, [PLANNED], [BEFORE])}
+    assert f"{TREE}/more.html" in found and not set(BEFORE.outputs) & found

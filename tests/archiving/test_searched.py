@@ -1,0 +1,78 @@
+"""A search is made again from recorded answers: no program runs that it names; what was cut need not come again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core.archiving.searched import left_open, without_asking
+from overlayccl_core.search.loop import Stop
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.table import write
+
+
+def told(search: dict[str, object]) -> list[str]:
+    search = {"name": "mine", "seconds": 9.0, "repairs": 1} | search
+    words = ["python", "-m", "workflow_scripts.search", "--search", json.dumps(search)]
+    return [*words, "--answers", "results/local/answers"]
+
+
+def test_a_search_that_asked_is_told_its_recorded_answers_and_no_program_or_vendor(tmp_path: Path) -> None:
+    for asked in ({"proposer": "command", "command": "rm -rf ."}, {"proposer": "claude", "claude": {}}):
+        words = without_asking(told(asked), tmp_path)
+        search = json.loads(words[4])
+        assert search.pop("seconds") > 1e6  # another processor may take longer
+        assert search == {
+            "name": "mine",
+            "repairs": 1,
+            "proposer": "replay",
+            "answers": "results/local/answers",
+        }
+        assert words[:4] + words[5:] == told(asked)[:4] + told(asked)[5:]
+
+
+def test_answers_that_are_not_in_the_archive_are_not_looked_for(tmp_path: Path) -> None:
+    for place in ("/etc", "../elsewhere"):
+        with pytest.raises(ValueError, match="not in the archive"):
+            without_asking(told({"proposer": "replay", "answers": place}), tmp_path)
+    words = without_asking(told({"proposer": "replay", "answers": "results/local"}), tmp_path)
+    assert json.loads(words[4])["answers"] == "results/local"
+
+
+def test_a_search_that_asks_nobody_and_what_is_no_search_stay() -> None:
+    search = json.loads(without_asking(told({"proposer": "offline"}), Path())[4])
+    assert search == {"name": "mine", "repairs": 1, "proposer": "offline"} | {"seconds": search["seconds"]}
+    assert without_asking(["python", "-m", "workflow_scripts.fit"], Path()) == [
+        "python",
+        "-m",
+        "workflow_scripts.fit",
+    ]
+
+
+OUTPUTS = ("calls.parquet", "calls.sidecar.json", "search_ends.parquet")
+
+
+def row(table: Any, **said: Any) -> dict[str, Any]:
+    """Of a table, with what matters."""
+    of: dict[Any, Any] = {"String": "forward", "Int64": 0, "Float64": 0.0, "Boolean": False}
+    return {one.name: said.get(one.name, of[str(one.dtype)]) for one in table.columns}
+
+
+@pytest.mark.parametrize(
+    ("why", "made_by", "said"),
+    [
+        (Stop.NO_NEW_ELITE, "model", ""),
+        (Stop.SECONDS, "model", "its guard of seconds cut it"),
+        (Stop.NO_NEW_ELITE, None, "1 of its questions had no answer"),
+    ],
+)
+def test_what_time_cut_or_nobody_answered_need_not_come_out_the_same(
+    tmp_path: Path, why: Stop, made_by: str | None, said: str
+) -> None:
+    write(SEARCH_ENDS, [row(SEARCH_ENDS, why=why)], tmp_path / "search_ends.parquet")
+    outcome = "end" if made_by else "lost"
+    write(CALLS, [row(CALLS, made_by=made_by, outcome=outcome)], tmp_path / "calls.parquet")
+    assert left_open(tmp_path, OUTPUTS) == said
+    assert left_open(tmp_path, ("theta.parquet",)) == ""

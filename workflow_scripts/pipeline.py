@@ -26,7 +26,7 @@ from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
-from overlayccl_core.tables.remake import RESULTS, profile_in_use
+from overlayccl_core.tables.remake import RESULTS, of_profile, profile_in_use
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
 from workflow_scripts.records import elsewhere, measured_on
 
@@ -40,7 +40,7 @@ class Pipeline:
     machine: that the tree is of, or will be (`Backend.fingerprint`). Rules that measure have it as a parameter.
     elsewhere: why nothing is measured now, where that is another one than this; else empty.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
-    starts: whether jobs will start.
+    starts: whether jobs will start. typed: what --config said besides the profile.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
     """
 
@@ -51,6 +51,7 @@ class Pipeline:
     elsewhere: str = ""
     left_out: str = ""
     starts: bool = False
+    typed: Mapping[str, Any] = field(default_factory=dict)
     _digest: Callable[..., str] = field(
         default_factory=lambda: cache(Sources().digest), repr=False, compare=False
     )
@@ -184,7 +185,7 @@ class Pipeline:
                 f"({', '.join(self.settings.problems)}): name one there"
             )
         for name in section.searches:
-            check_search(self.settings.asking.of(load_search(name)), starts=self.starts)
+            check_search(self.settings.asking.of(load_search(name)), self.typed, starts=self.starts)
         return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
 
     def compared_json(self, name: str) -> str:
@@ -309,8 +310,10 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     # In which order names are listed means nothing, so nothing that is passed on may hang on it.
     settings = settings.changed(**{name: tuple(sorted(getattr(settings, name))) for name in NAMES})
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
+    usual = of_profile(Path(), profile_in_use())
+    typed = {key: config.get(key) for key in overrides if str(config.get(key)) != usual.get(key)}
     for name in settings.searches:
-        check_search(settings.asking.of(load_search(name)), starts=starts)
+        check_search(settings.asking.of(load_search(name)), typed, starts=starts)
     for name in settings.ablations.searches:
         load_search(name)
     for name in settings.models:
@@ -332,6 +335,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         elsewhere=elsewhere(results, machine, here),
         left_out=left_out,
         starts=starts,
+        typed=typed,
     )
 
 

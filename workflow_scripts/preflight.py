@@ -1,9 +1,12 @@
 """What can be checked before a job starts: searches, models, libraries. ValueError: what is wrong, and the mend."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from overlayccl_core import loader
+from overlayccl_core.archiving.unpacked import refuse_unnamed
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import load as load_model
@@ -13,11 +16,15 @@ from overlayccl_core.sandbox import tracing
 from overlayccl_core.search.proposer import asks
 
 
-def check_search(search: Search, *, starts: bool) -> None:
-    """Where jobs will start, a search that asks a language model is answered, and what is said can be traced."""
+def check_search(search: Search, typed: Mapping[str, Any], *, starts: bool) -> None:
+    """Where jobs will start, a search that asks a language model is answered, and what is said can be traced.
+
+    typed: what was configured by whoever started it, who in an archive has to name all that is asked.
+    """
     plugin = asks(search.proposer)
     if plugin is not None and starts:
         try:
+            refuse_unnamed(search, Path(), typed)
             plugin.check(search)
             tracing.check()
         except ValueError as error:

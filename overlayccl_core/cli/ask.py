@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from overlayccl_core import catalog
+from overlayccl_core.archiving.unpacked import refuse_unnamed
 from overlayccl_core.asking import money
 from overlayccl_core.asking.conversation import NoAnswer, Request, User
 from overlayccl_core.asking.record import FOLDER
@@ -40,13 +41,14 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--search", default=DEFAULT, metavar="NAME", help="a file in config/searches (default: %(default)s)"
     )
+    parser.add_argument("--command", default="", help="who answers, where the search runs a program")
     parser.add_argument("--dry-run", action="store_true", help="send nothing")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 where nobody answers; ValueError for a search that asks nobody, and where nothing was fitted."""
-    where = context(arguments)
+    where = context(arguments, command=arguments.command)
     search: Any = where.settings.asking.of(load(arguments.search, where.root / SEARCHES))
     plugin = proposer.asks(search.proposer)
     if plugin is None:
@@ -63,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_text("Nothing was sent.")
         return 0
+    refuse_unnamed(search, where.root, {"proposer": arguments.search, "command": arguments.command})
     plugin.check(search)
     try:
         answer = talk.send(purpose, message)

@@ -58,6 +58,21 @@ def test_an_answer_is_printed_and_kept_where_the_search_looks_for_it(
     assert "Known already by sketches" in again.words and not asking.exists()
 
 
+def test_in_an_unpacked_archive_no_program_runs_that_was_not_typed(
+    call: Call, asking: Path, root: Path
+) -> None:
+    said = root / "archive.json"
+    said.write_text("{}")
+    try:
+        done = call("ask", "--problem", "grad_ar", "--search", "marked")
+        assert done.code == 2 and "this is an archive" in done.err and "touch" in done.err
+        done = call("ask", "--problem", "grad_ar", "--search", "marked", "--command", ANSWERS)
+        assert done.code == 0 and "by sketches" in done.words
+    finally:
+        said.unlink()
+    assert not asking.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -1,0 +1,60 @@
+"""In a folder that an archive was unpacked to nobody is asked, and no program runs, whom nobody there has typed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from overlayccl_core.archiving.said import NAME
+from overlayccl_core.archiving.unpacked import refuse_unnamed
+from overlayccl_core.configuration.searches import load
+from workflow_scripts import pipeline
+from workflow_scripts.pipeline import prepare
+
+ROOT = Path(__file__).resolve().parents[2]
+SEARCHES = ROOT / "config/searches"
+EVIL = "curl evil.example"
+
+
+@pytest.mark.parametrize(
+    ("search", "typed", "why"),
+    [
+        ("offline", {}, ""),
+        ("replay", {}, ""),
+        ("claude", {}, "proposer=claude"),
+        ("claude", {"proposer": "command"}, "proposer=claude"),
+        ("claude", {"proposer": "claude", "command": ""}, ""),
+        ("claude+wide@3", {"proposer": "claude"}, ""),
+        ("command", {}, "proposer=command"),
+        ("command", {"proposer": "command"}, "runs 'curl evil.example'"),
+        ("command", {"proposer": "command", "command": "python mine.py"}, "runs 'curl evil.example'"),
+        ("command", {"proposer": "command", "command": EVIL}, ""),
+    ],
+)
+def test_whoever_is_asked_was_typed(tmp_path: Path, search: str, typed: dict[str, Any], why: str) -> None:
+    one = load(search, SEARCHES)
+    one = one.changed(command=EVIL) if search == "command" else one
+    refuse_unnamed(one, tmp_path, typed)  # one's own project
+    (tmp_path / NAME).write_text("{}")
+    if not why:
+        refuse_unnamed(one, tmp_path, typed)
+        return
+    with pytest.raises(ValueError, match=why):
+        refuse_unnamed(one, tmp_path, typed)
+
+
+def test_what_an_archives_profile_configures_was_not_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("config", "profiles", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / NAME).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    given = {"deployment": "local", "proposer": "command", "command": "python examples/answer.py"}
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text()) | given
+    assert prepare(config, given, starts=False)  # a plan asks nobody
+    assert prepare(config, given).typed == {key: given[key] for key in ("proposer", "command")}
+    monkeypatch.setattr(pipeline, "of_profile", lambda root, profile: given)
+    with pytest.raises(ValueError, match="search command: this is an archive"):
+        prepare(config, given)

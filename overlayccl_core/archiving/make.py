@@ -75,8 +75,8 @@ What `{about.command}` left, and the code and configuration that it ran with
 Measured on: {about.machine}.
 
 - `overlayccl verify FILE{packing.SUFFIX}`, before anything else, with a release of your own: makes everything again
-  that needs no ranks (proofs, fit, prices, searches, choice, figures) from the samples in here, compares, and says
-  whether the code in here is what made them, and which of it is not that release's. It runs none of it.
+  that needs no ranks (proofs, fit, prices, searches, choice, figures) from the samples in here, compares, and
+  names each file of code and configuration in here that is not that release's. It runs none of it.
 - `sha256sum -c {SUMS}`: no file was damaged.
 - `{plan}`,
   typed in this folder: nothing is to be done. That runs the code in here.

@@ -157,12 +157,12 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     if done.returncode:
         yield _finding(Check.MADE_AGAIN, job, Outcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
         return
-    why_open = searched.left_open(folder, job.outputs)
+    left_open = searched.left_open(folder, job.outputs)
     for file in job.outputs:
         if not file.endswith(SIDECAR):
             outcome, message = difference(again / file, folder / file)
-            if outcome is Outcome.WRONG and why_open:
-                outcome, message = Outcome.COULD_NOT, f"{why_open}: {message}"
+            if outcome is Outcome.WRONG and (why := left_open.get(Path(file).stem)):
+                outcome, message = Outcome.COULD_NOT, f"{why}: {message}"
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
 
 

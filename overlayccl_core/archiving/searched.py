@@ -48,12 +48,16 @@ def _replayed(fields: Mapping[str, Any], kept: str, folder: Path) -> dict[str, A
     return known | {"proposer": REPLAY, "answers": answers}
 
 
-def left_open(folder: Path, outputs: Sequence[str]) -> str:
-    """Why the tables of a search need not come out the same, as they say themselves; empty: they must."""
-    of = {Path(name).stem: folder / name for name in outputs}
+def left_open(folder: Path, outputs: Sequence[str]) -> Mapping[str, str]:
+    """Table of a search -> why it need not come out the same, as its tables say themselves.
+
+    What time cut may be anything. A question without an answer leaves its row open, and the words on the end.
+    """
+    of = {Path(name).stem: folder / name for name in outputs if name.endswith(".parquet")}
     if SEARCH_ENDS.name not in of:
-        return ""
+        return {}
     if Stop.SECONDS in set(read(SEARCH_ENDS, of[SEARCH_ENDS.name])["why"]):
-        return "its guard of seconds cut it"
+        return dict.fromkeys(of, "its guard of seconds cut it")
     unanswered = read(CALLS, of[CALLS.name])["made_by"].null_count()
-    return f"{unanswered} of its questions had no answer" if unanswered else ""
+    why = f"{unanswered} of its questions had no answer"
+    return dict.fromkeys((CALLS.name, SEARCH_ENDS.name), why) if unanswered else {}

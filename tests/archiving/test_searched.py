@@ -51,7 +51,7 @@ def test_a_search_that_asks_nobody_and_what_is_no_search_stay() -> None:
     ]
 
 
-OUTPUTS = ("calls.parquet", "calls.sidecar.json", "search_ends.parquet")
+OUTPUTS = ("calls.parquet", "calls.sidecar.json", "search_ends.parquet", "candidates.parquet")
 
 
 def row(table: Any, **said: Any) -> dict[str, Any]:
@@ -61,18 +61,18 @@ def row(table: Any, **said: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("why", "made_by", "said"),
+    ("why", "made_by", "said", "tables"),
     [
-        (Stop.NO_NEW_ELITE, "model", ""),
-        (Stop.SECONDS, "model", "its guard of seconds cut it"),
-        (Stop.NO_NEW_ELITE, None, "1 of its questions had no answer"),
+        (Stop.NO_NEW_ELITE, "model", "", ()),
+        (Stop.SECONDS, "model", "its guard of seconds cut it", ("calls", "candidates", "search_ends")),
+        (Stop.NO_NEW_ELITE, None, "1 of its questions had no answer", ("calls", "search_ends")),
     ],
 )
 def test_what_time_cut_or_nobody_answered_need_not_come_out_the_same(
-    tmp_path: Path, why: Stop, made_by: str | None, said: str
+    tmp_path: Path, why: Stop, made_by: str | None, said: str, tables: tuple[str, ...]
 ) -> None:
     write(SEARCH_ENDS, [row(SEARCH_ENDS, why=why)], tmp_path / "search_ends.parquet")
     outcome = "end" if made_by else "lost"
     write(CALLS, [row(CALLS, made_by=made_by, outcome=outcome)], tmp_path / "calls.parquet")
-    assert left_open(tmp_path, OUTPUTS) == said
-    assert left_open(tmp_path, ("theta.parquet",)) == ""
+    assert left_open(tmp_path, OUTPUTS) == dict.fromkeys(tables, said)
+    assert not left_open(tmp_path, ("theta.parquet",))

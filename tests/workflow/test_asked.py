@@ -95,11 +95,9 @@ def made_again(root: Path, place: Path) -> dict[str, tuple[Outcome, str]]:
         target="all",
         rule=job.rule,
         command=job.command,
-        inputs=job.inputs,
         outputs=job.outputs,
         log=(f"{TREE}/search.log",),
         parameters=(),
-        plugins=(),
         alone=False,
     )
     found = again.made_again(root, place, [plan], 1)

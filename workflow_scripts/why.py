@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from snakemake.cli import parse_config
 
 from overlayccl_core.archiving.jobs import CODE_DIGEST, SCRIPT
+from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.digest import ROOT, closure
 from overlayccl_core.tables import records
 from workflow_scripts import dag
@@ -217,4 +218,4 @@ def _shown_where_it_fails(said: BinaryIO) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(until_unread(main))

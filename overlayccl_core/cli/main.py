@@ -27,6 +27,7 @@ from overlayccl_core.cli import (
     verify,
     why,
 )
+from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
@@ -38,7 +39,12 @@ NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 (the answer is no), 2 (wrong input) or 130 (interrupted)."""
+    """Run one command; the exit code is 0, 1 (the answer is no), 2 (wrong input), 130 (interrupted) or 141 (nobody
+    reads the output)."""
+    return until_unread(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="overlayccl",
         description="Prove, price and time ways of calling a closed collective library.",
@@ -57,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(f"not a legal Program: {error}", NOT_PROVEN)
     except NotApplicable as reason:
         return _say(f"not applicable at this Case: {reason}", NOT_PROVEN)
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
         return _say(f"error: {error}", WRONG_INPUT)
     except KeyboardInterrupt:

@@ -50,6 +50,10 @@ class _Screen(Console):
         """The text, with control characters written out."""
         return super().render_str(printable(text), *arguments, **named)
 
+    def on_broken_pipe(self) -> None:
+        """As of any other output (`unread`)."""
+        raise BrokenPipeError
+
 
 @cache
 def console() -> Console:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from typing import Any
 
+from overlayccl_core.cli.unread import NOBODY_READS
+
 SCRIPT = "workflow_scripts.why"
 WRONG_INPUT = 2
 
@@ -31,4 +33,4 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.profile:
         words += ["--profile", arguments.profile]
     done = subprocess.run([sys.executable, "-m", SCRIPT, *words], cwd=arguments.root)
-    return WRONG_INPUT if done.returncode else 0
+    return done.returncode if done.returncode in (0, NOBODY_READS) else WRONG_INPUT

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -62,6 +63,16 @@ def overlayccl(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=600,
         env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
     )
+
+
+@pytest.mark.parametrize("arguments", ["schema config", "problems", "doctor", "why"])
+def test_output_that_nobody_reads_ends_the_command_without_a_word(arguments: str) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "overlayccl_core.cli.main", *arguments.split()]
+    with os.fdopen(writes, "w") as closed:
+        done = subprocess.run(command, cwd=REPOSITORY, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def one_message(done: subprocess.CompletedProcess[str], code: int) -> str:

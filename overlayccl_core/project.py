@@ -2,6 +2,7 @@
 
 import filecmp
 import shutil
+import stat
 import sysconfig
 from pathlib import Path
 
@@ -40,13 +41,9 @@ def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
         raise ValueError(
             f"{folder}: there is something already: name a folder that is empty, or not there yet"
         )
+    folder.mkdir(parents=True, exist_ok=True)
     for part in PARTS:
-        source = home() / part
-        if source.is_dir():
-            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns(CACHE))
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, folder / part)
+        _lay(home() / part, folder / part)
     for profile in sorted((folder / "profiles").iterdir()):
         if profile.name != UNLINKED:
             (folder / profile.name).symlink_to(profile.relative_to(folder))
@@ -54,8 +51,18 @@ def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
     strategies = folder / loader.OF_PROJECT / loader.READ
     strategies.mkdir(parents=True)
     for source in sources:
-        shutil.copy(source, strategies)
+        _lay(source, strategies / source.name)
     return [folder / "config" / "config.yaml", folder / "config" / "deployments", strategies]
+
+
+def _lay(source: Path, target: Path) -> None:
+    """A copy that its owner may write to: an installation that many share is often read-only."""
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(CACHE))
+    else:
+        shutil.copy(source, target)
+    for path in (target, *target.rglob("*")):
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
 
 
 def other_rules(folder: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from overlayccl_core import project
 from overlayccl_core.configuration.searches import load
 from overlayccl_core.project import PARTS, SHARE, lay, other_rules
 from overlayccl_core.search.proposers.command import check
@@ -122,6 +123,23 @@ def test_a_project_is_laid_down_with_links_that_profiles_are_found_by(tmp_path: 
     assert (tmp_path / "new/plugins/strategies/tp_mlp.py").read_bytes() == (
         ROOT / "overlayccl_core/strategies/tp_mlp.py"
     ).read_bytes()
+
+
+def test_what_is_laid_down_can_be_written_also_where_the_installation_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Nix store, a tree of modules that many share: files of mode 0444 in folders of mode 0555."""
+    installed, strategy = tmp_path / "installed", tmp_path / "tp_mlp.py"
+    lay(installed, ())
+    strategy.write_bytes((ROOT / "overlayccl_core/strategies/tp_mlp.py").read_bytes())
+    for path in (strategy, installed, *installed.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    monkeypatch.setattr(project, "home", lambda: installed)
+    monkeypatch.setattr(project.loader, "path", lambda *_: strategy)
+    lay(tmp_path / "new", ("tp_mlp",))
+    assert [path for path in (tmp_path / "new").rglob("*") if not path.stat().st_mode & 0o200] == []
+    for path in (installed, *installed.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o200)
 
 
 def test_what_the_configuration_names_is_laid_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

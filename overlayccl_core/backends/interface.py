@@ -1,40 +1,58 @@
-"""Which network interface and address of this host lead to another."""
+"""Which network interfaces this host has, and which of them and which address lead to another host."""
 
-import fcntl
 import socket
-import struct
+from collections.abc import Mapping
+
+import psutil
 
 from overlayccl_core.backends.parts import LOOPBACK
 
-SIOCGIFADDR = 0x8915  # linux/sockios.h
-_REQUEST = struct.Struct("256s")
-_ADDRESS = slice(20, 24)  # of a sockaddr_in in a struct ifreq
+INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet, whatever library they measure
 
 
 def interface_towards(address: str) -> str:
     """The name of the interface from which datagrams to an address leave. OSError where none does."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.connect((address, 9))  # nothing is sent
-        here = asking.getsockname()[0]
-        for _, name in socket.if_nameindex():
-            if _address(asking, name) == here:
-                return name
+    here = _address_towards(address)[0]
+    for name, addresses in _addresses().items():
+        if here in addresses:
+            return name
     raise OSError(f"no network interface of this host has the address {here}, which leads to {address}")
 
 
 def address_towards(host: str) -> str:
     """This host's address from which datagrams to another leave; of the loopback where that is this host. OSError
     where none does."""
+    here, there = _address_towards(host)
+    return LOOPBACK if here == there else here
+
+
+def refused(environment: Mapping[str, str]) -> str:
+    """Why ranks with such an environment cannot meet on this host, with the mend; empty where they can.
+
+    gloo takes names with commas between them, and none of NCCL's signs (`^docker`, `=eth0`).
+    """
+    told, here = environment.get(INTERFACE, ""), _addresses()
+    absent = [name for name in told.split(",") if name not in here]
+    if not told or not absent:
+        return ""
+    return (
+        f"{INTERFACE}={told}: this host has no network interface {' and no '.join(absent)} with an address: "
+        f"unset it, or name one of {', '.join(here)}"
+    )
+
+
+def _addresses() -> dict[str, tuple[str, ...]]:
+    """name -> IP addresses, of interfaces that have one."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    told = {
+        name: tuple(one.address for one in addresses if one.family in families)
+        for name, addresses in psutil.net_if_addrs().items()
+    }
+    return {name: addresses for name, addresses in told.items() if addresses}
+
+
+def _address_towards(host: str) -> tuple[str, str]:
+    """(this host's address from which datagrams to another leave, the other's)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((host, 9))  # nothing is sent
-        here, there = asking.getsockname()[0], asking.getpeername()[0]
-    return LOOPBACK if here == there else str(here)
-
-
-def _address(asking: socket.socket, name: str) -> str | None:
-    """The IPv4 address of an interface, None if it has none."""
-    try:
-        told = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, _REQUEST.pack(name.encode()))
-    except OSError:
-        return None
-    return socket.inet_ntoa(told[_ADDRESS])
+        return asking.getsockname()[0], asking.getpeername()[0]

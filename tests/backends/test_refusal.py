@@ -1,5 +1,6 @@
 """What one host cannot give is refused: by every launch, by the doctor and before any job, in the same words."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from overlayccl_core.backends.interface import INTERFACE
 from overlayccl_core.backends.launch import Launch, RefusedError, no_watch
 from overlayccl_core.backends.plan import LaunchPlan, planned_job
 from overlayccl_core.backends.torchdist import backend
@@ -109,3 +111,25 @@ def test_so_does_what_is_checked_before_any_job(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=TOLD):
         prepare(yaml.safe_load((tmp_path / "config/config.yaml").read_text()), ())
+
+
+@pytest.mark.parametrize("told", ["eth9", "^lo,docker", "lo,eth9"])
+@pytest.mark.parametrize("launch", [timed, tried, trained, checked])
+def test_an_interface_that_is_not_here_is_named_with_its_variable(
+    launch: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(INTERFACE, told)
+    with pytest.raises(RefusedError, match=rf"{INTERFACE}={re.escape(told)}: this host has no .* one of lo"):
+        launch(deployment(), tmp_path)
+    (row,) = (row for row in backend.doctor(deployment()) if row["check"] == "ranks")
+    assert not row["ok"] and INTERFACE in row["detail"]
+    with pytest.raises(RefusedError, match=INTERFACE):  # on another node
+        backend.starter(deployment(), "192.0.2.1")
+
+
+def test_interfaces_of_this_host_are_taken_and_where_none_is_named_torch_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for told in ("lo", "", "lo,lo"):
+        monkeypatch.setenv(INTERFACE, told)
+        assert backend.refuses(deployment()) == ""

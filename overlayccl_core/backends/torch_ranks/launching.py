@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends import launch, nodes
+from overlayccl_core.backends import interface, launch, nodes
 from overlayccl_core.backends.launch import Launch, RefusedError, Starter, Watch, no_watch
 from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.plan import LaunchPlan
@@ -37,6 +37,14 @@ def ranks_of(deployment: Deployment) -> str:
     return f"{deployment.ranks} on {deployment.nodes} nodes{node}, {deployment.ranks_per_node} each"
 
 
+def refused_interface(
+    deployment: Deployment, environment: Callable[[Deployment, str], Mapping[str, str]]
+) -> str:
+    """Why ranks cannot meet on this host, where it is their only one; empty where they can."""
+    wrong = interface.refused(environment(deployment, "")) if deployment.launcher == "here" else ""
+    return f"deployment {deployment.name}: {wrong}" if wrong else ""
+
+
 def in_time(_: Deployment) -> float:
     """Steps take what they take: nothing is compiled in them."""
     return 1.0
@@ -57,7 +65,10 @@ class Launches:
 
     def starter(self, deployment: Deployment, towards: str) -> Starter:
         """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
-        return starting.starter(self.environment(deployment, towards))
+        environment = self.environment(deployment, towards)
+        if wrong := interface.refused(environment):
+            raise RefusedError(wrong)
+        return starting.starter(environment)
 
     def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
         """Time the plan of a folder; returns the share of the CPU that others took."""

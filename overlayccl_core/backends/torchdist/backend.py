@@ -62,8 +62,12 @@ def _versions(library: str) -> dict[str, str]:
 
 
 def refuses(deployment: Deployment) -> str:
-    """What starts the ranks is here, and torch has the library for them."""
-    return launcher_of(deployment).refuses(deployment) or _refused_library(deployment)
+    """What starts the ranks is here, torch has the library for them, and they can meet."""
+    return (
+        launcher_of(deployment).refuses(deployment)
+        or _refused_library(deployment)
+        or launching.refused_interface(deployment, environment)
+    )
 
 
 def _refused_library(deployment: Deployment) -> str:

@@ -1,11 +1,10 @@
 """The environment of the ranks, and what of it a measurement depends on."""
 
 from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.interface import interface_towards
+from overlayccl_core.backends.interface import INTERFACE, interface_towards
 from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
 from overlayccl_core.configuration.deployment import Deployment
 
-INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet: so no name has to be resolved
 USUAL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # unless the caller sets something else
 HERE = {INTERFACE: "lo", **USUAL}
 SPEED = (*fingerprints.SPEED, "ATEN_", "CUDA_", "DNNL_", "GLOO_", "NCCL_", "ONEDNN_", "PYTORCH_", "TORCH_")

@@ -75,11 +75,12 @@ def _version(name: str) -> str:
 
 
 def refuses(deployment: Deployment) -> str:
-    """What starts the ranks is here, and so is their library; on this host also its devices."""
+    """What starts the ranks is here, and so is their library; on this host also its devices, and they can meet."""
     return (
         launcher_of(deployment).refuses(deployment)
         or _refused_library(deployment)
         or (_refused_devices(deployment) if deployment.launcher == "here" else "")
+        or launching.refused_interface(deployment, environment)
     )
 
 

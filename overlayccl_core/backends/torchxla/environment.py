@@ -6,11 +6,10 @@ pages)."""
 from collections.abc import Mapping
 
 from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.interface import interface_towards
+from overlayccl_core.backends.interface import INTERFACE, interface_towards
 from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
 from overlayccl_core.configuration.deployment import Deployment
 
-INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet beside the devices
 NEURON_INTERFACE = "CCOM_SOCKET_IFNAME"  # and on which Neuron's collectives begin
 SPEED = (*fingerprints.SPEED, "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
 OF_NO_EFFECT = ("NEURON_COMPILE_CACHE_URL", "NEURON_RT_LOG", "NEURON_FRAMEWORK_DEBUG", "XLA_IR_DEBUG")

@@ -23,13 +23,16 @@ EITHER = "shape or bytes"  # what a file without columns gives: told apart by ho
 ACCEPTED = (
     "accepted are .json ({name: [rows, columns]} or {name: bytes}), .csv and .parquet (columns tensor, and "
     "shape or bytes, and ready_ms if known), and text with a name and a shape or a size on each line "
-    "(head 256x128, or head 128KiB)"
+    "(head 256x128, scale (), or head 128KiB)"
 )
 ACCEPTED_READY = (
     "accepted are .json ({name: ms}), .csv and .parquet (columns tensor and ready_ms), and text with a name "
     "and a time in ms on each line"
 )
-_SHAPE = re.compile(r"[\[(]\s*\d+(\s*,\s*\d+)*\s*,?\s*[\])]|\d+(\s*[x*]\s*\d+)+")
+_BETWEEN = r"(?:\s*[x×*,]\s*|\s+)"  # axes
+_SHAPE = re.compile(
+    rf"(?:torch\.Size)?\(?\s*[\[(]\s*(?:\d+(?:{_BETWEEN}\d+)*\s*,?)?\s*[\])]\s*\)?|\d+(?:{_BETWEEN}\d+)+"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,8 @@ class Gradient:
 def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float]) -> tuple[Gradient, ...]:
     """The gradients as they become ready; those ready at once in the reverse of the order of `sizes`.
 
-    sizes: bytes by name, in the order of the forward pass. ValueError where the names are not the same.
+    sizes: bytes by name, in the order of the forward pass; a tensor of no bytes has no gradient. ValueError where
+    the names are not the same.
     """
     for missing, where in (
         (sizes.keys() - ready_us.keys(), "ready times"),
@@ -62,7 +66,9 @@ def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float
                 f"the {where} hold nothing for {len(missing)} tensors ({names}): name all in both"
             )
     gradients = [
-        Gradient(name=name, bytes=sizes[name], ready_us=ready_us[name]) for name in reversed(list(sizes))
+        Gradient(name=name, bytes=sizes[name], ready_us=ready_us[name])
+        for name in reversed(list(sizes))
+        if sizes[name]
     ]
     return tuple(sorted(gradients, key=lambda g: g.ready_us))
 
@@ -89,13 +95,15 @@ def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, f
 def read_sizes(path: str | Path, dtype: DType) -> tuple[dict[str, int], dict[str, float] | None]:
     """(bytes by name in the order of the file, ready_us by name if the file has a column ready_ms).
 
-    dtype: of the elements where shapes are given. ValueError: the file, what is wrong, and what is accepted.
+    A scalar has one element; a tensor with an axis of 0 has none, and so 0 bytes. dtype: of the elements where shapes are given. ValueError: the file, what is wrong, and what is accepted.
     """
     file = Path(path)
     rows = _rows(file, EITHER, ACCEPTED)
     names = _names(file, rows, ACCEPTED)
     shapes = any(_is_shape(row.get(EITHER)) for row in rows)
     sizes = {name: _bytes(file, row, shapes, dtype) for name, row in zip(names, rows, strict=True)}
+    if not any(sizes.values()):
+        raise ValueError(f"{file}: none of its tensors has an element; {ACCEPTED}")
     timed = ["ready_ms" in row for row in rows]
     if not any(timed):
         return sizes, None
@@ -114,11 +122,11 @@ def read_ready(path: str | Path) -> dict[str, float]:
 
 def _rows(file: Path, wanted: str, accepted: str) -> list[Row]:
     """Rows with `tensor` and other columns; a pair of name and value becomes tensor and `wanted`."""
-    if not file.is_file():
+    if not file.exists():
         raise ValueError(f"{file}: there is no such file; {accepted}")
     try:
         rows = _read(file, wanted)
-    except (UnicodeDecodeError, json.JSONDecodeError, pl.exceptions.PolarsError, csv.Error) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, pl.exceptions.PolarsError, csv.Error, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{file}: not readable ({reason}); {accepted}") from None
     except _NotRows as error:
@@ -145,7 +153,7 @@ def _read(file: Path, wanted: str) -> list[Row]:
 
 
 def _from_json(file: Path, wanted: str) -> list[Row]:
-    data = json.loads(file.read_text(encoding="utf-8"))
+    data = json.loads(file.read_text(encoding="utf-8-sig"))
     if isinstance(data, dict):
         return [
             {"tensor": name, **(value if isinstance(value, dict) else {wanted: value})}
@@ -159,7 +167,7 @@ def _from_json(file: Path, wanted: str) -> list[Row]:
 
 
 def _from_csv(file: Path) -> list[Row]:
-    reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline=""), skipinitialspace=True)
+    reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig"), newline=""), skipinitialspace=True)
     columns = [c.strip() for c in reader.fieldnames or ()]
     if not {"tensor", "name"} & set(columns):
         raise _NotRows(f"has no column tensor (the first line is {', '.join(columns) or 'empty'})")
@@ -176,12 +184,12 @@ def _from_csv(file: Path) -> list[Row]:
 
 def _from_text(file: Path, wanted: str) -> list[Row]:
     rows = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        name, _, value = line.partition("#")[0].strip().partition(" ")
-        if name and not value.strip():
+    for number, line in enumerate(file.read_text(encoding="utf-8-sig").splitlines(), 1):
+        words = line.partition("#")[0].split(maxsplit=1)
+        if len(words) == 1:
             raise _NotRows(f"line {number} is not a name and a value (got {line.strip()!r})")
-        if name:
-            rows.append({"tensor": name, wanted: value.strip()})
+        if words:
+            rows.append({"tensor": words[0].rstrip(":"), wanted: words[1].strip()})
     return rows
 
 
@@ -229,12 +237,14 @@ def _is_bare(size: Any) -> bool:
 def _elements(file: Path, name: str, shape: Any) -> int:
     whole = isinstance(shape, list) or _is_shape(shape) or _is_bare(shape)
     axes = [int(n) for n in re.findall(r"\d+", shape)] if isinstance(shape, str) and whole else shape
-    if not whole or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in axes):
-        raise ValueError(f"{file}: {name}: a shape is of positive integers (got {shape!r})")
+    if not whole or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in axes):
+        raise ValueError(f"{file}: {name}: a shape is of whole numbers from 0 on, [] of a scalar (got {shape!r})")
     return prod(axes)
 
 
 def _payload(file: Path, name: str, size: Any, dtype: DType) -> int:
+    if size == 0 and _is_bare(size):
+        return 0
     try:
         size_in_bytes = in_bytes(size)
     except ValueError:

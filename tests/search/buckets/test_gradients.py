@@ -1,6 +1,7 @@
 """Files of gradients: every accepted form gives the same, every other one a message that says what is accepted."""
 
 import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +25,17 @@ FORMS = {
     "b.json": json.dumps([["embedding", 131072], ["norm", "512B"], ["head", "128KiB"]]),
     "c.json": json.dumps([{"tensor": n, "bytes": size} for n, size in SIZES.items()]),
     "d.json": json.dumps({n: {"bytes": size} for n, size in SIZES.items()}),
+    "c.txt": "embedding\ttorch.Size([256, 128])\nnorm: (128,)\nhead 256 128\n",
+    "c.csv": '\ufefftensor,shape\nembedding,256×128\nnorm,"torch.Size([128])"\nhead,[256 128]\n',
+}
+SCALARS = {
+    "a.txt": "scale ()\nbias []\nnone (0, 8)\nw (128, 64)\n",
+    "b.txt": "scale torch.Size([])\nbias ( )\nnone 0x8\nw 128x64\n",
+    "c.txt": "scale 4\nbias 4B\nnone 0\nw 32KiB\n",
+    "a.csv": 'tensor,shape\nscale,[]\nbias,()\nnone,"[0, 8]"\nw,"[128, 64]"\n',
+    "b.csv": "tensor,bytes\nscale,4\nbias,4\nnone,0\nw,32768\n",
+    "a.json": json.dumps({"scale": [], "bias": "()", "none": [0, 8], "w": [128, 64]}),
+    "b.json": json.dumps([{"tensor": n, "shape": s} for n, s in (("scale", []), ("bias", []), ("none", [0]), ("w", [8192]))]),
 }
 
 
@@ -37,6 +49,30 @@ def written(folder: Path, name: str, text: str) -> Path:
 def test_every_accepted_form_gives_the_same_sizes_in_its_order(tmp_path: Path, name: str) -> None:
     sizes, ready = read_sizes(written(tmp_path, name, FORMS[name]), DType.FLOAT32)
     assert list(sizes.items()) == list(SIZES.items()) and ready is None
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_scalar_is_one_element_and_a_tensor_of_none_has_no_bytes_in_every_form(
+    tmp_path: Path, name: str
+) -> None:
+    sizes, _ = read_sizes(written(tmp_path, name, SCALARS[name]), DType.FLOAT32)
+    assert sizes == {"scale": 4, "bias": 4, "none": 0, "w": 4 * 128 * 64}
+
+
+def test_scalars_of_a_table_and_a_file_that_is_a_pipe_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "gradients.parquet"
+    pl.DataFrame({"tensor": ["scale", "w"], "shape": [[], [3, 5]]}).write_parquet(path)
+    assert read_sizes(path, DType.FLOAT32)[0] == {"scale": 4, "w": 60}
+    reads, writes = os.pipe()
+    with os.fdopen(writes, "w") as told:
+        told.write("scale ()\n")
+    assert read_sizes(f"/dev/fd/{reads}", DType.FLOAT32)[0] == {"scale": 4}
+    os.close(reads)
+
+
+def test_what_has_no_element_is_no_gradient() -> None:
+    sizes = {"scale": 4, "none": 0, "w": 60}
+    assert [g.name for g in in_order_of_readiness(sizes, spread_by_bytes(sizes, 9.0))] == ["w", "scale"]
 
 
 def test_a_table_of_measured_gradients_gives_sizes_and_ready_times(tmp_path: Path) -> None:
@@ -63,21 +99,25 @@ def test_a_shape_takes_the_bytes_of_its_dtype(tmp_path: Path) -> None:
         ("a.txt", "w 7\n", "7 bytes are no whole number of float32: check --dtype"),
         ("a.txt", "w 8\nw 8\n", "names 'w' twice"),
         ("a.txt", "w 8x8\nnorm 8\n", r"norm: 8 is a bare number among shapes: write \[8\]"),
-        ("a.txt", "w 0x8\n", "a shape is of positive integers"),
+        ("a.txt", "w -1x8\n", "'-1x8' is neither a shape nor a size"),
+        ("a.json", '{"w": [-1]}', "a shape is of whole numbers from 0 on"),
+        ("a.json", '{"w": [0, 8]}', "none of its tensors has an element"),
+        ("a.json", '{"w": false}', "False is neither a shape nor a size"),
+        (".", "", "not readable"),
         ("a.csv", "shape\n3x4\n", "has no column tensor"),
         ("a.csv", "tensor,shape\nw,3,4\n", "line 2 has not 2 fields"),
         ("a.csv", "tensor,elements\nw,3\n", "w has neither shape nor bytes"),
         ("a.json", "{", "not readable"),
         ("a.json", "3", "neither a mapping of names nor a list of rows"),
         ("a.json", '{"w": true}', "True is neither a shape nor a size"),
-        ("a.json", '{"w": ["a"]}', "a shape is of positive integers"),
+        ("a.json", '{"w": ["a"]}', "a shape is of whole numbers from 0 on"),
         ("a.parquet", "PAR1", "not readable"),
     ],
 )
 def test_another_file_gives_a_message_that_names_it(
     tmp_path: Path, name: str, text: str, message: str
 ) -> None:
-    path = written(tmp_path, name, text)
+    path = tmp_path if name == "." else written(tmp_path, name, text)
     with pytest.raises(ValueError, match=message) as raised:
         read_sizes(path, DType.FLOAT32)
     assert str(path) in str(raised.value)

@@ -8,6 +8,7 @@ A Problem says whether it is linear. If so:
 2. Gain and denominators close that hole: on ones, with absolute coefficients, both have the same gain, so
    nothing cancels, no value leaves the range of floats, and (gains) * (common denominator) < 2^31 - 1. So the
    difference of the two, as a fraction, has a numerator below the prime: zero modulo the prime is zero.
+   A coefficient of 0 is refused there, too: 0 times infinity is NaN.
 3. Both once more in their own dtypes (numerics.py).
 4. What is replicated has the same bits on all ranks (replicas.py).
 
@@ -242,6 +243,13 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
         a, b = got[port], want[port]
         for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
             x, y = a.on(rank)[part], b.on(rank)[part]
+            if Check.GAIN in proof.checks and np.isnan(x).any():
+                element = pair.element(port, int(np.isnan(x).argmax()))
+                raise Wrong(
+                    Reason.GAIN,
+                    f"{port_text(port)} on rank {rank}, element {element}: 0 times a value is added, which is no"
+                    " zero where that value is infinite or NaN: leave it out, or take zeros(shape)",
+                )
             if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
                 raise Wrong(
                     Reason.GAIN,

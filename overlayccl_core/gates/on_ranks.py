@@ -169,7 +169,7 @@ def _unlike(small: Small, port: Port, got: NDArray[Any]) -> str:
     counts = small.valid_outputs.get(port, [got.shape[1]] * small.problem.ranks)
     first = int(np.argmax(counts))
     for rank, count in enumerate(counts):
-        if len(unlike := np.flatnonzero(got[rank, :count] != got[first, :count])):
+        if len(unlike := np.flatnonzero(_bits(got[rank, :count]) != _bits(got[first, :count]))):
             index = unlike[0]
             theirs, mine = float(got[first, index]), float(got[rank, index])
             return (
@@ -177,6 +177,11 @@ def _unlike(small: Small, port: Port, got: NDArray[Any]) -> str:
                 f"and {rank}, as element {small.element(port, index)}: {theirs!r} and {mine!r}"
             )
     return ""
+
+
+def _bits(x: NDArray[Any]) -> NDArray[Any]:
+    """The elements as integers, so that -0 is not +0 and NaN is itself."""
+    return np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
 
 
 def _unlike_bits(problem: Problem, port: Port, bits: Sequence[int]) -> str:

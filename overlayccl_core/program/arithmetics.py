@@ -1,7 +1,7 @@
 """Arithmetics in which a Program can be evaluated on all ranks at once.
 
 Modular   residues modulo 2^31 - 1: exact, one word an element
-Gain      float64 with absolute coefficients: on ones, how large every value can be
+Gain      float64 with absolute coefficients: on ones, how large every value can be; NaN where 0 times data is in it
 Real      the Program's own dtypes, every sum of a collective rounded after each term
 Double    float64 whatever the dtypes say: the truth that Real is compared with
 Origins   what each element is made of and how: the same number, the same terms in the same operations
@@ -94,7 +94,10 @@ class Modular(_Exact):
 
 
 class Gain(_Exact):
-    """The absolute value of every coefficient; `extremes`: smallest and largest value but zeros, by dtype."""
+    """The absolute value of every coefficient; `extremes`: smallest and largest value but zeros, by dtype.
+
+    0 times data is NaN, as it is where the data is infinite. 0 times a zero that a layout made is 0.
+    """
 
     word = np.float64
 
@@ -102,6 +105,8 @@ class Gain(_Exact):
         self.extremes: dict[DType, tuple[float, float]] = {}
 
     def scale(self, data: Array, node: Node) -> Array:
+        if node.ratio == 0:
+            return np.where(data == 0, 0.0, np.nan)
         return self._seen(data * magnitude(node.ratio), node)
 
     def cast(self, data: Array, node: Node) -> Array:
@@ -114,7 +119,7 @@ class Gain(_Exact):
         return self._seen(super().combine(data, members, node), node)
 
     def _seen(self, data: Array, node: Node) -> Array:
-        live = data[data != 0]
+        live = data[data > 0]
         if live.size:
             low, high = self.extremes.get(node.dtype, (np.inf, 0.0))
             self.extremes[node.dtype] = min(low, float(live.min())), max(high, float(live.max()))
@@ -157,6 +162,8 @@ class Double(Real):
 
 
 MIXED = 1 << 40  # set on a number that stands for a rounded result, not for an input element
+PLUS = 1 << 41  # set on a number to which zeros were added: -0 became +0
+MINUS_ZERO = 1 << 42  # the number of a zero times something negative
 
 
 class Origins:
@@ -171,8 +178,8 @@ class Origins:
 
     def scale(self, data: Array, node: Node) -> Array:
         if is_power_of_two(node.ratio):
-            moved = data % MIXED * residue(node.ratio) % PRIME
-            return np.where(data == 0, 0, moved | (data & MIXED))
+            low = data % MIXED
+            return np.where(data == 0, 0, low * residue(node.ratio) % PRIME | (data - low))
         return _mixed(data, [data], (node.kind, str(node.ratio), node.dtype))
 
     def cast(self, data: Array, node: Node) -> Array:
@@ -213,7 +220,12 @@ class Bits(Origins):
     Two terms are added in either order. More of them are added in the order in which they stand; by a collective,
     in one that may also depend on the element's place in the buffer, as in a ring. So two elements of a reduced
     buffer are two numbers, and groups of one call whose members give the same in the same order get the same.
+    The sign of a zero is a bit, too: x + 0 is another number than x, since -0 + 0 is +0.
     """
+
+    def scale(self, data: Array, node: Node) -> Array:
+        zeros = [0, MINUS_ZERO] if node.ratio > 0 else [MINUS_ZERO, 0]
+        return np.select([data == 0, data == MINUS_ZERO], zeros, super().scale(data, node))
 
     def combine(self, data: Array, members: NDArray[np.int64], node: Node) -> Array:
         terms, times = _terms(data, members)
@@ -230,9 +242,12 @@ class Bits(Origins):
     ) -> Array:
         """What one operation makes of terms; of two, the same in either order and by every operation."""
         live, last = _live(terms, times)
+        plus = np.any([term == 0 for term in terms], axis=0)
+        of_none = np.where(plus, 0, MINUS_ZERO)
         of_two = _mixed(last, _in_any_order(terms, times), (Kind.SUM, dtype))
         of_more = _mixed(last, [*terms, *places], (*operation, dtype, times))
-        return np.select([live <= 1, live == 2], [last, of_two], of_more)
+        number = np.select([live == 0, live == 1, live == 2], [of_none, last, of_two], of_more)
+        return np.where(plus & (live > 0), number | PLUS, number)
 
 
 def _terms(data: Array, members: NDArray[np.int64]) -> tuple[list[Array], tuple[int, ...]]:
@@ -248,8 +263,9 @@ def _live(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Array]:
     live = np.zeros(terms[0].shape, np.int64)
     last = np.zeros(terms[0].shape, np.int64)
     for term, n in zip(terms, times, strict=True):
-        live += (term != 0) * n
-        last = np.where(term != 0, term, last)
+        here = (term != 0) & (term != MINUS_ZERO)
+        live += here * n
+        last = np.where(here, term, last)
     return live, last
 
 
@@ -258,7 +274,7 @@ def _in_any_order(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Ar
     total = np.zeros(terms[0].shape, np.int64)
     squares = np.zeros(terms[0].shape, np.int64)
     for term, n in zip(terms, times, strict=True):
-        word = (term % PRIME * 48271 + (term >= MIXED)) % PRIME
+        word = (term % PRIME * 48271 + term // MIXED) % PRIME
         total = (total + word * n) % PRIME
         squares = (squares + word * word % PRIME * n) % PRIME
     return total, squares
@@ -269,7 +285,7 @@ def _mixed(keep_zero: Array, terms: Iterable[Array], tag: tuple[object, ...]) ->
     constant = int.from_bytes(repr(tuple(map(str, tag))).encode(), "big") % PRIME
     total = np.full(keep_zero.shape, constant, np.int64)
     for term in terms:
-        total = (total * total % PRIME + term % PRIME * 48271 + constant + (term >= MIXED)) % PRIME
+        total = (total * total % PRIME + term % PRIME * 48271 + constant + term // MIXED) % PRIME
     return np.where(keep_zero == 0, 0, total | MIXED)
 
 

@@ -112,8 +112,8 @@ class Tiles:
 
 
 def bits(x: Values) -> int:
-    """A digest of all elements: equal where all are; of two zeros the sign does not count."""
-    return int.from_bytes(hashlib.blake2b((x + 0).tobytes(), digest_size=8).digest(), "big")
+    """A digest of the bits of all elements."""
+    return int.from_bytes(hashlib.blake2b(x.tobytes(), digest_size=8).digest(), "big")
 
 
 def _distance(x: Values, y: Values) -> float:

@@ -31,6 +31,26 @@ def adds_the_prime_times_a_stranger(io, p):
     io.write("y", add(y, scale(z, 2147483647)))
 
 
+def adds_nothing_of_a_stranger(io, p):
+    io.write("y", add(all_reduce(io.read("x")), scale(io.read("z"), 0)))
+
+
+def adds_nothing_of_a_stranger_on_one_rank(io, p):
+    mine = select(scale(io.read("z"), 0), [0, 0, 1, 0])
+    io.write("y", all_reduce(add(io.read("x"), mine)))
+
+
+def adds_half_and_takes_half_away(io, p):
+    half = scale(io.read("z"), 1, 2)
+    io.write("y", sub(add(all_reduce(io.read("x")), half), half))
+
+
+def adds_nothing_of_a_stranger_to_nobody(io, p):
+    """Honest: what is multiplied by 0 is masked before it is added, and what is added are zeros."""
+    masked = select(scale(io.read("z"), 0), [0, 0, 0, 0])
+    io.write("y", add(add(all_reduce(io.read("x")), masked), scale(zeros([p.width]), 0)))
+
+
 def underflows_and_comes_back(io, p):
     x = io.read("x")
     for _ in range(4):

@@ -32,6 +32,22 @@ def test_the_prime_times_a_stranger() -> None:
     stopped("adds_the_prime_times_a_stranger", Reason.GAIN, *by)
 
 
+@pytest.mark.parametrize("function", ["adds_nothing_of_a_stranger", "adds_nothing_of_a_stranger_on_one_rank"])
+def test_a_stranger_times_0(function: str) -> None:
+    """Cheat: adds 0 z, which is NaN where z is infinite. Caught: no coefficient is 0 but by a layout."""
+    stopped(function, Reason.GAIN, Check.GAIN)
+
+
+def test_a_stranger_that_cancels() -> None:
+    """Cheat: adds z / 2 and takes it away, which is NaN where z is infinite. Caught: the gain."""
+    stopped("adds_half_and_takes_half_away", Reason.GAIN, Check.GAIN)
+
+
+def test_zeros_of_nothing_are_zeros() -> None:
+    verdict = judge(SOURCE, "adds_nothing_of_a_stranger_to_nobody", problem())
+    assert verdict.passed, verdict.message
+
+
 def test_underflow() -> None:
     """Cheat: x 2^-200, sum, 2^200: right in exact arithmetic, 0 in float32. Caught: a value out of range."""
     by = (Check.RANGE, Check.DENOMINATOR, Check.NUMERICS)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
+from overlayccl_core.gates.on_ranks import _unlike, inputs_of, wrong_values
+from overlayccl_core.gates.small_values import itself
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, tolerance
 from overlayccl_core.program.program import Program
@@ -67,6 +68,14 @@ def test_what_is_replicated_has_the_same_bits_on_all_ranks() -> None:
     assert judged(program, scaled(0)) == judged(SUM, nudged) == ""
     assert "output y is replicated, but its bits differ between ranks 0 and 2, as element 5" in judged(
         program, nudged
+    )
+
+    def of_either_sign(outputs: dict[Any, Any]) -> dict[Any, Any]:
+        outputs[OUT][:, 5] = (0.0, -0.0, 0.0, 0.0)
+        return outputs
+
+    assert "bits differ between ranks 0 and 1, as element 5: 0.0 and -0.0" in _unlike(
+        itself(program), OUT, of_either_sign({OUT: np.ones((4, 64), np.float32)})[OUT]
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist import backend
@@ -60,16 +61,20 @@ def judged(body: str, of: Problem) -> tuple[Program, Verdict]:
 
 
 def unlike_bits(program: Program, seed: int = 0) -> int:
-    """How many elements differ in float32 between ranks on which they are replicated."""
+    """How many elements differ in float32 between ranks on which they are replicated. Some inputs are zeros of
+    either sign."""
     random = np.random.default_rng(seed)
-    inputs = drawn(
-        program.problem, program.outputs, draw=lambda s: random.standard_normal(s).astype(np.float32)
-    )
+
+    def draw(shape: tuple[int, int]) -> NDArray[np.float32]:
+        normals = random.standard_normal(shape).astype(np.float32)
+        return np.where(random.random(shape) < 0.2, np.copysign(np.float32(0), normals), normals)
+
+    inputs = drawn(program.problem, program.outputs, draw=draw)
     held, _ = evaluate(program.outputs, inputs, Real(), program.problem.ranks)
     differ = 0
     for port, spec in program.problem.outputs.items():
         counts = np.full(program.problem.ranks, spec.size) if spec.valid is None else np.array(spec.valid)
-        values, means = held[port].on_all(), np.arange(spec.size) < counts[:, None]
+        values, means = held[port].on_all().view(np.int32), np.arange(spec.size) < counts[:, None]
         differ += int(((values != values[counts.argmax()]) & means).any(0).sum())
     return differ
 
@@ -156,7 +161,16 @@ a, b, c, d = split(all_gather(io.read("x")), 4)
 one, other = add(add(a, b), add(c, d)), add(add(a, c), add(b, d))
 io.write("y", add(select(one, [1, 1, 0, 0]), select(other, [0, 0, 1, 1])))
 """,
+    "zeros added on some ranks only: -0 becomes +0": """
+total = all_reduce(io.read("x"))
+other = all_reduce(select(total, [1, 0, 0, 0]))
+io.write("y", add(select(total, [1, 0, 0, 0]), select(other, [0, 1, 1, 1])))
+""",
 }
+MINUS = """
+half = slice_axis(scale(all_reduce(io.read("x")), -1), 0, 0, 256)
+negative = concat([half, zeros((256,))])
+"""
 
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG.keys())
@@ -165,6 +179,20 @@ def test_another_order_on_another_rank_is_refused(body: str) -> None:
     program, verdict = judged(body, problem(replicated=False))
     assert unlike_bits(program) > 0
     assert verdict.passed, verdict.message
+
+
+def test_a_zero_times_something_negative_is_another_zero() -> None:
+    words = f"{WORDS}, slice_axis, zeros"
+    body = """
+nothing = slice_axis(collective_permute(io.read("z"), [(0, 1)]), 0, 0, 256)
+positive = concat([half, nothing])
+io.write("y", add(select(negative, [1, 1, 0, 0]), select(positive, [0, 0, 1, 1])))
+"""
+    of = exchange(4, {"x": (512,), "z": (512,)}, {"y": (512,)}, equal=("y",))
+    program = trace_source(strategy(MINUS + body, words), "tried", of)
+    reference = trace_source(strategy(MINUS + 'io.write("y", negative)', words), "tried", of)
+    verdict = prove(program, reference)
+    assert verdict.reason is Reason.RANKS_DIFFER and unlike_bits(program) > 0
 
 
 COPIES = 'io.write("y", reduce_scatter(flatten(broadcast(io.read("x"), 0, p.ranks))))'

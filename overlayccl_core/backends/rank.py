@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from overlayccl_core import loader
 from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.measuring.frameworks import FrameworkArm
 
 JOINING_FILE = "joining.json"
 Members = tuple[tuple[int, ...], ...]
@@ -101,13 +102,14 @@ class Rank(Protocol):
     def load_deployed(self, path: Path, name: str, members: Members, case: str) -> Deployed:
         """Import a deployed file as `name` and connect one of its Cases, whose own selftest passes first."""
 
-    def framework_step(self, model: Any, arm: str) -> Callable[[Sequence[Any]], Any]:
-        """The framework's own arm of that name (measuring/arms.py), as a step without optimizer.
+    def framework_step(self, model: Any, arm: FrameworkArm) -> Callable[[Sequence[Any]], Any]:
+        """An arm of the framework's own (measuring/frameworks.py), as a step without optimizer.
 
         model: a torch module that gives the loss of a batch; for FSDP with a module for each unit that is gathered,
-        in `units`; their parameters become shards. The step takes the batches, goes forward and backward through
-        each, leaves in the parameters the gradient of their mean loss, mean over all ranks, and returns a tensor of
-        their losses on this rank. ValueError where there is no such thing.
+        in `units`; their parameters become shards. Of a pipeline it is this rank's stage, of a tensor-parallel
+        model its share. The step takes the batches, goes forward and backward through each, leaves in the
+        parameters the gradient of their mean loss, mean over replicas, and returns a tensor of their losses on this
+        rank, or None where others compute them. ValueError where there is no such thing.
         """
 
     def own_part(self, tensor: Any) -> Any:

@@ -10,9 +10,8 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, at_joints, ms, plain_table, times
 from overlayccl_core.configuration.sizes import MIB
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.passes import untrained_text
 from overlayccl_core.report.worth import DISTURBED, Split, Worth, case_warnings, facts, warnings

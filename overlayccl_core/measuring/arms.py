@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
+from overlayccl_core.measuring.frameworks import MEANING, framework_arm
+
 Found = TypeVar("Found")
 
 
 class ArmName(StrEnum):
-    """All arms but those of one Problem alone (`only_arm`) and the framework's own (`ddp_arm`, FSDP)."""
+    """All arms but those of one Problem alone (`only_arm`) and the framework's own (frameworks.py)."""
 
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
@@ -25,8 +27,17 @@ BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
 NEEDS_NO_SEARCH = (*BASELINES, ArmName.BEST_SEED)
 FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
 OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
-_ONLY, _DDP = "only_", "ddp_"
-FSDP = "fsdp"  # the framework's own data parallelism with parameters in shards
+_ONLY = "only_"
+_MEANING: dict[str, str] = {
+    ArmName.DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
+    ArmName.SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
+    ArmName.HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
+    ArmName.BEST_SEED: "of all strategies that people wrote, the fastest in the bench",
+    ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
+    ArmName.FINALIST_2: "the second fastest in the bench",
+    ArmName.FINALIST_OVERLAP: "the fastest with calls to hide behind computation, which a bench has none of",
+    ArmName.DEPLOYED: "the file in deploy/ itself, at this count of microbatches",
+}
 
 
 def only_arm(problem: str) -> str:
@@ -45,19 +56,29 @@ def arms_of(problems: Collection[str]) -> tuple[str, ...]:
     return (*NEEDS_NO_SEARCH, *alone, *FINALISTS)
 
 
-def ddp_arm(bucket_mib: float) -> str:
-    """`ddp_25`: the framework's own data parallelism with a bucket size in MiB."""
-    return f"{_DDP}{bucket_mib:g}"
-
-
-def ddp_bucket(arm: str) -> str | None:
-    """`25` of `ddp_25`; None for any other arm."""
-    return arm.removeprefix(_DDP) if arm.startswith(_DDP) else None
-
-
 def is_framework(arm: str) -> bool:
     """Whether an arm is the framework's own."""
-    return arm == FSDP or ddp_bucket(arm) is not None
+    return framework_arm(arm) is not None
+
+
+def arm_label(arm: str) -> str:
+    """An arm's name for people."""
+    if (way := framework_arm(arm)) is not None:
+        return way.words
+    if arm == ArmName.DEPLOYED:
+        return "the deployed file"
+    if (problem := only_problem(arm)) is not None:
+        return f"only {problem}"
+    return arm.replace("_", " ")
+
+
+def arm_meaning(arm: str) -> str:
+    """What an arm is, for somebody who has not read anything else."""
+    if (way := framework_arm(arm)) is not None:
+        return MEANING[way.framework]
+    if (problem := only_problem(arm)) is not None:
+        return f"finalist 1 where {problem} occurs, developer's calls elsewhere"
+    return _MEANING.get(arm, "")
 
 
 def least_plain(arms: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Training steps by arm in the launches by which was chosen; and arms as people read them. Reads tables only."""
+"""Training steps by arm in the launches by which was chosen. Reads tables only."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from overlayccl_core.measuring.arms import FSDP, ArmName, ddp_bucket, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, paired_ratio
 
@@ -73,39 +72,6 @@ def runs_of(steps: pl.DataFrame) -> list[Run]:
             )
         )
     return runs
-
-
-def arm_label(name: str) -> str:
-    """An arm's name for people."""
-    if (bucket := ddp_bucket(name)) is not None:
-        return f"torch DDP, {bucket} MiB"
-    if name == FSDP:
-        return "torch FSDP"
-    if name == ArmName.DEPLOYED:
-        return "the deployed file"
-    if (problem := only_problem(name)) is not None:
-        return f"only {problem}"
-    return name.replace("_", " ")
-
-
-def arm_meaning(name: str) -> str:
-    """What an arm is, for somebody who has not read anything else."""
-    known: dict[str, str] = {
-        ArmName.DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
-        ArmName.SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
-        ArmName.HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
-        ArmName.BEST_SEED: "of all strategies that people wrote, the fastest in the bench",
-        ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
-        ArmName.FINALIST_2: "the second fastest in the bench",
-        ArmName.FINALIST_OVERLAP: "the fastest with calls to hide behind computation, which a bench has none of",
-        ArmName.DEPLOYED: "the file in deploy/ itself, at this count of microbatches",
-        FSDP: "torch's own data parallelism with parameters in shards (fully_shard)",
-    }
-    if ddp_bucket(name) is not None:
-        return "torch's own data parallelism with this bucket size"
-    if (problem := only_problem(name)) is not None:
-        return f"finalist 1 where {problem} occurs, developer's calls elsewhere"
-    return known.get(name, "")
 
 
 def _arm(name: str, rows: pl.DataFrame) -> Arm:

@@ -8,9 +8,8 @@ import polars as pl
 
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, stands_as
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
     NOTHING,

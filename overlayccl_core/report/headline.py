@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from overlayccl_core.measuring.arms import arm_label, arm_meaning
 from overlayccl_core.report import memory, passes
-from overlayccl_core.report.arms import arm_label, arm_meaning
 from overlayccl_core.report.blocks import (
     INTERVALS,
     NOTHING,

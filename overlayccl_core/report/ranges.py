@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from overlayccl_core.measuring.arms import arm_label
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.measured import frames
 from overlayccl_core.report.tree import Tree

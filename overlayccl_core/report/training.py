@@ -12,10 +12,10 @@ from overlayccl_core.configuration.models import label
 from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates import training as gate
 from overlayccl_core.gates.training import EARLY_STEP, ArmEvidence
-from overlayccl_core.measuring.arms import ArmName, is_framework, only_problem
+from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
-from overlayccl_core.report.arms import Arm, Run, arm_label
+from overlayccl_core.report.arms import Arm, Run
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,

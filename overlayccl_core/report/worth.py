@@ -11,9 +11,8 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
-from overlayccl_core.measuring.arms import ArmName, least_plain
+from overlayccl_core.measuring.arms import ArmName, arm_label, least_plain
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.arms import arm_label
 from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
 from overlayccl_core.tables.deployed import Part
 

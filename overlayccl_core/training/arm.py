@@ -7,7 +7,7 @@ import torch
 
 from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.measuring.arms import is_framework
+from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import Arm, ArmSite
@@ -63,13 +63,13 @@ class ArmState:
         cls = pieces_of(model)
         full = cls.full_parameters(model, seed)
         self.framework = None
-        if is_framework(arm.name):
-            self.pieces = cls(model, full, device=rank.device)
+        way = framework_arm(arm.name)
+        place = (0, 1) if way is not None and way.framework.has_whole_models else (rank.index, rank.ranks)
+        self.pieces = cls(model, full, *place, rank.device)
+        if way is not None:
             module = self.pieces.module()
-            self.framework = rank.framework_step(module, arm.name)
+            self.framework = rank.framework_step(module, way)
             self.pieces.parameters = module.leaves()  # as the framework has them
-        else:
-            self.pieces = cls(model, full, rank.index, rank.ranks, rank.device)
         self.running: Sequence[SiteModule] = ()  # the modules of the step that runs
         self.optimizer = _optimizer(self.pieces.parameters.values(), rank)
 

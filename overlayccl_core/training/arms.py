@@ -12,6 +12,7 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, Site, sites_of
 from overlayccl_core.measuring.arms import ArmName, at_case
+from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
@@ -78,9 +79,9 @@ class Arms:
 
         Of these only `names`, where they are given.
         """
-        for name in self.model.framework_arms if self.backend.FRAMEWORK_ARMS else ():
-            if names is None or name in names:
-                self.arms.append(Arm(name=name, microbatches=microbatches))
+        for way in map(framework_arm, self.model.framework_arms if self.backend.FRAMEWORK_ARMS else ()):
+            if way and way.least_microbatches <= microbatches and (names is None or way.name in names):
+                self.arms.append(Arm(name=way.name, microbatches=microbatches))
 
     def training(self, settings: StepSettings, launches: int, *, narrows: bool = False) -> Training:
         """What trains these arms. narrows: as of `Training`."""

@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch.nn.functional import pad
 
-from overlayccl_core.training.pieces import Batch
+from overlayccl_core.training.pieces import Batch, Module
 from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, share_of_mean
 
 Values = Mapping[Value, Tensor]
@@ -42,6 +42,24 @@ class Stages(Protocol):
 
     def second(self, x: Tensor, batch: Batch) -> Tensor:
         """The second stage: the mean loss of what the first made of a batch."""
+
+    def last(self, x: Tensor) -> Tensor:
+        """The second stage without its loss."""
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        """The mean loss of what comes out of the second stage."""
+
+
+class OneStage(Module):
+    """This rank's stage as the framework's own schedules run it: `loss` is of what the second one gives."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of a batch or of what the first stage handed over."""
+        return self.pieces.first(x) if self.pieces.is_first else self.pieces.last(x)
+
+    def loss(self, y: Tensor, batch: Batch) -> Tensor:
+        """The mean loss of a microbatch."""
+        return self.pieces.loss(y, batch)
 
 
 class PipelineStep:

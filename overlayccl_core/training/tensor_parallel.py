@@ -8,17 +8,19 @@ A stretch of the model between two entry sites is one piece of autograd: a subla
 identity), and the norm in front of the next sublayer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 import torch
 
-from overlayccl_core.training.pieces import Batch
+from overlayccl_core.training.deferred import deferring
+from overlayccl_core.training.pieces import Batch, Module
 from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward, share_of_mean
 
 Values = Mapping[Value, Tensor]
 Outputs = tuple[Tensor, ...]
+Function = Callable[[Tensor], Tensor]
 
 
 class Sublayers(Protocol):
@@ -75,6 +77,27 @@ class _Stretch:
         """(of the residual stream, this rank's share of that of each part's input); once only."""
         backward(outputs, cotangents)
         return self.x.grad, tuple(one.grad for one in self.inputs)
+
+
+class Summing(Module):
+    """The model of a rank's share under one autograd: what sums over ranks is given by `connect`."""
+
+    def connect(self, enter: Function, leave: Function, later: list[Callable[[], None]] | None) -> None:
+        """enter, leave: in front of a sublayer and behind it; later: where the gradients of the weights that read a
+        sublayer's input are left to be computed (None: computed in their turn)."""
+        self.enter, self.leave = enter, leave
+        if later is not None:
+            self.pieces.read_by = partial(deferring, later)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The mean loss."""
+        pieces = self.pieces
+        x = pieces.enter(batch)
+        for layer in range(pieces.sublayers):
+            h = self.enter(pieces.normed(layer, x))
+            first, *others = (pieces.partial(layer, h, part) for part in range(pieces.parts))
+            x = x + self.leave(sum(others, first))
+        return pieces.loss(x, batch)
 
 
 class TensorParallelStep:

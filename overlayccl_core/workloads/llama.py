@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from overlayccl_core.configuration import corpus, models, tokens
 from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site, Work
-from overlayccl_core.measuring.arms import FSDP, ddp_arm
+from overlayccl_core.measuring.frameworks import Framework, arms_of_framework, ddp_arm
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 
@@ -39,6 +39,12 @@ class Block(StrEnum):
     PARALLEL = "parallel"  # what attention reads, too (GPT-J, PaLM): one norm
 
 
+FRAMEWORK = {
+    Parallelism.TENSOR: Framework.TENSOR,
+    Parallelism.DATA: Framework.DDP,
+    Parallelism.PIPELINE: Framework.PIPELINING,
+    Parallelism.SHARDED: Framework.FSDP,
+}
 NORMS = {Block.SEQUENTIAL: ("attention_norm", "mlp_norm"), Block.PARALLEL: ("norm",)}  # of a block
 
 
@@ -119,8 +125,10 @@ class Model(Sizes, models.Model):
         default=None,
         description="tokenizer.json whose tokens the corpus is trained on as (default: byte by byte)",
     )
-    ddp_buckets_mib: tuple[PositiveFloat, ...] = Field(
-        default=(), description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm"
+    ddp_buckets_mib: tuple[PositiveFloat | tuple[PositiveFloat, ...], ...] = Field(
+        default=(),
+        description="bucket sizes of torch's own data parallelism (DDP), MiB, each an arm; a list gives "
+        "each bucket its own, the last that of all others",
     )
 
     @model_validator(mode="after")
@@ -299,7 +307,5 @@ class Model(Sizes, models.Model):
 
     @property
     def framework_arms(self) -> tuple[str, ...]:
-        """Data parallel: DDP with each bucket size of the file. Sharded: FSDP."""
-        if self.parallelism is Parallelism.SHARDED:
-            return (FSDP,)
-        return tuple(map(ddp_arm, self.ddp_buckets_mib))
+        """All that is declared for the parallelism; DDP also with the bucket sizes of the file."""
+        return (*map(ddp_arm, self.ddp_buckets_mib), *arms_of_framework(FRAMEWORK[self.parallelism]))

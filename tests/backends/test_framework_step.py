@@ -11,6 +11,7 @@ import torch
 from overlayccl_core.backends.status import WIDTH, Status
 from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.backends.torchdist import frameworks, rank
+from overlayccl_core.measuring.frameworks import framework_arm
 
 SHARED = Status(np.zeros((1, WIDTH), np.int64))
 ALONE = Place(rank=0, ranks=1, local_rank=0, local_ranks=1, shared=SHARED)
@@ -25,5 +26,7 @@ def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: p
 
     monkeypatch.setattr(frameworks, "DistributedDataParallel", replicated)
     here = rank.Rank(place=ALONE, device="cpu", status=None, folder=Path(), control=None)  # type: ignore[arg-type]
-    here.framework_step(torch.nn.Linear(2, 2), "ddp_4")
+    arm = framework_arm("ddp_4")
+    assert arm is not None
+    here.framework_step(torch.nn.Linear(2, 2), arm)
     assert asked == {"bucket_cap_mb": 4.0, "gradient_as_bucket_view": True}

@@ -3,14 +3,12 @@
 from overlayccl_core.measuring.arms import (
     BASELINES,
     FINALISTS,
-    FSDP,
     OF_A_CASE,
     ArmName,
+    arm_label,
+    arm_meaning,
     arms_of,
     at_case,
-    ddp_arm,
-    ddp_bucket,
-    is_framework,
     least_plain,
     only_problem,
 )
@@ -26,11 +24,11 @@ def test_a_baseline_is_named_as_the_role_of_its_seed() -> None:
     assert set(BASELINES) == set(Role) - {Role.OTHER}
 
 
-def test_an_arm_of_the_framework_tells_its_bucket() -> None:
-    assert [ddp_arm(mib) for mib in (25.0, 0.5)] == ["ddp_25", "ddp_0.5"]
-    assert ddp_bucket(ddp_arm(25.0)) == "25" and ddp_bucket(FSDP) is None
-    assert is_framework(ddp_arm(25.0)) and is_framework(FSDP)
-    assert not any(is_framework(arm) for arm in ArmName)
+def test_arms_have_words_for_people() -> None:
+    for name in (*ArmName, "ddp_25", "fsdp_kept_joined", "only_grad_ar"):
+        assert "_" not in arm_label(name).replace("grad_ar", "") and arm_meaning(name)
+    assert arm_label("only_grad_ar") == "only grad_ar" and "grad_ar" in arm_meaning("only_grad_ar")
+    assert arm_label("fsdp_kept_joined") == "torch FSDP, kept after forward, all units in one"
 
 
 def test_of_several_arms_the_least_plain_one_counts() -> None:

@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from overlayccl_core.measuring.arms import ArmName
-from overlayccl_core.report.arms import Run, arm_label, arm_meaning, runs_of
+from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.tables.steps import STEPS
 from tests.report.fixture_rows import row
 
@@ -38,9 +37,3 @@ def test_quiet_steps_are_kept_apart_and_the_first_launch_counts() -> None:
     arm = one_run().arms["finalist_1"]
     assert arm.quiet_us == 5
     assert one_run().arms["developer"].quiet_us is None
-
-
-def test_every_arm_has_a_name_and_a_meaning_for_people() -> None:
-    for name in (*ArmName, "ddp_25"):
-        assert "_" not in arm_label(name) and arm_meaning(name)
-    assert arm_label("only_grad_ar") == "only grad_ar" and "grad_ar" in arm_meaning("only_grad_ar")

@@ -9,7 +9,6 @@ from overlayccl_core.configuration import models
 from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates import training as gate
 from overlayccl_core.gates.verdict import Outcome, Reason
-from overlayccl_core.measuring.arms import FSDP
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import train
@@ -60,7 +59,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[
         regather="one_by_one",
         gather="one_by_one",
     )
-    arms.arms.append(Arm(name=FSDP, microbatches=M))
+    arms.arms.append(Arm(name="fsdp", microbatches=M))
     arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="developer")
     arms.add(
         "wrong", scatter="prefetched", gradients="flat", regather="of_another_layer", gather="prefetched"
@@ -87,7 +86,7 @@ def test_sharded_arms_multiply_the_same_matrices_and_call_as_often_as_they_gathe
     assert calls["prefetched"] == means + 3 * M * LAYERS
     assert calls["gathered_once"] == means + 3 * LAYERS
     assert calls["deployed"] == calls["prefetched"]
-    assert calls[FSDP] == 1 + 3 * M * LAYERS
+    assert calls["fsdp"] == 1 + 3 * M * LAYERS
     assert calls["merged_under_256_mib"] == means + 3
 
 
@@ -97,7 +96,7 @@ def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[s
     whole = parameters["blocks.0"].nbytes
     assert held["gathered_once"] - held["one_by_one"] >= (LAYERS - 1) * whole
     assert held["deployed"] == pytest.approx(held["prefetched"], rel=0.2)
-    assert held[FSDP] > 2 * whole  # torch's own lets go, too
+    assert held["fsdp"] > 2 * whole  # torch's own lets go, too
 
 
 @pytest.fixture(scope="module")

@@ -1,24 +1,30 @@
-"""torch's own data parallelism, as steps without optimizer, to race modules against (`Rank.framework_step`)."""
+"""torch's own ways to train, as steps without optimizer, to race modules against (`Rank.framework_step`).
+
+Their settings are those of measuring/frameworks.py.
+"""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import pipelining
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-FrameworkStep = Callable[[Sequence[Any]], torch.Tensor]
+from overlayccl_core.backends.torchdist.by_hand import tensor_parallel
+from overlayccl_core.backends.torchdist.groups import shared_group
+from overlayccl_core.measuring.frameworks import Framework
+
+FrameworkStep = Callable[[Sequence[Any]], torch.Tensor | None]
 
 
-def replicated(model: torch.nn.Module, bucket_mib: float) -> FrameworkStep:
-    """DistributedDataParallel, which exchanges gradients in the backward of the last batch alone.
-
-    Gradients stay where they were reduced (`gradient_as_bucket_view`): a copy and a buffer less.
-    """
-    wrapped = DistributedDataParallel(model, bucket_cap_mb=bucket_mib, gradient_as_bucket_view=True)
+def replicated(model: torch.nn.Module, _device: str, **options: Any) -> FrameworkStep:
+    """DistributedDataParallel, which exchanges gradients in the backward of the last batch alone."""
+    wrapped = DistributedDataParallel(model, **options)
 
     def step(batches: Sequence[Any]) -> torch.Tensor:
         losses = []
@@ -30,29 +36,101 @@ def replicated(model: torch.nn.Module, bucket_mib: float) -> FrameworkStep:
     return step
 
 
-def sharded(model: torch.nn.Module, device: str) -> FrameworkStep:
+def sharded(
+    model: torch.nn.Module,
+    device: str,
+    *,
+    kept: bool = False,
+    joined: bool = False,
+    ahead: bool = False,
+    once: bool = False,
+) -> FrameworkStep:
     """FSDP (`fully_shard`): each of `model.units` gathered when it runs, in both passes, its gradients handed out.
 
     All other parameters stay whole on every rank; their gradients are averaged in one buffer.
+
+    kept: units stay whole from the forward to the backward pass (`reshard_after_forward=False`). joined: all are
+    gathered in one call. ahead: the next is on its way while one runs. once: gradients are handed out after the
+    last batch, and what is kept is kept until then.
     """
+    units = list(model.units)
     mesh = init_device_mesh(device.partition(":")[0], (dist.get_world_size(),))
-    of_units = {parameter for unit in model.units for parameter in unit.parameters()}
+    of_units = {parameter for unit in units for parameter in unit.parameters()}
     whole = [parameter for parameter in model.parameters() if parameter not in of_units]
-    for unit in model.units:
-        fully_shard(unit, mesh=mesh)
+    for one in [units] if joined else units:
+        fully_shard(one, mesh=mesh, reshard_after_forward=not kept)
     fully_shard(model, mesh=mesh, ignored_params=set(whole))
+    if ahead:
+        _gather_ahead(units)
 
     def step(batches: Sequence[Any]) -> torch.Tensor:
-        losses = torch.stack([_passes(model, batch, len(batches)) for batch in batches])
+        losses = []
+        for m, batch in enumerate(batches):
+            if once:
+                last = m == len(batches) - 1
+                model.set_requires_gradient_sync(last)
+                model.set_reshard_after_backward(last or not kept)
+            losses.append(_passes(model, batch, len(batches)))
         gradients = torch.cat([parameter.grad.flatten() for parameter in whole])
         dist.all_reduce(gradients)
         gradients /= dist.get_world_size()
         sizes = [parameter.numel() for parameter in whole]
         for parameter, mean in zip(whole, gradients.split(sizes), strict=True):
             parameter.grad = mean.view_as(parameter)
-        return losses
+        return torch.stack(losses)
 
     return step
+
+
+def _gather_ahead(units: Sequence[Any]) -> None:
+    """Each unit starts to gather the next one of the pass; where no stream does, the call itself must not wait."""
+    for before, after in pairwise(units):
+        before.set_modules_to_forward_prefetch([after])
+        after.set_modules_to_backward_prefetch([before])
+    for unit in units:
+        unit._set_unshard_async_op(True)
+
+
+def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> FrameworkStep:
+    """torch.distributed.pipelining: `stage` of rank r and that of rank r + N/2 are a model.
+
+    Where there are several pipelines, DDP averages the gradients of a stage over its ranks in the last backward.
+    """
+    rank, pipelines = dist.get_rank(), dist.get_world_size() // 2
+    mine = _group_of(rank, [(r, r + pipelines) for r in range(pipelines)])
+    wrapped = stage
+    if pipelines > 1:
+        alike = _group_of(rank, [tuple(range(pipelines)), tuple(range(pipelines, 2 * pipelines))])
+        wrapped = DistributedDataParallel(stage, process_group=alike, gradient_as_bucket_view=True)
+    place = pipelining.PipelineStage(wrapped, rank // pipelines, 2, torch.device(device), group=mine)
+    schedules: dict[int, Any] = {}
+
+    def step(batches: Sequence[Any]) -> torch.Tensor | None:
+        m = len(batches)
+        if m not in schedules:
+            schedules[m] = getattr(pipelining, schedule)(place, m, loss_fn=stage.loss)
+        if place.is_first:
+            schedules[m].step(torch.cat(list(batches)))
+            return None
+        losses: list[torch.Tensor] = []
+        schedules[m].step(target=torch.cat(list(batches)), losses=losses, return_outputs=False)
+        return torch.stack(losses).detach()
+
+    return step
+
+
+def _group_of(rank: int, members: Sequence[tuple[int, ...]]) -> Any:
+    """A rank's of several groups: all ranks make all of them."""
+    groups = {ranks: shared_group(ranks) for ranks in members}
+    return next(group for ranks, group in groups.items() if rank in ranks)
+
+
+STEPS: dict[Framework, Callable[..., FrameworkStep]] = {
+    Framework.DDP: replicated,
+    Framework.FSDP: sharded,
+    Framework.PIPELINING: pipelined,
+    Framework.TENSOR: tensor_parallel,
+}
 
 
 def own_part(tensor: torch.Tensor) -> torch.Tensor:

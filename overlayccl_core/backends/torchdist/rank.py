@@ -13,7 +13,7 @@ from overlayccl_core.backends.torch_ranks import driver
 from overlayccl_core.backends.torch_ranks.joining import joined
 from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
 from overlayccl_core.backends.torchdist import frameworks, groups
-from overlayccl_core.measuring.arms import ddp_bucket
+from overlayccl_core.measuring.frameworks import FrameworkArm
 
 CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
 NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
@@ -62,12 +62,9 @@ class Rank(TorchRank):
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, groups.shared_group, self.device)
 
-    def framework_step(self, model: torch.nn.Module, arm: str) -> frameworks.FrameworkStep:
-        """DistributedDataParallel with the bucket size that the arm names, or `fully_shard` (frameworks.py)."""
-        bucket_mib = ddp_bucket(arm)
-        if bucket_mib is None:
-            return frameworks.sharded(model, self.device)
-        return frameworks.replicated(model, float(bucket_mib))
+    def framework_step(self, model: torch.nn.Module, arm: FrameworkArm) -> frameworks.FrameworkStep:
+        """As frameworks.py has it."""
+        return frameworks.STEPS[arm.framework](model, self.device, **arm.settings)
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
         """What this rank has of a parameter or gradient: `fully_shard` keeps them as DTensors."""

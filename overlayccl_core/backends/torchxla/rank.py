@@ -19,6 +19,7 @@ from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
 from overlayccl_core.backends.torchxla.backend import STANDIN
 from overlayccl_core.backends.torchxla.environment import ZERO_OUTPUTS
 from overlayccl_core.backends.torchxla.standin.install import install
+from overlayccl_core.measuring.frameworks import FrameworkArm
 
 STANDIN_CALLS = "c10d."
 
@@ -72,9 +73,11 @@ class Rank(TorchRank):
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, module.kept_group, self.device)
 
-    def framework_step(self, model: torch.nn.Module, arm: str) -> Callable[[Sequence[Any]], torch.Tensor]:
+    def framework_step(
+        self, model: torch.nn.Module, arm: FrameworkArm
+    ) -> Callable[[Sequence[Any]], torch.Tensor]:
         """There is none: its own arms are torch.distributed's."""
-        raise ValueError(f"torch_xla has no step {arm}")
+        raise ValueError(f"torch_xla has no step {arm.name}")
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
         """All of it."""

@@ -14,12 +14,10 @@ from math import prod
 import torch
 from torch.nn import functional
 
-from overlayccl_core.training import pieces, sharded, text
+from overlayccl_core.training import pieces, pipeline_parallel, sharded, tensor_parallel, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
 from overlayccl_core.training.pieces import Module, Step
-from overlayccl_core.training.pipeline_parallel import PipelineStep
 from overlayccl_core.training.segments import Tensor
-from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.workloads.llama import NORMS, STAGES, Block, Model, Parallelism
 
 ROTARY_BASE = 10_000.0  # Su et al. 2021
@@ -45,6 +43,7 @@ class Pieces(pieces.Pieces[Model]):
         self.units: Sequence[str] = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
         self.is_first = not _stage(rank, ranks)
+        self.read_by = functional.linear  # what multiplies the input of a part of a sublayer
 
     @staticmethod
     def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
@@ -103,15 +102,15 @@ class Pieces(pieces.Pieces[Model]):
         if self.model.parallelism is Parallelism.PIPELINE:
             return self._pipeline_step(batches)
         if self.model.parallelism is Parallelism.TENSOR:
-            return TensorParallelStep(self, batches)
+            return tensor_parallel.TensorParallelStep(self, batches)
         if self.model.parallelism is Parallelism.SHARDED:
             return sharded.ShardedStep(self, batches)
         return DataParallelStep(self, batches, in_stages=early)
 
-    def _pipeline_step(self, batches: Sequence[Tensor]) -> PipelineStep:
+    def _pipeline_step(self, batches: Sequence[Tensor]) -> pipeline_parallel.PipelineStep:
         stage = _stage(self.rank, self.ranks)
         averaged = [(one.names[stage], one.elements) for one in self.model.averaged()]
-        return PipelineStep(
+        return pipeline_parallel.PipelineStep(
             self,
             batches,
             shape=(len(batches[0]), self.model.sequence, self.model.width),
@@ -124,11 +123,16 @@ class Pieces(pieces.Pieces[Model]):
 
     def second(self, x: Tensor, batch: Tensor) -> Tensor:
         """The second stage of a pipeline: the loss of what the first made of a batch."""
-        return self.loss(self._blocks(range(self.model.layers // STAGES, self.model.layers), x), batch)
+        return self.loss(self.last(x), batch)
 
     def module(self) -> Module:
-        """Where blocks are gathered, each is a module of its own."""
-        return sharded.Chain(self) if self.units else super().module()
+        """Where blocks are gathered, each is a module of its own; a stage of a pipeline is one."""
+        of = {
+            Parallelism.SHARDED: sharded.Chain,
+            Parallelism.PIPELINE: pipeline_parallel.OneStage,
+            Parallelism.TENSOR: tensor_parallel.Summing,
+        }
+        return of.get(self.model.parallelism, Module)(self)
 
     def stages(self) -> Sequence[Stage]:
         """The embedding, the blocks, and norm and head with the loss."""
@@ -178,6 +182,10 @@ class Pieces(pieces.Pieces[Model]):
         block, k = divmod(sublayer, len(self.norms))
         return self._partial(self.weights_of(block), self.sublayers_of_block[k][part], h)
 
+    def last(self, x: Tensor) -> Tensor:
+        """The second half of the blocks."""
+        return self._blocks(range(self.model.layers // STAGES, self.model.layers), x)
+
     def loss(self, x: Tensor, batch: Tensor) -> Tensor:
         """Mean cross-entropy of the next token, in nats a token."""
         normed = functional.rms_norm(x, (self.model.width,), self.parameters["norm"])
@@ -212,7 +220,7 @@ class Pieces(pieces.Pieces[Model]):
 
     def _attention(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
         batch, sequence, _ = h.shape
-        joined = functional.linear(h, weights["query_key_value"])
+        joined = self.read_by(h, weights["query_key_value"])
         width = joined.shape[-1] // 3
         turned, values = joined.split((2 * width, width), -1)
         turned = _rotated(turned, width // self.heads)
@@ -223,7 +231,7 @@ class Pieces(pieces.Pieces[Model]):
         return functional.linear(merged, weights["output"])
 
     def _mlp(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
-        gate, up = functional.linear(h, weights["gate_up"]).chunk(2, -1)
+        gate, up = self.read_by(h, weights["gate_up"]).chunk(2, -1)
         return functional.linear(functional.silu(gate) * up, weights["down"])
 
 

@@ -1,0 +1,65 @@
+"""Tensor parallelism as an engineer writes it in torch: functions of autograd that sum over ranks (Megatron-LM).
+
+Shoeybi et al. 2019, section 3, has f in front of a sublayer and g behind it. Behind g the parts of a parallel block
+are one sum (GPT-NeoX does so); in front of f so are the gradients of their inputs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class _Entered(torch.autograd.Function):  # type: ignore[misc]
+    """f: the identity, whose backward sums over ranks while it does the work of `later`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, later: list[Callable[[], None]]) -> torch.Tensor:
+        ctx.later = later
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        work = dist.all_reduce(gradient, async_op=True)
+        while ctx.later:
+            ctx.later.pop()()
+        work.wait()
+        return gradient, None
+
+
+class _Left(torch.autograd.Function):  # type: ignore[misc]
+    """g: a sum over ranks, in place; the gradient passes as it is."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        dist.all_reduce(x)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> Callable[[Sequence[Any]], Any]:
+    """Sums in front of each sublayer and behind it.
+
+    hidden: those of input gradients are in flight while the gradients of the weights behind them are computed.
+    """
+    later: list[Callable[[], None]] = []
+    model.connect(
+        enter=lambda x: _Entered.apply(x, later),
+        leave=_Left.apply,
+        later=later if hidden else None,
+    )
+
+    def step(batches: Sequence[Any]) -> torch.Tensor:
+        losses = []
+        for batch in batches:
+            loss = model(batch)
+            (loss / len(batches)).backward()
+            losses.append(loss.detach())
+        return torch.stack(losses)
+
+    return step

@@ -1,0 +1,134 @@
+"""The framework's own ways to train, each an arm: what is to be raced against is declared here and nowhere else.
+
+A row of WAYS is an arm everywhere: it is trained, it is a rival, and the report has its words. Buckets of DDP are
+a model's own (`ddp_arm`), so those arms are made of the name. docs/training.md says what else the libraries offer,
+and why that is no arm.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+_DDP = "ddp_"
+
+
+class Framework(StrEnum):
+    """What trains; backends/torchdist/frameworks.py has a step of each."""
+
+    DDP = "DDP"  # torch.nn.parallel.DistributedDataParallel
+    FSDP = "FSDP"  # torch.distributed.fsdp.fully_shard
+    PIPELINING = "pipelining"  # torch.distributed.pipelining
+    TENSOR = "tensor parallel"  # functions of autograd, as in Megatron-LM
+
+    @property
+    def has_whole_models(self) -> bool:
+        """Whether every rank begins with the whole model, and not with its part of it."""
+        return self in (Framework.DDP, Framework.FSDP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkArm:
+    """A setting of a framework. words: for people, after the framework's name; settings: arguments of its step.
+
+    least_microbatches: at fewer it is no other than another arm, or cannot run.
+    """
+
+    name: str
+    framework: Framework
+    words: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    least_microbatches: int = 1
+
+
+def _fsdp(name: str, *words: str, least: int = 1, **settings: bool) -> FrameworkArm:
+    return FrameworkArm(
+        name=name,
+        framework=Framework.FSDP,
+        words=", ".join(("torch FSDP", *words)),
+        settings=settings,
+        least_microbatches=least,
+    )
+
+
+KEPT, JOINED, AHEAD = "kept after forward", "all units in one", "gathered ahead"
+ONCE = "gradients once a step"
+WAYS = {
+    way.name: way
+    for way in (
+        FrameworkArm(name="ddp", framework=Framework.DDP, words="torch DDP as it comes"),
+        FrameworkArm(
+            name="ddp_batched",
+            framework=Framework.DDP,
+            words="torch DDP, batched copies",
+            settings={"batched_grad_copy": True},
+        ),
+        _fsdp("fsdp"),
+        _fsdp("fsdp_ahead", AHEAD, ahead=True),
+        _fsdp("fsdp_joined", JOINED, joined=True),
+        _fsdp("fsdp_kept", KEPT, kept=True),
+        _fsdp("fsdp_kept_ahead", KEPT, AHEAD, kept=True, ahead=True),
+        _fsdp("fsdp_kept_joined", KEPT, JOINED, kept=True, joined=True),
+        _fsdp("fsdp_once", ONCE, once=True, least=2),
+        _fsdp("fsdp_joined_once", JOINED, ONCE, joined=True, once=True, least=2),
+        _fsdp("fsdp_kept_once", KEPT, ONCE, kept=True, once=True, least=2),
+        _fsdp("fsdp_kept_joined_once", KEPT, JOINED, ONCE, kept=True, joined=True, once=True, least=2),
+        FrameworkArm(
+            name="gpipe",
+            framework=Framework.PIPELINING,
+            words="torch pipelining, GPipe",
+            settings={"schedule": "ScheduleGPipe"},
+        ),
+        FrameworkArm(
+            name="1f1b",
+            framework=Framework.PIPELINING,
+            words="torch pipelining, 1F1B",
+            settings={"schedule": "Schedule1F1B"},
+            least_microbatches=2,
+        ),
+        FrameworkArm(
+            name="tensor_parallel",
+            framework=Framework.TENSOR,
+            words="tensor parallel by hand",
+            settings={"hidden": False},
+        ),
+        FrameworkArm(
+            name="tensor_parallel_async",
+            framework=Framework.TENSOR,
+            words="tensor parallel by hand, sums behind weight gradients",
+            settings={"hidden": True},
+        ),
+    )
+}
+MEANING = {
+    Framework.DDP: "torch's own data parallelism (DistributedDataParallel), with these settings",
+    Framework.FSDP: "torch's own data parallelism with parameters in shards (fully_shard), with these settings",
+    Framework.PIPELINING: "torch's own pipeline schedule, gradients of its stages averaged by DDP",
+    Framework.TENSOR: "functions of autograd that sum over ranks, as in Megatron-LM, the parts of a block in one",
+}
+
+
+def ddp_arm(buckets_mib: float | Sequence[float]) -> str:
+    """`ddp_25`: DDP with a bucket size in MiB; `ddp_1_2_4`: with a size of each bucket, the last of all others."""
+    sizes = buckets_mib if isinstance(buckets_mib, Sequence) else (buckets_mib,)
+    return _DDP + "_".join(f"{mib:g}" for mib in sizes)
+
+
+def framework_arm(arm: str) -> FrameworkArm | None:
+    """What an arm of the framework's own is; None for any other."""
+    if (way := WAYS.get(arm)) is not None or not arm.startswith(_DDP):
+        return way
+    sizes = arm.removeprefix(_DDP).split("_")
+    caps = [float(mib) for mib in sizes]
+    caps_of: dict[str, Any] = {"bucket_cap_mb": caps[0]} if len(caps) == 1 else {"bucket_cap_mb_list": caps}
+    return FrameworkArm(
+        name=arm,
+        framework=Framework.DDP,
+        words=f"torch DDP, {', '.join(sizes)} MiB",
+        settings={**caps_of, "gradient_as_bucket_view": True},
+    )
+
+
+def arms_of_framework(framework: Framework) -> tuple[str, ...]:
+    """Those that are declared, in their order."""
+    return tuple(name for name, way in WAYS.items() if way.framework is framework)

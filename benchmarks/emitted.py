@@ -126,9 +126,10 @@ def identity_collectives() -> Iterator[None]:
         "get_rank": lambda: 0,
         "get_world_size": lambda: RANKS,
     }
-    for name in ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single",
-                 "isend", "irecv"):  # fmt: skip
-        fakes[name] = lambda *_a, **_k: done
+    for name in ("all_reduce", "all_gather_into_tensor", "all_gather_single", "reduce_scatter_tensor",
+                 "reduce_scatter_single", "all_to_all_single", "isend", "irecv"):  # fmt: skip
+        if hasattr(dist, name):
+            fakes[name] = lambda *_a, **_k: done
     real = {name: getattr(dist, name) for name in fakes}
     try:
         for name, fake in fakes.items():

@@ -54,9 +54,9 @@ class TorchRank:
 
     def everybody(self, *values: float) -> list[list[float]]:
         """The values of every rank, by rank."""
-        told = torch.empty(self.ranks * len(values), dtype=torch.float64)
-        dist.all_gather_into_tensor(told, torch.tensor(values, dtype=torch.float64), group=self.control)
-        of_ranks: list[list[float]] = told.view(self.ranks, -1).tolist()
+        told = torch.empty(self.ranks, len(values), dtype=torch.float64)
+        dist.all_gather(list(told), torch.tensor(values, dtype=torch.float64), group=self.control)
+        of_ranks: list[list[float]] = told.tolist()
         return of_ranks
 
     def now_ns(self) -> int:

@@ -5,6 +5,7 @@ It is read and never imported: what it knows stands here for modules that have n
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -15,6 +16,9 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import AllreduceCoalescedOptions
 
 MAX = dist.ReduceOp.MAX
+# Since torch 2.13 the old names warn.
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 class Held:
@@ -55,7 +59,7 @@ def all_reduce_coalesced(
 def all_gather(x: torch.Tensor, size: int, group: Held) -> tuple[torch.Tensor, dist.Work]:
     """Starts; the result has `size` elements."""
     y = x.new_empty(size)
-    return y, dist.all_gather_into_tensor(y, x, group=group.get(), async_op=True)
+    return y, _all_gather(y, x, group=group.get(), async_op=True)
 
 
 def reduce_scatter(
@@ -63,7 +67,7 @@ def reduce_scatter(
 ) -> tuple[torch.Tensor, dist.Work]:
     """Starts; the result has `size` elements."""
     y = x.new_empty(size)
-    return y, dist.reduce_scatter_tensor(y, x, op=op, group=group.get(), async_op=True)
+    return y, _reduce_scatter(y, x, op=op, group=group.get(), async_op=True)
 
 
 def all_to_all(x: torch.Tensor, group: Held) -> tuple[torch.Tensor, dist.Work]:
@@ -146,9 +150,22 @@ def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
     """A process group whose blocks are in the order of `ranks`."""
     if ranks == tuple(range(world_size())):
         return dist.group.WORLD
-    if list(ranks) == sorted(ranks):
-        return dist.new_group(list(ranks))
-    return dist.new_group(list(ranks), sort_ranks=False)
+    ordered = {} if list(ranks) == sorted(ranks) else {"sort_ranks": False}
+    return dist.new_group(list(ranks), **ordered, **_as_world())
+
+
+def _as_world() -> dict[str, Any]:
+    """What torch does not hand on to a new group by itself: the timeout and the options of the script's own one.
+
+    A backend that tells no options has torch's.
+    """
+    world = dist.group.WORLD
+    backends = [world._get_backend(device) for device in world._device_types]
+    options = {one.name(): told for one in backends if (told := getattr(one, "options", None)) is not None}
+    timeouts = [one._timeout for one in options.values()]
+    options.pop("gloo", None)  # torch makes it of a timeout alone
+    others = [copy.deepcopy(one) for one in options.values()]  # a new group writes its ranks into them
+    return {"timeout": timeouts[0] if timeouts else None, "pg_options": others[0] if others else None}
 
 
 # world -> what was made of it by name: None where this rank is not in it
@@ -176,7 +193,7 @@ def permute_group(library: str) -> Held | None:
 
     None where tags do.
     """
-    return None if library == "gloo" else _made_once("permutes", dist.new_group)
+    return None if library == "gloo" else _made_once("permutes", lambda: dist.new_group(**_as_world()))
 
 
 def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
@@ -185,6 +202,13 @@ def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
     said: list[Any] = [None] * dist.get_world_size(among)
     dist.all_gather_object(said, mine, group=among)
     return said
+
+
+def everybody_counts(mine: list[int], group: Held, device: torch.device) -> list[list[int]]:
+    """The integers that each rank of a group gives, by rank; all give as many."""
+    told = torch.empty(dist.get_world_size(group.get()) * len(mine), dtype=torch.int64, device=device)
+    _all_gather(told, torch.tensor(mine, device=device), group=group.get())
+    return [list(row) for row in told.view(-1, len(mine)).tolist()]
 
 
 def check_started() -> None:

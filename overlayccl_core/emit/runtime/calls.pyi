@@ -64,7 +64,8 @@ def my_group(
     """What collectives get as group: this rank's, of all that all concurrent problems have."""
 
 def make_group(ranks: tuple[int, ...]) -> Group:
-    """The group of some global ranks; modules that are timed take it by default."""
+    """The group of some global ranks, with timeout and options of the script's own; modules that are timed take it
+    by default."""
 
 # For deployed modules.
 def kept_group(ranks: tuple[int, ...]) -> Group:
@@ -75,6 +76,10 @@ def permute_group(library: str) -> Group | None:
 
 def everybody_says(mine: Any, group: Group | None = None) -> list[Any]:
     """What each rank gives, by rank; it can be pickled. group: of `my_group`, where only its ranks are asked."""
+
+def everybody_counts(mine: list[int], group: Group, device: torch.device) -> list[list[int]]:
+    """The integers that each rank of a group (of `my_group`) gives, by rank; all give as many. Cheaper than
+    `everybody_says`: it comes before every call of some Cases."""
 
 def check_started() -> None:
     """RuntimeError where this process has not met the others yet."""

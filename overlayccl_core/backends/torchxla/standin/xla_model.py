@@ -206,8 +206,8 @@ def _say(kind: str, tensors: Iterable[torch.Tensor], *more: Any) -> None:
     if runtime.world_size() == 1:
         return
     mine = f"{kind} of {[(tuple(x.shape), str(x.dtype)) for x in tensors]} {more}"
-    digests = torch.empty(runtime.world_size(), dtype=torch.int64)
-    dist.all_gather_into_tensor(digests, torch.tensor([zlib.crc32(mine.encode())]))
+    digests = torch.empty(runtime.world_size(), 1, dtype=torch.int64)
+    dist.all_gather(list(digests), torch.tensor([zlib.crc32(mine.encode())]))
     if bool((digests == digests[0]).all()):
         return
     said: list[Any] = [None] * runtime.world_size()

@@ -34,6 +34,7 @@ def entry_text(
         "said": literal(_said(case)),
         "ungrouped": literal({side.value: why for side, why in ungrouped.items()}),
         **{side.value: name for side, name in builders.items()},
+        "arguments": literal(dict(case.forward.problem.arguments)),
     }
     lines = "\n".join(f"    {name}={text}," for name, text in fields.items())
     return f'"{case.case_id}": Entry(\n{lines}\n),'

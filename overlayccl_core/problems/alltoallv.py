@@ -1,7 +1,8 @@
 """alltoallv: every rank has rows for every other one, as many as a matrix of counts says, one behind the other.
 
 The exchange of a mixture of experts whose tokens are not spread evenly. The counts are part of the Case: one proof,
-one compiled graph for each matrix. Its backward is the same exchange with the counts transposed.
+one compiled graph for each matrix. No buffer shows them, so a call brings its rank's row. The backward is the same
+exchange with the counts transposed.
 
 A buffer has room for the rank that has the most. What lies behind a rank's own rows is not valid where it is sent,
 and zeros where it arrives.
@@ -51,7 +52,8 @@ class Entry(Fields):
         description="of a rank, if all pairs had as many: what a pattern starts from, and what counts must sum to",
     )
     pattern: Literal["uniform", "zipf", "skewed", "zeros", "random", "locality", "increasing"] | None = Field(
-        default=None, description="of the counts; beside counts, what they are called"
+        default=None,
+        description="how counts are drawn where none are given; beside counts, the name in the Case's id",
     )
     seed: int = Field(default=0, ge=0, description="of a pattern's draws (default: 0)")
     counts: tuple[tuple[Rows, ...], ...] = Field(
@@ -187,6 +189,7 @@ def problem(case: Case) -> Problem:
             "send_rows": int(sent.max()),
             "received_rows": int(received.max()),
         },
+        arguments={"counts": tuple(map(tuple, counts.tolist()))},
     )
 
 

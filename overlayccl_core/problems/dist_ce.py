@@ -60,7 +60,8 @@ class Entry(Fields):
     vocabulary: Count = Field(description="words over all ranks; a multiple of the ranks")
     range: Count | None = Field(
         default=None,
-        description="no logit is larger than this in size, which the model sees to (default: any)",
+        description="no logit is larger than this in size, but for padding of -inf: the model sees to it"
+        " (default: any)",
     )
 
 
@@ -234,7 +235,7 @@ def _draw(
         word[t] = {"first": 0, "last": words - 1}.get(edge, word[t])
         logits[:, t] = KINDS[kind](logits[:, t], (home[t], word[t]), (other[t], word[t])) + around[t]
     if limit := case["range"]:
-        logits = logits.clip(-limit, limit)
+        logits = np.where(np.isneginf(logits), logits, logits.clip(-limit, limit))  # padding stays what it is
 
     def label(port: Port, element: int) -> str:
         if port == ("mean",):

@@ -27,8 +27,9 @@ class PortSpec:
 
     `placement` says what the ranks' values mean together, `cotangent` the same of their gradients;
     `valid`: how many leading elements mean anything, on each rank (0: none); None, also where all are given: all.
-    `within`: the smallest and the largest value that an element may have (None: any); ids need it. `saved`: an
-    output that nobody but the backward reads, which has an input of the same name.
+    `within`: the smallest and the largest value that an element may have (None: any); ids need it, and a float may
+    be -inf beside, which is padding. `saved`: an output that nobody but the backward reads, which has an input of
+    the same name.
     """
 
     shape: tuple[int, ...]
@@ -102,7 +103,8 @@ class Problem:
     """What must be computed at one Case: ports, segments, and the parameters that a strategy sees as `p`.
 
     `linear`: only linear operations may solve it (which is what makes the modular proof complete). `nonlinear`:
-    what one that is not linear brings instead; a Problem that was read from a file has it not.
+    what one that is not linear brings instead; a Problem that was read from a file has it not. `arguments`: what a
+    Case fixes, a script may have otherwise, and no tensor shows, by name: integers of each rank, as many of all.
     """
 
     case: Case
@@ -113,6 +115,7 @@ class Problem:
     parameters: Mapping[str, ParameterValue]
     linear: bool = True
     nonlinear: Nonlinear | None = field(default=None, repr=False, compare=False)
+    arguments: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     _giver: dict[Port, Segment] = field(default_factory=dict, repr=False, compare=False)
     _nodes: dict[Port, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -122,6 +125,11 @@ class Problem:
                 raise ValueError(
                     f"{self.case.id}: valid of {port} needs a count for each of the {self.ranks} ranks"
                     f" (got {len(spec.valid)})"
+                )
+        for name, rows in self.arguments.items():
+            if len(rows) != self.ranks or len({*map(len, rows)}) != 1:
+                raise ValueError(
+                    f"{self.case.id}: {name} needs as many integers of each of the {self.ranks} ranks (got {rows})"
                 )
         names = [s.name for s in self.segments]
         if len(set(names)) != len(names):

@@ -1,5 +1,6 @@
 """A Problem as plain data and back."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from overlayccl_core.program.case import Case, parameters
@@ -26,6 +27,7 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
         ],
         "parameters": {k: list(v) if isinstance(v, tuple) else v for k, v in problem.parameters.items()},
         "linear": problem.linear,
+        **({"arguments": _rows(problem.arguments, list)} if problem.arguments else {}),
     }
 
 
@@ -47,6 +49,7 @@ def problem_from_json(data: dict[str, Any]) -> Problem:
         ),
         parameters=dict(parameters(data["parameters"])),
         linear=data["linear"],
+        arguments=_rows(data.get("arguments", {}), tuple),
     )
 
 
@@ -75,6 +78,11 @@ def _spec_from_json(data: dict[str, Any]) -> tuple[Port, PortSpec]:
         saved=data.get("saved", False),
     )
     return tuple(data["port"]), spec
+
+
+def _rows(arguments: Mapping[str, Any], kind: type[list[Any]] | type[tuple[Any, ...]]) -> dict[str, Any]:
+    """Their rows as lists, or as tuples."""
+    return {name: kind(kind(row) for row in rows) for name, rows in arguments.items()}
 
 
 def _lists(ports: tuple[Port, ...]) -> list[list[str | int]]:

@@ -60,6 +60,16 @@ def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp
     assert done.stdout.split() == [tp().id, tp("entry").id], done.stderr
 
 
+def test_what_a_call_must_bring_travels_with_the_program_and_is_printed() -> None:
+    counts = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
+    case = catalog.case("alltoallv", {"counts": counts, "width": 3}, ranks=4, ranks_per_node=4)
+    one = entry(case, "packed_gather_take", backward="permute_ring")
+    read = replace(one, forward=loads(dumps(one.forward)))
+    source = deployed("alltoallv", [read], HERE)
+    assert "arguments={'counts': ((1, 4, 0, 2), (3, 0, 5, 1), (0, 0, 0, 0), (1, 1, 3, 0))}," in source
+    assert "arguments={}," in deployed("grad_ar", [entry(grads(), "flat")], HERE)
+
+
 def test_a_module_is_a_function_of_its_entries_and_readable() -> None:
     entries = [entry(grads(), "flat"), entry(grads(overlap=True), "reduce_back_to_back")]
     source = deployed("grad_ar", entries, HERE)

@@ -209,11 +209,14 @@ def test_in_the_checked_mode_all_ranks_fail_together_and_name_who_began(seen: di
     other = group.replace("group 0", "group 1")
     wanted = {
         "shape": (
-            f"ValueError: rank 2: {group} takes a list of {M} tensors on cpu: partial[0, 0] {SHAPE}",
-            "got 3: (3,)",
+            f"ValueError: rank 2: {group} takes a list of {M} tensors on cpu; got {M}, and (3,) torch.float32",
+            f" on cpu at 0 in place of partial[0, 0] {SHAPE}",
         ),
-        "none": (f"ValueError: rank 2: {group} takes", "got 3: NoneType"),
-        "number": (f"ValueError: rank 2: {group} takes", "got 2"),
+        "none": (
+            f"ValueError: rank 2: {group} takes",
+            f"got {M}, and NoneType at 0 in place of partial[0, 0]",
+        ),
+        "number": (f"ValueError: rank 2: {group} takes", f"got {M - 1}: partial[{M - 1}, 0] is not there"),
         "group": (
             f"RuntimeError: rank 0 runs {group} with gradients, rank 2 runs {other} with gradients",
             "",

@@ -1,16 +1,19 @@
 """Groups of a deployed module in one process: memory, versions, counters. The other rank holds the same."""
 
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from overlayccl_core import catalog
 from overlayccl_core.emit.deployed import deployed_module
+from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.case import Case
-from tests.emit.deployed_modules import entry
+from tests.emit.deployed_modules import entry, seed
 from tests.emit.test_another_library import MIRROR, STAMP, namespace
 
 M = 3
@@ -73,7 +76,8 @@ def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(module
     )
     shared = {("whole",): ("x",), ("part",): None, ("second",): None}
     sections = {"forward": (module["Section"](0, statements, {}, shared),)}
-    group = module["Group"]("case", one, 0, sections, torch.device("cpu"), None)
+    nothing = module["Arguments"]({}, (0, 1), None, torch.device("cpu"))
+    group = module["Group"]("case", one, 0, sections, torch.device("cpu"), None, nothing)
     given = torch.arange(6.0)
     values = group([given])
     wanted = [x.clone() for x in values]
@@ -83,9 +87,12 @@ def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(module
         assert all(torch.equal(y, want) for y, want in zip(values, wanted, strict=True))
     assert torch.equal(given, torch.arange(6.0)) and {x._version for x in values} == {1}
     assert values[2].data_ptr() == buffer.data_ptr()  # nothing is copied in vain
-    whole, part, *_ = group.gradients("forward", [given], [x.shape for x in values])
+    layout = module["_Layout"]
+    whole, part, *_ = group.gradients("forward", [given], [layout(x.shape) for x in values])
     assert whole is given and part.data_ptr() != given.data_ptr() and torch.equal(part, given[:4])
-    turned, *_ = group.gradients("forward", [given], [(2, 3), *(x.shape for x in values[1:])])
+    turned, *_ = group.gradients(
+        "forward", [given], [layout(s) for s in ((2, 3), *(x.shape for x in values[1:]))]
+    )
     assert turned.shape == (2, 3) and turned.data_ptr() != given.data_ptr()
 
 
@@ -125,8 +132,16 @@ def test_autocast_does_not_reach_the_calls(module: dict[str, Any]) -> None:
 
 def test_what_is_no_tensor_is_named(module: dict[str, Any]) -> None:
     group = module["connect"](tp("exit").id).group(1)
-    with pytest.raises(ValueError, match=r"group 1 of .* takes a list of 3 tensors .* got 3: .*, NoneType"):
+    with pytest.raises(
+        ValueError, match=r"group 1 of .* got 3, and NoneType at 2 in place of partial\[2, 1\] \(1"
+    ):
         group([*leaves()[1:], None])
+    with pytest.raises(ValueError, match=r"got 3, and NoneType at 0 .* \(those at 2 do not fit either\)"):
+        group([None, leaves()[1], torch.zeros(3)])
+    with pytest.raises(
+        ValueError, match=r"takes a list of 3 tensors on cpu; got 2: partial\[2, 1\] is not there"
+    ):
+        group(leaves()[1:])
 
 
 def test_the_checked_mode_lets_pass_what_fits(
@@ -148,3 +163,41 @@ def test_the_checked_mode_lets_pass_what_fits(
     ):
         steps.send(leaves()[1])
     assert event.port == ("partial", 0, 0)
+
+
+class Operations(TorchDispatchMode):  # type: ignore[misc]
+    """What torch was asked for, and the bytes that were alive before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, int]] = []
+        self.made: list[Any] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        alive = [storage for of in self.made if (storage := of()) is not None]
+        self.seen.append((str(function), sum(storage.nbytes() for storage in alive)))
+        result = function(*args, **(kwargs or {}))
+        storage = result.untyped_storage()
+        if not any(storage is one for one in alive):
+            self.made.append(weakref.ref(storage))
+        return result
+
+
+def test_a_files_generators_do_what_the_emitted_module_does_and_hold_nothing_longer(
+    module: dict[str, Any],
+) -> None:
+    emitted = namespace(emit(seed(tp("exit"), "merged_over_microbatches"), calls=MIRROR))
+    emitted["connect"]()
+    file = module["connect"](tp("exit").id)
+    seen = []
+    for generator, read in ((emitted["forward"](), emitted["Read"]), (file.forward(), module["Read"])):
+        with Operations() as operations:
+            event = next(generator)
+            while event is not None:
+                try:
+                    x = torch.ones(SHAPE).view(-1) if isinstance(event, read) else None
+                    event = generator.send(x)
+                except StopIteration:
+                    event = None
+        seen.append(operations.seen)
+    assert seen[0] == seen[1] and len(seen[0]) > 4

@@ -205,3 +205,7 @@ def test_a_rotation_in_which_nobody_has_rows_is_left_out() -> None:
     to_the_next = [[0, 3, 0, 0], [0, 0, 1, 0], [0, 0, 0, 2], [3, 0, 0, 0]]
     program = replay(Recipe(base="permute_ring"), catalog.build(case_of(counts=to_the_next)))
     assert [x.sources for x in program.collectives] == [(3, 0, 1, 2)]
+
+
+def test_a_call_has_to_bring_the_counts_of_its_rank() -> None:
+    assert catalog.build(case_of(counts=RAGGED)).arguments == {"counts": tuple(map(tuple, RAGGED))}

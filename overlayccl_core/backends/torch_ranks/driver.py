@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,8 +49,9 @@ class Deployed:
         self._connected.selftest()
         self.Read = module.Read
         self.DIGEST: Mapping[str, str] = self._connected.stamp()["program"]
-        self.forward: Function = self._connected.forward
-        self.backward: Function = self._connected.backward
+        own = {name: rows[self._connected.rank] for name, rows in self._connected.entry.arguments.items()}
+        self.forward: Function = partial(self._connected.forward, **own)
+        self.backward: Function = partial(self._connected.backward, **own)
 
     @property
     def calls(self) -> int:

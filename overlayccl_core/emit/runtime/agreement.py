@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from operator import index
 from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.calls import everybody_says
-from overlayccl_core.emit.runtime.entry import Spec, port_text
+from overlayccl_core.emit.runtime.calls import everybody_counts, everybody_says
+from overlayccl_core.emit.runtime.entry import Spec, oddity, port_text, shown
 from overlayccl_core.emit.runtime.events import Events, Port, Read
 
 
@@ -22,6 +24,52 @@ def agree(mine: dict[str, Any]) -> None:
                     f"ranks differ in {name}: {value!r} on rank 0, {other[name]!r} on rank {rank}:"
                     " start all ranks alike"
                 )
+
+
+class Arguments:
+    """What a Case is proven for and tensors do not show: each call brings this rank's integers of it.
+
+    proven: by name, integers of each rank; ranks: the global ones; group: theirs, as `my_group` gives it (None
+    where nothing is to be brought).
+    """
+
+    def __init__(
+        self,
+        proven: Mapping[str, tuple[tuple[int, ...], ...]],
+        ranks: tuple[int, ...],
+        group: Any,
+        device: torch.device,
+    ) -> None:
+        self._proven, self._ranks, self._group, self._device = proven, ranks, group, device
+
+    def check(self, what: str, given: Mapping[str, Any]) -> None:
+        """Raise on all ranks where one brings what is not proven there. All ranks call it before the calls."""
+        if unknown := [name for name in given if name not in self._proven]:
+            takes = ", ".join(self._proven) or "none"
+            raise ValueError(f"{what} has no argument {unknown[0]!r}: it takes {takes}")
+        if not self._proven:
+            return
+        mine: list[int] = []
+        for name, rows in self._proven.items():
+            row = _integers(given.get(name, ()))
+            mine += [1, *row] if len(row) == len(rows[0]) else [0] * (1 + len(rows[0]))
+        for place, told in enumerate(everybody_counts(mine, self._group, self._device)):
+            for name, rows in self._proven.items():
+                (there, *row), told = told[: 1 + len(rows[0])], told[1 + len(rows[0]) :]
+                if not there or tuple(row) != rows[place]:
+                    got = f"{row}" if there else f"none, or not {len(row)} integers"
+                    raise ValueError(
+                        f"rank {self._ranks[place]}: {what} is proven for {name}={list(rows[place])} of this rank;"
+                        f" got {got}. Give every call its {name}, and deploy a Case for those that you have"
+                    )
+
+
+def _integers(given: Any) -> list[int]:
+    """Empty for what is no list of integers."""
+    try:
+        return [index(x) for x in (given.tolist() if hasattr(given, "tolist") else given)]
+    except TypeError:
+        return []
 
 
 class Agreement:
@@ -64,13 +112,7 @@ class Agreement:
 def _wrong(x: Any, port: Port, specs: dict[Port, Spec], device: torch.device) -> str:
     spec = specs[port]
     size = math.prod(spec.shape)
-    if spec.admits(x, device.type) and x.shape == (size,):
+    if spec.admits(x, device.type) and x.shape == (size,) and x.is_contiguous() and not x.is_neg():
         return ""
-    return f"{port_text(port)} is a flat tensor of {size} {spec.dtype} on {device}; got {shown(x)}"
-
-
-def shown(x: Any) -> str:
-    """What somebody brought: (64, 128) torch.float32 on cpu."""
-    if not isinstance(x, torch.Tensor):
-        return type(x).__name__
-    return f"{tuple(x.shape)} {x.dtype} on {x.device}"
+    lies = "" if not isinstance(x, torch.Tensor) or oddity(x) or x.is_contiguous() else ", strided"
+    return f"{port_text(port)} is a flat tensor of {size} {spec.dtype} on {device}; got {shown(x)}{lies}"

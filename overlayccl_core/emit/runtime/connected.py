@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.agreement import Agreement
+from overlayccl_core.emit.runtime.agreement import Agreement, Arguments
 from overlayccl_core.emit.runtime.calls import everybody_says, found, my_group, this_rank
 from overlayccl_core.emit.runtime.entry import Entry, Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, calls_of, in_order
@@ -34,39 +34,43 @@ class Connected:
         self.case, self.entry, self.device, self.plain, self.checks = case, entry, device, plain, checks
         self._members, self._new_group, self._permutes = members, new_group, permutes
         self._ranks = next(ranks for ranks in members if this_rank() in ranks)
-        self._rank = self._ranks.index(this_rank())
-        self._agreement: Agreement | None = None
-        if checks:
-            everybody = (tuple(range(entry.ranks)),)
-            self._agreement = Agreement(self._ranks, my_group(everybody, members, new_group))
+        self.rank = self._ranks.index(this_rank())  # among those that run the Case together
+        group = None
+        if checks or entry.arguments:
+            group = my_group((tuple(range(entry.ranks)),), members, new_group)
+        self._agreement = Agreement(self._ranks, group) if checks else None
+        self._arguments = Arguments(entry.arguments, self._ranks, group, device)
         self._sections = self._build("plain" if plain else "chosen")
         self._tested: list[Section] = []
         self._groups = tuple(
-            Group(case, entry, number, self._sections, device, self._agreement)
+            Group(case, entry, number, self._sections, device, self._agreement, self._arguments)
             for number in range(len(entry.groups))
         )
 
     def _build(self, way: str) -> dict[str, tuple[Section, ...]]:
         """direction -> sections"""
         build = self.entry.plain if way == "plain" else self.entry.chosen
-        return build(self._permutes, self._members, self._new_group, self._ranks, self._rank, self.device)
+        return build(self._permutes, self._members, self._new_group, self._ranks, self.rank, self.device)
 
-    def forward(self) -> Events:
-        """A generator: it yields Read (answer with a flat tensor, which stays yours) and Write (take `value`)."""
-        return self._events("forward")
+    def forward(self, **arguments: Any) -> Events:
+        """A generator: it yields Read (answer with a flat contiguous tensor, which stays yours) and Write (take
+        `value`). arguments: as of a group.
+        """
+        return self._events("forward", arguments)
 
-    def backward(self) -> Events:
-        """The same of the gradients, for a Case that has a backward of its own."""
+    def backward(self, **arguments: Any) -> Events:
+        """The same of the gradients, for a Case that has a backward of its own; arguments: those of the forward."""
         if "backward" not in self._sections:
             why = {"none": "there is none", "in_backward": "it IS one: call forward() in the backward pass"}
             raise RuntimeError(f"{self.case} has no backward of its own: {why[self.entry.gradient]}")
-        return self._events("backward")
+        return self._events("backward", arguments)
 
-    def _events(self, direction: str) -> Events:
+    def _events(self, direction: str, arguments: dict[str, Any]) -> Events:
+        what, specs = f"the {direction} of {self.case}", self.entry.inputs[direction]
+        self._arguments.check(what, arguments)
         events = in_order(self._sections[direction])
         if self._agreement is None:
             return events
-        what, specs = f"the {direction} of {self.case}", self.entry.inputs[direction]
         return self._agreement.on(events, what, specs, self.device)
 
     @property
@@ -157,18 +161,19 @@ class Connected:
     def _random(self, index: int, spec: Spec, seed: int) -> torch.Tensor:
         """This rank's flat values of an input, on the host: graphs must not depend on the rank."""
         place = 0 if spec.equal else 1 + this_rank()
-        random = torch.Generator().manual_seed((seed * 7919 + index) * 65537 + place)
+        random = torch.Generator("cpu").manual_seed((seed * 7919 + index) * 65537 + place)
+        host: dict[str, Any] = {"generator": random, "device": "cpu"}  # whatever a script's default is
         if spec.dtype is torch.int64 and spec.within is not None:
-            drawn = torch.randint(spec.within[0], spec.within[1] + 1, spec.shape, generator=random)
+            drawn = torch.randint(spec.within[0], spec.within[1] + 1, spec.shape, **host)
         else:
-            drawn = torch.randn(spec.shape, generator=random)
+            drawn = torch.randn(spec.shape, **host)
         row = drawn.reshape(-1).to(spec.dtype)
         if spec.valid is not None:
             row[self._valid(spec) :] = float("nan")
         return row
 
     def _valid(self, spec: Spec) -> int:
-        return math.prod(spec.shape) if spec.valid is None else spec.valid[self._rank]
+        return math.prod(spec.shape) if spec.valid is None else spec.valid[self.rank]
 
 
 def _error(x: torch.Tensor, wanted: torch.Tensor) -> float:

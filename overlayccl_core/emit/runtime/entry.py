@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from overlayccl_core.emit.runtime.events import Port, Section
 
@@ -25,8 +26,33 @@ class Spec(NamedTuple):
     saved: bool = False
 
     def admits(self, x: Any, device: str) -> bool:
-        """x is a tensor of this type on a device of that kind. Its shape is for others to look at."""
-        return isinstance(x, torch.Tensor) and x.dtype is self.dtype and x.device.type == device
+        """x is a plain tensor of this type on a device of that kind. Its shape is for others to look at."""
+        return (
+            isinstance(x, torch.Tensor)
+            and not oddity(x)
+            and x.dtype is self.dtype
+            and x.device.type == device
+        )
+
+
+def oddity(x: torch.Tensor) -> str:
+    """Why calls of a library cannot have a tensor: its elements do not lie in memory of its own, each at its place
+    (sparse, nested, a DTensor). Empty for a plain one, however it is strided.
+    """
+    if type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or is_lazy(x):
+        return type(x).__name__
+    if x.is_nested:
+        return "nested tensor"
+    return "" if x.layout is torch.strided else f"{str(x.layout).removeprefix('torch.').strip('_')} tensor"
+
+
+def shown(x: Any) -> str:
+    """What somebody brought: (64, 128) torch.float32 on cpu."""
+    if not isinstance(x, torch.Tensor):
+        return type(x).__name__
+    if odd := oddity(x):
+        return f"{odd}, {x.dtype} on {x.device} (give a plain dense one of its elements)"
+    return f"{tuple(x.shape)} {x.dtype} on {x.device}"
 
 
 class Entry(NamedTuple):
@@ -35,7 +61,8 @@ class Entry(NamedTuple):
     gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs
     in the backward pass), `none`. groups: (inputs, outputs) of each. tolerance: rms error over rms against the
     plain calls, by direction. permutes: it has some, chosen or plain. ungrouped: why a way of running it does not
-    fall into groups, by name. chosen, plain: make the sections of each direction.
+    fall into groups, by name. chosen, plain: make the sections of each direction. arguments: what it is proven for
+    and tensors do not show, by name: integers of each rank, which a call brings.
     """
 
     ranks: int
@@ -50,6 +77,7 @@ class Entry(NamedTuple):
     ungrouped: dict[str, str]
     chosen: Callable[..., dict[str, tuple[Section, ...]]]
     plain: Callable[..., dict[str, tuple[Section, ...]]]
+    arguments: dict[str, tuple[tuple[int, ...], ...]]
 
     def what(self) -> str:
         """Ranks, shapes and types, for messages."""

@@ -32,9 +32,18 @@ def row_table(
     runs: Sequence[tuple[int, int]], device: torch.device | str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(row index, places of zeros or None) from runs (first row or -1, rows)."""
-    index = torch.cat([torch.full((n,), -1) if s < 0 else torch.arange(s, s + n) for s, n in runs]).to(device)
+    index = _index(runs).to(device)
     holes = (index < 0).nonzero().view(-1)
     return index.clamp_(min=0), holes if holes.numel() else None
+
+
+def _index(runs: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """On the host, whatever a script's default device is."""
+    host = torch.device("cpu")
+    parts = [
+        torch.full((n,), -1, device=host) if s < 0 else torch.arange(s, s + n, device=host) for s, n in runs
+    ]
+    return torch.cat(parts)
 
 
 def masked_rows(x: torch.Tensor, width: int, table: tuple[torch.Tensor, torch.Tensor | None]) -> torch.Tensor:
@@ -48,7 +57,7 @@ def mask_table(
     runs: Sequence[tuple[int, int]], zeros: bool, device: torch.device | str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(row index, mask of zeros) from runs (first row or -1, rows); zeros: some rank has some."""
-    index = torch.cat([torch.full((n,), -1) if s < 0 else torch.arange(s, s + n) for s, n in runs])
+    index = _index(runs)
     mask = (index < 0).view(-1, 1)
     return index.clamp_(min=0).to(torch.int32).to(device), mask.to(device) if zeros else None
 

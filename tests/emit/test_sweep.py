@@ -1,0 +1,158 @@
+"""Every Problem's module with whatever tensors, process groups and defaults a script has, on two ranks."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from overlayccl_core import catalog
+from overlayccl_core.backends.launch import Launch
+from overlayccl_core.emit.deployed_case import DeployedCase
+from overlayccl_core.program.case import Case
+from tests.emit.deployed_modules import entry, write
+from tests.emit.sweep_worker import LAYOUTS
+from tests.on_ranks import launch
+from tests.seed_cases import programs
+
+pytestmark = pytest.mark.ranks
+RANKS = 2
+IMAGE = [2, 3, 2, 4]
+COUNTS = [[1, 3], [2, 4]]
+# Each Problem's entry, its chosen way forward and (if another) backward, shapes of ports of one axis.
+SWEPT: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Mapping[str, list[int]]]] = {
+    "tp_mlp": ({"microbatches": 2, "layers": 2, "shape": IMAGE}, ("merged_over_microbatches",), {}),
+    "tp_mlp entry": (
+        {"microbatches": 2, "layers": 1, "shape": [1, 5, 6], "site": "entry"}, ("all_to_all_of_copies",), {},
+    ),
+    "layer_block_ar": ({"microbatches": 2, "layers": 1, "shape": IMAGE}, ("stacked",), {}),
+    "uniform_a2a": ({"chunk": 3, "width": 4}, ("permute_ring", "native"), {}),
+    "alltoallv": ({"counts": COUNTS, "width": 3}, ("packed_gather_take", "permute_ring"), {}),
+    "ring_kv": ({"heads": 2, "sequence": 6, "head_dim": 3}, ("joined",), {}),
+    "fsdp_prefetch": ({"microbatches": 2, "layers": 2, "shape": [6, 4]}, ("gathered_once",), {}),
+    "grad_ar": ({"sizes": [48, 48, 48]}, ("reduce_scatter_all_gather",), {"gradient": IMAGE}),
+    "pp_send_recv": ({"microbatches": 2, "shape": IMAGE}, ("both_ways_at_once",), {}),
+    "dist_ce": (
+        {"tokens": 6, "vocabulary": 10, "range": 40}, ("max_then_stacked", "divided_by_the_sum"),
+        {"targets": [2, 3]},
+    ),
+}  # fmt: skip
+DTYPES = ("float32", "bfloat16")
+KINDS = {
+    "none": "NoneType",
+    "type": "torch.float64 on cpu",
+    "shape": "(",
+    "meta": "on meta",
+    "sparse": "sparse_coo tensor",
+    "mkldnn": "mkldnn tensor",
+    "nested": "nested tensor",
+    "jagged": "NestedTensor",
+    "distributed": "DTensor",
+    "wrapped": "Wrapped",
+    "lazy": "UninitializedParameter",
+}
+
+
+def case_of(name: str, dtype: str = "float32") -> Case:
+    problem = name.split()[0]
+    return catalog.case(problem, SWEPT[name][0], ranks=RANKS, ranks_per_node=RANKS, dtype=dtype)
+
+
+def deployed_case(name: str, dtype: str) -> DeployedCase:
+    case, ways = case_of(name, dtype), SWEPT[name][1]
+    if name != "dist_ce":
+        return entry(case, ways[0], backward=ways[1] if len(ways) > 1 else "")
+    forward, backward = (programs(problem) for problem in catalog.directions(case))
+    return DeployedCase(
+        case_id=case.id, candidate=ways[0], recipe="{}", numerics="reordered",
+        forward=forward[ways[0]], plain_forward=forward["three_all_reduce"],
+        has_backward=True, backward=backward[ways[1]], plain_backward=backward["softmax_minus_one_hot"],
+        backward_candidate=ways[1], backward_recipe="{}", backward_numerics="reordered",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[Any]]:
+    """(scenario, name) -> what both ranks saw; all of it in one launch."""
+    folder = tmp_path_factory.mktemp("swept")
+    scenarios: dict[tuple[str, str], tuple[str, str, dict[str, Any]]] = {}
+    for name in SWEPT:
+        stem, shapes = name.replace(" ", "_"), SWEPT[name][2]
+        write(folder, stem, [deployed_case(name, dtype) for dtype in DTYPES])
+        for dtype in DTYPES:
+            arguments = {"case": case_of(name, dtype).id, "shapes": shapes}
+            scenarios["layouts", f"{name} {dtype}"] = ("layouts", f"{stem}.py", arguments)
+        here = {"case": case_of(name).id}
+        scenarios["kinds", name] = ("kinds", f"{stem}.py", {**here, "shapes": shapes})
+        scenarios["elsewhere", name] = ("elsewhere", f"{stem}.py", here)
+        scenarios["groups", name] = ("groups", f"{stem}.py", here)
+    scenarios["counted", ""] = ("counted", "alltoallv.py", {"case": case_of("alltoallv").id})
+    scenarios["padded", ""] = ("padded", "dist_ce.py", {"case": case_of("dist_ce").id})
+    (folder / "scenarios.json").write_text(json.dumps(list(scenarios.values())))
+    names = tuple(" ".join(key) for key in scenarios)
+    launch(Launch(worker="tests.emit.sweep_worker", folder=folder, ranks=RANKS, names=names))
+    by_rank = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(RANKS)]
+    return {key: [one[i] for one in by_rank] for i, key in enumerate(scenarios)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", SWEPT)
+def test_values_are_those_of_contiguous_tensors_and_layouts_those_of_the_inputs(
+    seen: dict[tuple[str, str], list[Any]], name: str, layout: str
+) -> None:
+    for dtype in DTYPES:
+        for of_rank in seen["layouts", f"{name} {dtype}"]:
+            assert of_rank[layout] == [], dtype
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_what_is_no_plain_tensor_is_refused_on_all_ranks_in_one_sentence(
+    seen: dict[tuple[str, str], list[Any]], name: str
+) -> None:
+    zero, one = seen["kinds", name]
+    assert zero == one
+    for kind, holds in KINDS.items():
+        assert zero[kind].startswith("ValueError: rank 1: group 0 of "), (kind, zero[kind])
+        assert holds in zero[kind].split("at 0 in place of")[0], (kind, zero[kind])
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_groups_that_a_module_makes_have_the_timeout_of_the_scripts(
+    seen: dict[tuple[str, str], list[Any]], name: str
+) -> None:
+    for of_rank in seen["groups", name]:
+        assert of_rank["made"] and set(of_rank["made"]) == {of_rank["world"]}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_a_default_device_of_the_scripts_changes_nothing(
+    seen: dict[tuple[str, str], list[Any]], name: str
+) -> None:
+    assert seen["elsewhere", name] == [{"selftest": "", "call": ""}] * RANKS
+
+
+def test_counts_are_brought_and_are_the_proven_ones_or_all_ranks_say_whose_are_not(
+    seen: dict[tuple[str, str], list[Any]],
+) -> None:
+    zero, one = seen["counted", ""]
+    assert zero == one
+    for way, told in zero.items():
+        assert not (told["right"] or told["as a tensor"] or told["events"]), way
+        for what in ("other", "events of others"):
+            assert "ValueError: rank 1: " in told[what], told[what]
+            assert "is proven for counts=[2, 4] of this rank; got [4, 2]" in told[what]
+        assert "rank 0: group 0 of alltoallv/" in told["missing"], told["missing"]
+        assert "is proven for counts=[1, 3] of this rank; got none" in told["missing"]
+        assert "rank 0: the forward of alltoallv/" in told["events without"]
+        for what in ("missing on one", "too few", "no integers"):
+            assert "rank 1: group 0 of alltoallv/" in told[what] and "counts=[2, 4]" in told[what], told[what]
+        assert "has no argument 'count': it takes counts" in told["misspelt"]
+
+
+def test_padding_of_minus_infinity_is_exact_and_what_is_out_of_the_declared_range_is_refused(
+    seen: dict[tuple[str, str], list[Any]],
+) -> None:
+    for of_rank in seen["padded", ""]:
+        assert of_rank["losses"] < 1e-5 and of_rank["gradients"] < 1e-6 and of_rank["zeros"]
+        assert "logits has values from" in of_rank["beyond"] and "-40 to 40 are allowed" in of_rank["beyond"]
+        assert "logits has values from nan to nan" in of_rank["nan"]

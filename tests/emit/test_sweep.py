@@ -140,9 +140,9 @@ def test_counts_are_brought_and_are_the_proven_ones_or_all_ranks_say_whose_are_n
         assert not (told["right"] or told["as a tensor"] or told["events"]), way
         for what in ("other", "events of others"):
             assert "ValueError: rank 1: " in told[what], told[what]
-            assert "is proven for counts=[2, 4] of this rank; got [4, 2]" in told[what]
+            assert "is proven for counts=[2, 4] of this rank and got [4, 2]" in told[what]
         assert "rank 0: group 0 of alltoallv/" in told["missing"], told["missing"]
-        assert "is proven for counts=[1, 3] of this rank; got none" in told["missing"]
+        assert "is proven for counts=[1, 3] of this rank and got no 2 integers" in told["missing"]
         assert "rank 0: the forward of alltoallv/" in told["events without"]
         for what in ("missing on one", "too few", "no integers"):
             assert "rank 1: group 0 of alltoallv/" in told[what] and "counts=[2, 4]" in told[what], told[what]

@@ -57,10 +57,10 @@ class Arguments:
             for name, rows in self._proven.items():
                 (there, *row), told = told[: 1 + len(rows[0])], told[1 + len(rows[0]) :]
                 if not there or tuple(row) != rows[place]:
-                    got = f"{row}" if there else f"none, or not {len(row)} integers"
                     raise ValueError(
-                        f"rank {self._ranks[place]}: {what} is proven for {name}={list(rows[place])} of this rank;"
-                        f" got {got}. Give every call its {name}, and deploy a Case for those that you have"
+                        f"rank {self._ranks[place]}: {what} is proven for {name}={list(rows[place])} of this rank"
+                        f" and got {row if there else f'no {len(row)} integers'}: pass its {name} with every call,"
+                        " and deploy a Case for those that you have"
                     )
 
 

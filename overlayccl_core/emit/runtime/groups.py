@@ -183,10 +183,9 @@ class Group:
             return ""
         ids = spec.dtype is torch.int64
         low, high = (end.item() for end in x.aminmax())
-        if low == -math.inf:
-            low = x.masked_fill(x == low, spec.within[0]).min().item()
-            high = max(high, spec.within[0])
-        if spec.within[0] <= low and high <= spec.within[1]:
+        if low == -math.inf < high:
+            low = x.masked_fill(x == low, high).min().item()
+        if high == -math.inf or (spec.within[0] <= low and high <= spec.within[1]):
             return ""
         mend = (
             "give such tokens another id, and leave out what is made of them"

@@ -56,7 +56,7 @@ except (ValueError, OSError) as error:
     )  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
 if workflow.is_main_process:
-    for line in filter(None, (PIPELINE.left_out, PIPELINE.elsewhere)):
+    for line in filter(None, (PIPELINE.left_out, PIPELINE.elsewhere, PIPELINE.besides)):
         logger.warning(line)
 
 # What rules ask for that run ranks: the machine alone; of a cluster, a job on the deployment's nodes.

@@ -4,12 +4,16 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from overlayccl_core.backends.fingerprint import one_machine
 from overlayccl_core.configuration.settings import HERE, MACHINE
 from overlayccl_core.tables import records
 from overlayccl_core.tables.remake import run_command
+from overlayccl_core.tables.sidecar import environment
 from workflow_scripts.following import ELSEWHERE
 
 FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
@@ -30,7 +34,8 @@ def measured_on(results: Path, deployment: str, here: str) -> str:
         params = record.parameters if record else ()
         machines = [one for one in params if isinstance(one, str) and FINGERPRINT.fullmatch(one)]
         if machines:
-            return machines[0] if deployment in params else here
+            same = deployment not in params or one_machine(machines[0], here)
+            return here if same else machines[0]
     return here
 
 
@@ -45,6 +50,35 @@ def elsewhere(results: Path, machine: str, here: str) -> str:
     )
 
 
+def besides(results: Path) -> str:
+    """What else is another here than where a tree was measured, none of which is known to change a measurement:
+    its host, and variables by which libraries are told things. Empty where nothing is, or nothing was recorded."""
+    told = _sidecar(results)
+    there = {"host": told.get("host"), **(told.get("environment") or {})}
+    here = {"host": platform.node(), **environment()}
+    others = [
+        f"{name} {there.get(name, 'unset')} (here {here.get(name, 'unset')})"
+        for name in dict.fromkeys((*there, *here))
+        if there.get(name) != here.get(name)
+    ]
+    if "environment" not in told or not others:
+        return ""
+    return (
+        f"{results} was measured with {', '.join(others)}: none of that is known to change what is measured. If it "
+        f"does here, name the variable in the deployment's `environment`, or measure all again: "
+        f"{run_command(results, config=(f'{MACHINE}={HERE}',))}"
+    )
+
+
+def _sidecar(results: Path) -> Mapping[str, Any]:
+    """Of the selftest of a tree, as it was written; empty where nothing can be read."""
+    try:
+        told = json.loads((results / "selftest.sidecar.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
 def tell_jobs(why: str) -> None:
     """Let jobs know why they may not measure; empty: they may."""
     os.environ[ELSEWHERE] = why
@@ -56,10 +90,7 @@ def refuse_unrecorded(results: Path) -> None:
     With them it is known of which machine they are; without, what is there counts as made here.
     """
     table = results / "selftest.parquet"
-    try:
-        host = json.loads(table.with_suffix(".sidecar.json").read_text())["host"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
+    host = _sidecar(results).get("host", platform.node())
     if table.exists() and not records.place_of(table).exists() and host != platform.node():
         raise ValueError(
             f"{results} was measured on {host}, this is {platform.node()}, and nothing here says how its tables "

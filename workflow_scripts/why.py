@@ -195,7 +195,11 @@ def main() -> None:
         workflow = dag.planned(parse_config(asked.config), asked.target)
         causes, behind = because(workflow)
     pipeline = workflow.globals["PIPELINE"]
-    print("\n".join(filter(None, (pipeline.left_out, pipeline.elsewhere, *told(causes, behind)))))
+    print(
+        "\n".join(
+            filter(None, (pipeline.left_out, pipeline.elsewhere, pipeline.besides, *told(causes, behind)))
+        )
+    )
 
 
 @contextmanager

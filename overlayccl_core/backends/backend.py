@@ -43,7 +43,7 @@ class Backend(Protocol):
         """The source of the module that is timed and trained: the backend's dialect."""
 
     def fingerprint(self, deployment: Deployment) -> str:
-        """Host, versions, library, ranks and what is set in their environment, in one readable line
+        """CPU, devices, versions, library, ranks and what is set for them that changes their speed, in one line
         (`fingerprint.line`): equal where measurements may be compared. A run asks for it before any job, and
         measures anew where it differs: so it imports the library only where nothing else tells its version, and
         where ranks start on other hosts it is made of what the deployment's file says of these, not of the host

@@ -20,10 +20,33 @@ from overlayccl_core.tables.table import Table, read
 
 LIBRARIES = ("numpy", "scipy", "polars", "snakemake")  # besides what the plug-ins of the process need
 
+TOLD = (
+    *(
+        "ATEN_",
+        "CUBLAS",
+        "CUDA_",
+        "CUDNN_",
+        "DNNL_",
+        "FI_",
+        "GLIBC_",
+        "GLOO_",
+        "GOMP_",
+        "KMP_",
+        "LD_",
+        "MALLOC_",
+    ),
+    *("MKL_", "NCCL_", "NEURON", "NVIDIA_", "OMP_", "ONEDNN_", "PJRT_", "PYTORCH_", "TORCH_", "XLA_"),
+)
+"""What the names of variables begin with by which libraries of ranks are told things."""
+THREADS = "_NUM_THREADS"  # how their names end that Snakemake sets for each job; a rank has one thread
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """Where a table came from. Times are UTC, ISO 8601; digests are sha256 of whole files."""
+    """Where a table came from. Times are UTC, ISO 8601; digests are sha256 of whole files.
+
+    environment: the variables of TOLD that were set.
+    """
 
     table: str
     sha256: str
@@ -31,6 +54,7 @@ class Sidecar:
     cores: int
     system: str
     versions: dict[str, str]
+    environment: dict[str, str]
     started_utc: str
     ended_utc: str
     inputs: dict[str, str]
@@ -58,6 +82,7 @@ def write_sidecar(
         cores=os.cpu_count() or 0,
         system=platform.platform(),
         versions=_versions(),
+        environment=environment(),
         started_utc=started.isoformat(),
         ended_utc=ended.isoformat(),
         inputs={str(path): sha256_of(Path(path)) for path in inputs},
@@ -95,6 +120,15 @@ def check_unchanged(table_path: str | Path) -> None:
 def sha256_of(path: Path) -> str:
     """Of a whole file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def environment() -> dict[str, str]:
+    """The variables of TOLD that are set here."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(TOLD) and not name.endswith(THREADS)
+    }
 
 
 def _versions() -> dict[str, str]:

@@ -5,7 +5,7 @@ import polars as pl
 from overlayccl_core.tables.table import Column
 
 FINGERPRINT = Column(
-    name="fingerprint", dtype=pl.String(), doc="host, libraries, ranks and environment of the measurement"
+    name="fingerprint", dtype=pl.String(), doc="machine, libraries, ranks and environment of the measurement"
 )
 FINGERPRINT_OR_NULL = Column(
     name="fingerprint",

@@ -25,10 +25,11 @@ HAVE_SETTINGS = RULES - {"selftest"}
 
 OTHERS: dict[str, dict[str, object]] = {  # in what it is another machine (plans.py)
     "another version of torch is installed": {"torch": "9.9.9"},
-    "results of another host": {"host": "elsewhere"},
+    "another kernel": {"kernel": "9.9"},
     "another allocator": {"environment": {"LD_PRELOAD": "libjemalloc.so"}},
     "the library's interface": {"environment": {"GLOO_SOCKET_IFNAME": "eth0"}},
 }
+PLACES = {"CUDA_HOME": "/opt/cuda", "TORCH_HOME": "/opt/torch", "MKL_ROOT": "/opt/mkl", "NCCL_DEBUG": "INFO"}
 
 
 Plan = dict[str, list[str]]  # rule -> its Problems, or its models, or an empty text
@@ -66,6 +67,8 @@ def new_column(table: str, before: str) -> dict[str, tuple[str, str]]:
 
 ROWS = [
     Row("nothing changed", set()),
+    Row("another name of the host", set(), machine={"host": "elsewhere"}),
+    Row("places of files, and what is logged", set(), machine={"environment": PLACES}),
     Row("a feature of the cost model", MODEL, appended(f"{CORE}/costmodel/features.py")),
     Row(
         "one Problem's file",

@@ -5,8 +5,8 @@ Run inside a copy of the repository. {"base": {key: value}, "target": name, "ste
 `all`) may run after a run as `base` says. A plan holds all that stands behind a checkpoint; what a run then leaves
 out is not known before. What a step changes is undone after it:
 
-{"edits": {path: text}, "config": {key: value}, "gone": [path], "machine": {"host": name, "torch": version,
-"environment": {name: value}}}
+{"edits": {path: text}, "config": {key: value}, "gone": [path], "machine": {"host": name,
+"kernel": name, "torch": version, "environment": {name: value}}}
 """
 
 import os
@@ -55,9 +55,10 @@ def _subjects(jobs: Iterable[Any]) -> dict[str, list[str]]:
 def on(machine: dict[str, Any]) -> Iterator[None]:
     """As if this were another machine, as far as `machine` says."""
     torch, version = machine.get("torch"), metadata.version
-    host = machine.get("host", platform.node())
+    host, kernel = machine.get("host", platform.node()), machine.get("kernel", platform.release())
     with (
         mock.patch.object(platform, "node", lambda: host),
+        mock.patch.object(platform, "release", lambda: kernel),
         mock.patch.object(metadata, "version", lambda name: (name == "torch" and torch) or version(name)),
         mock.patch.dict(os.environ, machine.get("environment", {})),
     ):

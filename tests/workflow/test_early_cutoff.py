@@ -144,7 +144,7 @@ def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_wit
     refused = runs["another environment, and a change"]
     assert set(refused.started) <= {"bench tp_mlp", "bench uniform_a2a"}
     for said in (stays.said, refused.said.partition("ERROR: ")[2]):
-        then, now = re.findall(r"host .* #[0-9a-f]{8}", said)[0].split(". This is: ")
+        then, now = re.findall(r"cpu .* #[0-9a-f]{8}", said)[0].split(". This is: ")
         assert "MALLOC_ARENA_MAX" not in then and "environment MALLOC_ARENA_MAX=1" in now
         assert "snakemake --profile local all --config machine=here" in said
 

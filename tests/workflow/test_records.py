@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.tables.records import FOLDER, place_of
+from overlayccl_core.tables.sidecar import environment
 from tests.workflow.repository import snakemake
 from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
-from workflow_scripts.records import elsewhere, measured_on, refuse_unrecorded, tell_jobs
+from workflow_scripts.records import besides, elsewhere, measured_on, refuse_unrecorded, tell_jobs
 
 MACHINE, DEPLOYMENT = "host o'er there, torch 2.9 #0a1b2c3d", '{"ranks": 4}'
 SNAKEFILE = f"""
@@ -112,6 +113,39 @@ def test_a_damaged_record_tells_of_no_machine(
     for record in FOLDER.iterdir():
         record.write_text(text)
     assert measured_on(HERE, DEPLOYMENT, "here") == "here"
+
+
+def test_what_else_is_another_is_said_in_words_and_what_a_release_before_left_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    HERE.mkdir(parents=True)
+    sidecar = HERE / "selftest.sidecar.json"
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")  # Snakemake's
+    told = {"host": "container-1", "environment": {**environment(), "CUDA_HOME": "/opt/cuda"}}
+    del told["environment"]["NCCL_DEBUG"]
+    sidecar.write_text(json.dumps(told))
+    said = besides(HERE)
+    assert f"host container-1 (here {platform.node()})" in said and "OMP_NUM_THREADS" not in said
+    assert "CUDA_HOME /opt/cuda (here unset), NCCL_DEBUG unset (here INFO)" in said
+    assert "--config machine=here" in said
+    for text in (
+        json.dumps({"host": platform.node(), "environment": environment()}),
+        *('{"host": "elsewhere"}', "[]", "no JSON"),
+    ):
+        sidecar.write_text(text)
+        assert besides(HERE) == ""
+
+
+def test_a_tree_of_a_release_that_told_its_host_is_of_this_machine_all_the_same(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
+    (record,) = FOLDER.iterdir()
+    record.write_text(record.read_text().replace("host o'er there", "host there, cores 2"))
+    assert measured_on(HERE, DEPLOYMENT, "cores 2, torch 2.9 #00000000") == "cores 2, torch 2.9 #00000000"
+    assert measured_on(HERE, DEPLOYMENT, "cores 4, torch 2.9 #00000000").startswith("host there, cores 2")
 
 
 def test_jobs_that_measure_are_told_why_they_may_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,11 @@ TIMER = "overlayccl_core.backends.torch_ranks.timer"
 TRIALS = "overlayccl_core.backends.torch_ranks.trials"
 
 
-def host_parts(deployment: Deployment) -> Mapping[str, str]:
-    """Of a fingerprint: this host, or the nodes that the deployment's file tells of."""
+def host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
+    """Of a fingerprint: this host (devices: and those of its ranks), or the nodes that the deployment's file tells
+    of."""
     if deployment.nodes == 1 and deployment.launcher == "here":
-        return fingerprints.host_parts()
+        return fingerprints.node_parts() if devices else fingerprints.host_parts()
     return {"nodes": f"{deployment.nodes} of {deployment.node or 'Slurm'}", "launcher": deployment.launcher}
 
 

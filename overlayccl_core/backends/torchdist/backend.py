@@ -42,9 +42,9 @@ def cannot_train(_deployment: Deployment) -> str:
 
 
 def fingerprint(deployment: Deployment) -> str:
-    """Host, torch, library, ranks, and what is set in their environment, in one line."""
+    """CPU and devices, torch, library, ranks, and what is set in their environment, in one line."""
     parts = {
-        **launching.host_parts(deployment),
+        **launching.host_parts(deployment, devices=deployment.library != "gloo"),
         **_versions(deployment.library),
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",

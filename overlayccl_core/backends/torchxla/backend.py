@@ -57,7 +57,7 @@ def fingerprint(deployment: Deployment) -> str:
     """Nodes, versions, library, ranks, and what is set in their environment, in one line."""
     parts = {
         **({"emulated": "torch_xla's calls by gloo"} if deployment.library == STANDIN else {}),
-        **launching.host_parts(deployment),
+        **launching.host_parts(deployment, devices=deployment.library != STANDIN),
         **{name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))},
         "library": deployment.library,
         "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",

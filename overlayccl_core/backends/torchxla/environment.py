@@ -11,8 +11,20 @@ from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_envir
 from overlayccl_core.configuration.deployment import Deployment
 
 NEURON_INTERFACE = "CCOM_SOCKET_IFNAME"  # and on which Neuron's collectives begin
-SPEED = (*fingerprints.SPEED, "FI_", "NEURON", "PJRT_", "XLA_", "TORCH_", "GLOO_")
-OF_NO_EFFECT = ("NEURON_COMPILE_CACHE_URL", "NEURON_RT_LOG", "NEURON_FRAMEWORK_DEBUG", "XLA_IR_DEBUG")
+SPEED: Mapping[str, str] = {
+    **fingerprints.SPEED,
+    "GLOO_*": "on which interfaces and how ranks are connected",
+    "FI_*": "how libfabric uses the network",
+    "NEURON*": "compiler, runtime and collectives",
+    "PJRT_*": "which devices there are",
+    "TPU_*": "which devices there are",
+    "LIBTPU_*": "compiler and runtime",
+    "XLA_*": "compiler, and when a graph is cut",
+}
+OF_NO_EFFECT = (
+    *("NEURON_COMPILE_CACHE_URL", "NEURON_RT_LOG", "NEURON_FRAMEWORK_DEBUG", "NEURON_RT_ROOT"),
+    *("FI_LOG", "XLA_IR_DEBUG", "XLA_HLO_DEBUG", "TPU_LOG", "TPU_STDERR_LOG", "TPU_MIN_LOG"),
+)
 ALL = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # a plug-in would read its variables before a rank has its own
@@ -52,11 +64,11 @@ def environment(deployment: Deployment, towards: str) -> dict[str, str]:
 def environment_parts(deployment: Deployment) -> dict[str, str]:
     """The parts of a fingerprint that tell what reaches the ranks: whether collectives are free of one another,
     which deployed modules compare, and what else is set here."""
-    usual, prefixes = _usual(deployment.library), (*SPEED, *deployment.environment)
+    usual, speed = _usual(deployment.library), (*SPEED, *deployment.environment)
     environment = rank_environment(usual, deployment)
     token = {NUMERIC_TOKEN: environment.pop(NUMERIC_TOKEN, "0")}
     environment = {name: x for name, x in environment.items() if not name.startswith(OF_NO_EFFECT)}
-    return token | fingerprints.environment_parts(environment, prefixes, {**usual, **ONE_THREAD})
+    return token | fingerprints.environment_parts(environment, speed, {**usual, **ONE_THREAD})
 
 
 def _usual(library: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ ACCEPTED_READY = (
     "accepted are .json ({name: ms}), .csv and .parquet (columns tensor and ready_ms), and text with a name "
     "and a time in ms on each line"
 )
-_BETWEEN = r"(?:\s*[x×*,]\s*|\s+)"  # axes
+_BETWEEN = r"(?:\s*[x*,]\s*|\s+)"  # axes
 _SHAPE = re.compile(
     rf"(?:torch\.Size)?\(?\s*[\[(]\s*(?:\d+(?:{_BETWEEN}\d+)*\s*,?)?\s*[\])]\s*\)?|\d+(?:{_BETWEEN}\d+)+"
 )
@@ -95,7 +95,8 @@ def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, f
 def read_sizes(path: str | Path, dtype: DType) -> tuple[dict[str, int], dict[str, float] | None]:
     """(bytes by name in the order of the file, ready_us by name if the file has a column ready_ms).
 
-    A scalar has one element; a tensor with an axis of 0 has none, and so 0 bytes. dtype: of the elements where shapes are given. ValueError: the file, what is wrong, and what is accepted.
+    A scalar has one element; a tensor with an axis of 0 has none, and so 0 bytes.
+    dtype: of the elements where shapes are given. ValueError: the file, what is wrong, and what is accepted.
     """
     file = Path(path)
     rows = _rows(file, EITHER, ACCEPTED)
@@ -167,7 +168,9 @@ def _from_json(file: Path, wanted: str) -> list[Row]:
 
 
 def _from_csv(file: Path) -> list[Row]:
-    reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig"), newline=""), skipinitialspace=True)
+    reader = csv.DictReader(
+        io.StringIO(file.read_text(encoding="utf-8-sig"), newline=""), skipinitialspace=True
+    )
     columns = [c.strip() for c in reader.fieldnames or ()]
     if not {"tensor", "name"} & set(columns):
         raise _NotRows(f"has no column tensor (the first line is {', '.join(columns) or 'empty'})")
@@ -238,7 +241,9 @@ def _elements(file: Path, name: str, shape: Any) -> int:
     whole = isinstance(shape, list) or _is_shape(shape) or _is_bare(shape)
     axes = [int(n) for n in re.findall(r"\d+", shape)] if isinstance(shape, str) and whole else shape
     if not whole or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in axes):
-        raise ValueError(f"{file}: {name}: a shape is of whole numbers from 0 on, [] of a scalar (got {shape!r})")
+        raise ValueError(
+            f"{file}: {name}: a shape is of whole numbers from 0 on, [] of a scalar (got {shape!r})"
+        )
     return prod(axes)
 
 

@@ -26,7 +26,7 @@ FORMS = {
     "c.json": json.dumps([{"tensor": n, "bytes": size} for n, size in SIZES.items()]),
     "d.json": json.dumps({n: {"bytes": size} for n, size in SIZES.items()}),
     "c.txt": "embedding\ttorch.Size([256, 128])\nnorm: (128,)\nhead 256 128\n",
-    "c.csv": '\ufefftensor,shape\nembedding,256×128\nnorm,"torch.Size([128])"\nhead,[256 128]\n',
+    "c.csv": '\ufefftensor,shape\nembedding,256 x 128\nnorm,"torch.Size([128])"\nhead,[256 128]\n',
 }
 SCALARS = {
     "a.txt": "scale ()\nbias []\nnone (0, 8)\nw (128, 64)\n",
@@ -35,7 +35,9 @@ SCALARS = {
     "a.csv": 'tensor,shape\nscale,[]\nbias,()\nnone,"[0, 8]"\nw,"[128, 64]"\n',
     "b.csv": "tensor,bytes\nscale,4\nbias,4\nnone,0\nw,32768\n",
     "a.json": json.dumps({"scale": [], "bias": "()", "none": [0, 8], "w": [128, 64]}),
-    "b.json": json.dumps([{"tensor": n, "shape": s} for n, s in (("scale", []), ("bias", []), ("none", [0]), ("w", [8192]))]),
+    "b.json": json.dumps(
+        [{"tensor": n, "shape": s} for n, s in (("scale", []), ("bias", []), ("none", [0]), ("w", [8192]))]
+    ),
 }
 
 

@@ -4,8 +4,10 @@ import argparse
 import json
 from typing import Any
 
+import polars as pl
 from rich.table import Table
 
+from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
 from overlayccl_core.configuration.sizes import bytes_text
@@ -27,7 +29,7 @@ from overlayccl_core.search.buckets.gradients import (
     read_sizes,
     spread_by_bytes,
 )
-from overlayccl_core.search.buckets.plans import Plan, saved_us
+from overlayccl_core.search.buckets.plans import SHOWN, Plan, saved_us
 from overlayccl_core.tables.probes import PROBES
 
 NO_COMPUTATION = (
@@ -36,8 +38,19 @@ NO_COMPUTATION = (
 )
 BUT_FOR_LARGE = ", but for tensors so large that packing them costs more than another call"
 DDP_SOURCE = (
-    f"{DDP_DEFAULT}: buckets closed by the tensor that reaches 25 MiB, the first at 1 MiB, in the order of "
-    "readiness (torch 2.13, DistributedDataParallel and compute_bucket_assignment_by_size in reducer.cpp)."
+    f"{DDP_DEFAULT}: no argument; buckets closed by the tensor that reaches 25 MiB, the first at 1 MiB, in the "
+    "order of readiness (torch 2.13, DistributedDataParallel, compute_bucket_assignment_by_size in reducer.cpp). "
+    "bucket_cap_mb=25 is another rule: its first bucket has up to 25 MiB, too."
+)
+DDP = "DistributedDataParallel(model{})"
+OF_LIST = (
+    "torch fills a list in the order of readiness from the second step on; with find_unused_parameters it keeps "
+    "the order of the parameters, and the list means other buckets."
+)
+NO_ADVICE = "Advice: none. In a training step gradients become ready one after another: say when."
+SHARED_CORES = (
+    "Ranks share cores here: communication takes the time of the computing that it hides behind, so less is hidden "
+    "than predicted."
 )
 CAPS_SHOWN = 12
 TENSORS_WIDTH = 36
@@ -47,7 +60,7 @@ def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "bucket",
-        help="which gradients to reduce together, and what it is worth against 25 MiB",
+        help="which gradients to reduce together, and what it is worth against DDP's default",
         description="Choose buckets for the all_reduce of a model's gradients on this deployment, by the "
         "prices that its probes gave. Starts no ranks.",
     )
@@ -79,16 +92,19 @@ def run(arguments: argparse.Namespace) -> int:
         ready = read_ready(arguments.ready)
     elif arguments.backward_ms is not None:
         ready = spread_by_bytes(sizes, 1e3 * arguments.backward_ms)
+    left_out = tuple(name for name, size in sizes.items() if not size)
     gradients = in_order_of_readiness(sizes, all_at_once(sizes) if ready is None else ready)
     where = context(arguments)
+    theta, fidelity = where.fitted()
     comparison = compared(
         gradients,
-        theta_of(*where.fitted()),
+        theta_of(theta, fidelity),
         ranks=where.deployment.ranks,
         ranks_per_node=where.deployment.ranks_per_node,
         dtype=dtype,
     )
-    answer = _Answer(where, comparison, timed=ready is not None)
+    error = fidelity.filter(pl.col("problem").is_null())["median_rel_error"][0]
+    answer = _Answer(where, comparison, timed=ready is not None, left_out=left_out, error=error)
     if arguments.json:
         print(json.dumps(answer.to_json(), indent=1))
     else:
@@ -97,10 +113,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Answer:
-    """A comparison as people and programs read it."""
+    """A comparison as people and programs read it.
 
-    def __init__(self, where: Context, compared: Comparison, *, timed: bool) -> None:
+    left_out: tensors without elements. error: the model's median error on Programs that it was not fitted on.
+    """
+
+    def __init__(
+        self, where: Context, compared: Comparison, *, timed: bool, left_out: tuple[str, ...], error: float
+    ) -> None:
         self.where, self.compared, self.timed = where, compared, timed
+        self.left_out, self.error = left_out, error
+        named = {
+            compared.ddp: "",
+            compared.capped: f", bucket_cap_mb={compared.bucket_cap_mb}",
+            compared.best: f", bucket_cap_mb_list=[{_shown(compared.bucket_cap_mb_list)}]",
+        }
+        self.advised = DDP.format(named[compared.advice])
 
     def show(self) -> None:
         """Buckets, comparison, and how to use them; fits 80 columns."""
@@ -111,6 +139,8 @@ class _Answer:
             f"{len(gradients)} gradients, {bytes_text(total)}, on {self.where.deployment.name} "
             f"({self.where.deployment.ranks} ranks): {'one buffer' if one else f'{len(buckets)} buckets'}"
         )
+        if self.left_out:
+            print_text(f"Left out, as they have no elements: {', '.join(self.left_out)}.")
         if not self.timed:
             print_text(f"{NO_COMPUTATION}{'' if one else BUT_FOR_LARGE}.")
         console().print(self._bucket_table())
@@ -156,26 +186,56 @@ class _Answer:
 
     def _how_to_use(self) -> list[str]:
         them = self.compared
-        caps, ddp, best = them.bucket_cap_mb_list, them.ddp, them.best
-        shown = ", ".join(caps[:CAPS_SHOWN]) + (", ... (all: --json)" if len(caps) > CAPS_SHOWN else "")
-        gain = between(*saved_us(ddp, best))
+        behind = {plan.name: percent(plan.end_us / them.best.end_us - 1) for plan in them.others}
         return [
-            f"Worth against 25 MiB: {gain} ms of {ms(ddp.end_us)} ({percent(1 - best.end_us / ddp.end_us)}).",
-            f"In torch: DistributedDataParallel(model, bucket_cap_mb={them.bucket_cap_mb}), predicted "
-            f"{percent(them.capped.end_us / best.end_us - 1)} behind the best; or these very buckets, where "
-            f"it has the argument: bucket_cap_mb_list=[{shown}].",
-            f"In a recipe: the rule merge with the knob {them.knob}, predicted "
-            f"{percent(them.knobbed.end_us / best.end_us - 1)} behind the best.",
+            self._advice(),
+            self._error(),
+            f"Other ways to say it: {DDP.format(f', bucket_cap_mb={them.bucket_cap_mb}')}, predicted "
+            f"{behind[them.capped.name]} behind the best; the best buckets themselves, where torch has the "
+            f"argument: bucket_cap_mb_list=[{_shown(them.bucket_cap_mb_list)}]. {OF_LIST}",
+            f"In a recipe: the rule merge with the knob {them.knob}, predicted {behind[them.knobbed.name]} behind "
+            "the best.",
         ]
 
+    def _advice(self) -> str:
+        """What to type, and why: the difference to torch's default beside what the model can tell."""
+        ddp, advice = self.compared.ddp, self.compared.advice
+        if not self.timed:
+            return NO_ADVICE
+        other = self.compared.best if advice is ddp else advice
+        part = percent(1 - other.end_us / ddp.end_us)
+        worth = f"{between(*saved_us(ddp, other))} ms of {ms(ddp.end_us)} ({part})"
+        if advice is ddp:
+            best = (
+                f"The best buckets are predicted to end {worth} earlier: the model cannot tell that from nothing."
+                if other.end_us < ddp.end_us * (1 - SHOWN)
+                else "No buckets are predicted to end earlier."
+            )
+            return f"Advice: keep DDP as it comes, {self.advised}. {best}"
+        return (
+            f"Advice: {self.advised}. It is predicted to end {worth} earlier than DDP as it comes, more than the "
+            "model's error. Time both before you keep it."
+        )
+
+    def _error(self) -> str:
+        best = self.compared.best
+        return (
+            "All of this is predicted. The model's error: half of its prices of Programs that it was not fitted on "
+            f"are off by more than {percent(self.error)}; of 10 times like the best's {ms(best.end_us)} ms, 8 are "
+            f"between {ms(best.low_us)} and {ms(best.high_us)}. It tells two rules apart where these ranges do not "
+            "meet."
+        )
+
     def _warnings(self) -> list[str]:
-        probed = self.probed_bytes()
+        deployment, probed = self.where.deployment, self.probed_bytes()
         largest = max(b.bytes for b in self.compared.best.buckets)
+        shared = [SHARED_CORES] if self.timed and backend_of(deployment).oversubscribed(deployment) else []
         if probed is None or largest <= probed:
-            return []
+            return shared
         return [
+            *shared,
             f"The probes here reach an all_reduce of {bytes_text(probed)}: prices of larger buckets (the largest "
-            f"is {bytes_text(largest)}) are extrapolated."
+            f"is {bytes_text(largest)}) are extrapolated.",
         ]
 
     def probed_bytes(self) -> int | None:
@@ -189,6 +249,9 @@ class _Answer:
             "deployment": self.where.deployment.name,
             "problem": PROBLEM,
             "ready_times": self.timed,
+            "left_out": list(self.left_out),
+            "advice": self.advised if self.timed else None,
+            "model_error": self.error,
             "last_ready_us": self.compared.last_ready_us,
             "best": _plan_json(self.compared.best),
             "others": [_plan_json(plan) for plan in self.compared.others],
@@ -197,6 +260,10 @@ class _Answer:
             "merge_knob": self.compared.knob,
             "probed_bytes": self.probed_bytes(),
         }
+
+
+def _shown(caps: tuple[str, ...]) -> str:
+    return ", ".join(caps[:CAPS_SHOWN]) + (", ... (all: --json)" if len(caps) > CAPS_SHOWN else "")
 
 
 def _plan_json(plan: Plan) -> dict[str, Any]:

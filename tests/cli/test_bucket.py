@@ -17,14 +17,35 @@ def test_bucket_shows_buckets_comparison_and_use(call: Call, root: Path) -> None
         "DDP's default",
         "one buffer",
         "one by one",
-        "Worth against 25 MiB:",
+        "Advice: DistributedDataParallel(model, bucket_cap_mb",
+        "earlier than DDP as it comes, more than the model's error. Time both",
+        "The model's error: half of its prices",
+        "bucket_cap_mb=25 is another rule",
         "DistributedDataParallel(model, bucket_cap_mb=",
         "bucket_cap_mb_list=[",
         "the rule merge with the knob",
         "compute_bucket_assignment_by_size",
     ):
         assert part in done.words
-    assert "No ready times" not in done.words
+    assert "No ready times" not in done.words and "Left out" not in done.words
+
+
+def test_bucket_keeps_what_torch_does_where_the_difference_is_within_the_error(
+    call: Call, root: Path
+) -> None:
+    options = ("--sizes", f"{root}/sizes.txt", "--backward-ms", "4")
+    answer = json.loads(call("bucket", *options, "--json").out)
+    ddp = answer["others"][0]
+    assert answer["advice"] == "DistributedDataParallel(model)" and ddp["name"] == "DDP's default"
+    assert answer["best"]["high_us"] > ddp["low_us"] and answer["model_error"] > 0 and not answer["left_out"]
+    said = call("bucket", *options).words
+    assert "Advice: keep DDP as it comes, DistributedDataParallel(model). " in said
+
+
+def test_bucket_names_tensors_without_elements(call: Call, root: Path) -> None:
+    (root / "none.txt").write_text("w 64x64\nnone (0, 8)\nscale ()\n")
+    done = call("bucket", "--sizes", f"{root}/none.txt", "--backward-ms", "9")
+    assert "2 gradients" in done.words and "Left out, as they have no elements: none." in done.words
 
 
 def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives_it(
@@ -32,6 +53,7 @@ def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives
 ) -> None:
     (root / "small.txt").write_text("".join(f"t{i} 64x64\n" for i in range(20)))
     done = call("bucket", "--sizes", f"{root}/small.txt")
+    assert "Advice: none." in done.words
     assert "sees no computation" in done.words and "one buffer is its answer." in done.words
     answer = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
     assert [len(b["tensors"]) for b in answer["best"]["buckets"]] == [20]

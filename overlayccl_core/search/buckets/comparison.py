@@ -42,6 +42,15 @@ class Comparison:
         return self.ddp, self.capped, self.knobbed, self.one_buffer, self.one_by_one
 
     @property
+    def advice(self) -> Plan:
+        """The plainest of DDP's default, an equal cap and the best buckets that the model cannot tell from these.
+
+        It tells two plans apart where their 10% to 90% ranges do not meet: below that a difference is no advice.
+        """
+        plainest = (plan for plan in (self.ddp, self.capped) if plan.low_us <= self.best.high_us)
+        return next(plainest, self.best)
+
+    @property
     def last_ready_us(self) -> float:
         """When the last gradient is ready."""
         return self.gradients[-1].ready_us

@@ -22,6 +22,7 @@ from overlayccl_core.search.buckets.gradients import Gradient
 DDP_FIRST_BYTES, DDP_CAP_BYTES = MIB, 25 * MIB
 CAPS = 60  # equal caps that are tried, log-spaced between the smallest tensor and all of them
 SAME = 1e-9  # relative: an end that is no later
+SHOWN = 1e-3  # relative: a smaller difference shows in no figure
 Bounds = tuple[int, ...]
 """Where buckets end: [k] tensors before the end of bucket k, the last one being all of them."""
 
@@ -177,7 +178,7 @@ def at_most(gradients: Sequence[Gradient], limit_bytes: Fraction) -> Bounds:
 
 
 def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
-    """(bucket_cap_mb, its plan): the equal cap that ends first under torch's rule, the largest of those."""
+    """(bucket_cap_mb, its plan): the equal cap that ends first under torch's rule, the largest of those (SHOWN)."""
     smallest, total = min(g.bytes for g in gradients), sum(g.bytes for g in gradients)
     ladder = {figures(cap / MIB).replace(",", "") for cap in np.geomspace(smallest, total, CAPS)} | {"25"}
     plans = {
@@ -185,7 +186,8 @@ def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Pl
         for cap in sorted(ladder, key=float, reverse=True)
         if int(float(cap) * MIB) > 0
     }
-    return min(plans.items(), key=lambda item: item[1].end_us)
+    first = min(plan.end_us for plan in plans.values())
+    return next(item for item in plans.items() if item[1].end_us <= first * (1 + SHOWN))
 
 
 def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:

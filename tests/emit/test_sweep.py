@@ -31,7 +31,7 @@ SWEPT: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Mapping[str, list[
     "ring_kv": ({"heads": 2, "sequence": 6, "head_dim": 3}, ("joined",), {}),
     "fsdp_prefetch": ({"microbatches": 2, "layers": 2, "shape": [6, 4]}, ("gathered_once",), {}),
     "grad_ar": ({"sizes": [48, 48, 48]}, ("reduce_scatter_all_gather",), {"gradient": IMAGE}),
-    "pp_send_recv": ({"microbatches": 2, "shape": IMAGE}, ("both_ways_at_once",), {}),
+    "pp_send_recv": ({"microbatches": 2, "shape": IMAGE}, ("pair_gather",), {}),
     "dist_ce": (
         {"tokens": 6, "vocabulary": 10, "range": 40}, ("max_then_stacked", "divided_by_the_sum"),
         {"targets": [2, 3]},

@@ -36,6 +36,7 @@ from overlayccl_core.training.plan import StepSettings
 
 Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
+ARM, MEMORY = ("model", "microbatches", "arm"), "peak_activation_bytes"
 RULE = "confirm"  # what the folders of its launches begin with
 
 
@@ -174,12 +175,23 @@ class _Launches:
         trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, said)
         for row in trained:
             _check_deployed(row, self._worst_numerics())
+        trained = with_memory_of(before.steps, trained)
         return trained, arms.stamps(trained)
 
     def _worst_numerics(self) -> NumericsClass:
         """Of all that is deployed."""
         deployed = (row for rows in self.rows.values() for row in rows if row["arm"] == ArmName.DEPLOYED)
         return max((NumericsClass(row["numerics"]) for row in deployed), key=list(NumericsClass).index)
+
+
+def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[Row]:
+    """The rows with what was counted in training of an arm that was trained: a library may give memory back a
+    little later in one count than in another, and what decides is counted once."""
+    counted = {
+        tuple(row[name] for name in ARM): row[MEMORY]
+        for row in before.filter(pl.col(MEMORY).is_not_null()).iter_rows(named=True)
+    }
+    return [{**row, MEMORY: counted.get(tuple(row[name] for name in ARM), row[MEMORY])} for row in rows]
 
 
 def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:

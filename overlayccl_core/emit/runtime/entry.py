@@ -51,7 +51,7 @@ def shown(x: Any) -> str:
     if not isinstance(x, torch.Tensor):
         return type(x).__name__
     if odd := oddity(x):
-        return f"{odd}, {x.dtype} on {x.device} (give a plain dense one of its elements)"
+        return f"{odd} of {x.dtype} on {x.device} (give a plain dense one of its elements)"
     return f"{tuple(x.shape)} {x.dtype} on {x.device}"
 
 

@@ -201,3 +201,19 @@ def test_a_files_generators_do_what_the_emitted_module_does_and_hold_nothing_lon
                     event = None
         seen.append(operations.seen)
     assert seen[0] == seen[1] and len(seen[0]) > 4
+
+
+def test_a_gradient_that_is_no_plain_tensor_is_refused_in_words_and_a_sign_to_come_is_applied(
+    module: dict[str, Any],
+) -> None:
+    enter = module["connect"](tp("entry").id).group(0)
+    xs = leaves()
+    ys = enter(xs)
+    negated = [torch._neg_view(-torch.full(SHAPE, 3.0)) for _ in ys]
+    [got, *_] = torch.autograd.grad(ys, xs, negated, retain_graph=True)
+    assert got.mean().item() == 6 and not got.is_neg()
+    sparse = [torch.full(SHAPE, 3.0).to_sparse() for _ in ys]
+    with pytest.raises(
+        ValueError, match=r"the backward of group 0 of .*: the gradient at 0 is a sparse_coo tensor"
+    ):
+        torch.autograd.grad(ys, xs, sparse)

@@ -127,9 +127,10 @@ def _compared(
         there = by_index.get(port[1:])
         alike = there and entry.inputs["forward"][there[0]].shape == entry.outputs["forward"][port].shape
         wanted = torch.empty_like(there[1]).stride() if there and alike else y.contiguous().stride()
-        if there and entry.gradient == "in_backward":  # it is the input
-            wanted = there[1].stride()
-        if y.stride() != wanted:
+        if there and entry.gradient == "in_backward":
+            if y.data_ptr() != there[1].data_ptr():
+                yield f"{port} is not the input"
+        elif y.stride() != wanted:
             yield f"{port} has strides {y.stride()} in place of {wanted}"
     if entry.gradient == "in_backward" or not group._ways["backward" if flow else "forward"].is_identity:
         for x, d in zip([x for x in given if x.requires_grad], back, strict=True):

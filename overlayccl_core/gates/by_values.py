@@ -9,8 +9,10 @@ ranks:
 2. in its own dtypes, against the same float64, within the tolerance of its class (program/numerics.py).
 3. What is replicated has the same bits on all ranks.
 
-The data is hostile where the Problem knows such data (logits of 1000, of -inf). This is evidence, of
-another kind than the linear proof: it holds for the data that was tried, and for what is like it.
+The data is hostile where the Problem knows such data (logits of 1000, of -inf). Parts of it that the Program
+computes in one way (alike.py) are tried in each other's place; one that it computes in a way of its own meets all
+kinds of data by itself. Where the reference gives NaN, the Program may give anything, but nowhere else. This is
+evidence, of another kind than the linear proof: it holds for the data that was tried, and for what is like it.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from overlayccl_core.gates.alike import alike
 from overlayccl_core.gates.draws import compared
 from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.verdict import Check, Reason, Wrong
@@ -52,7 +55,8 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
     brought = reference.problem.nonlinear
     assert brought is not None
     random = np.random.default_rng(int(program.digest, 16))
-    for draw in brought.draws(random, Check.HOSTILE in checks):
+    treated = alike(program, brought, random) if brought.named else None
+    for draw in brought.draws(random, Check.HOSTILE in checks, treated):
         _Trial(program, reference, draw, random).run(tried, checks, lossy_bound)
     message = ""
     if Check.REPLICAS in checks and not _provably_alike(program):
@@ -176,14 +180,16 @@ def _backward_of(problem: Problem) -> Program | None:
 
 
 def _same(x: Array, y: Array) -> bool:
-    return x.dtype == y.dtype and np.array_equal(x, y)
+    return x.dtype == y.dtype and np.array_equal(x, y, equal_nan=True)
 
 
 def _off(got: Array, want: Array) -> Array:
-    """How far elements are off, over the size of what is right or over 1; infinite for what is no number."""
+    """How far elements are off, over the size of what is right or over 1; infinite for what is no number, 0 where
+    nothing is right."""
     got, want = got.astype(np.float64, copy=False), want.astype(np.float64, copy=False)
     off: Array = np.abs(got - want)
     off /= np.maximum(np.abs(want), 1)
     if not np.isfinite(off).all():
-        off = np.where(got == want, 0.0, np.where(np.isfinite(off), off, np.inf))
+        right = (got == want) | np.isnan(want)
+        off = np.where(right, 0.0, np.where(np.isfinite(off), off, np.inf))
     return off

@@ -13,9 +13,8 @@ The backward is a Problem of its own, without a collective: (softmax - one at th
 The loss is replicated, and so is its cotangent: every rank has the same, there is no 1/N.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,16 +39,19 @@ from overlayccl_core.program.language import (
     scale,
     sub,
 )
+from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.nodes import Port
-from overlayccl_core.program.problem import Direction, Draw, Nonlinear, PortSpec, Problem, Segment
+from overlayccl_core.program.problem import Alike, Direction, Draw, Nonlinear, PortSpec, Problem, Segment
 from overlayccl_core.program.recorder import IO
 
 LOGITS: Port = ("logits",)
 TARGETS: Port = ("targets",)
 SHIFT: Port = ("shift",)
 LOG_SUM: Port = ("log_sum",)
-Floats = NDArray[np.float32]
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
 
+FAR_ABOVE, FAR_IN_FLOAT16 = 1e6, 1e4  # how large logits are tried: float64 holds their sums to 1e-9
 OFF = 30  # how far from the maximum a forward may save a shift, and a backward takes one
 
 
@@ -100,6 +102,8 @@ def problem(case: Case) -> Problem:
         linear=False,
         nonlinear=Nonlinear(
             draws=partial(_draws, case),
+            parts=dict.fromkeys((LOGITS, TARGETS, ("losses",), SHIFT, LOG_SUM), case["tokens"]),
+            named=(LOGITS,),
             backward=_backward(case),
             backward_reference=backward_reference,
             wrong_saved=partial(_wrong_shift, case),
@@ -123,7 +127,13 @@ def _backward(case: Case) -> Problem:
         ),
         parameters=_parameters(case),
         linear=False,
-        nonlinear=Nonlinear(draws=partial(_backward_draws, case)),
+        nonlinear=Nonlinear(
+            draws=partial(_backward_draws, case),
+            parts=dict.fromkeys(
+                (LOGITS, TARGETS, ("d_losses",), SHIFT, LOG_SUM, ("d_logits",)), case["tokens"]
+            ),
+            named=(LOGITS, ("d_logits",)),
+        ),
     )
 
 
@@ -185,80 +195,145 @@ def backward_reference(io: IO, p: Any) -> None:
 
 # ------------------------------------------------------------------------------------- what it is tried on
 Place = tuple[int, int]  # rank, word of its part
-EDGES = ("first", "last", "any")  # word of a rank's part, where what is met by index is met or missed
 
 
 def _on(rank: int, x: Floats, other: Any) -> Floats:
     """x [ranks, words], but `other` on one rank."""
-    return np.where(np.arange(len(x))[:, None] == rank, other, x).astype(np.float32)
+    return np.where(np.arange(len(x))[:, None] == rank, other, x)
 
 
-def _one(x: Floats, place: Place) -> Floats:
-    made = np.zeros_like(x)
-    made[place] = 100
+def _at(place: Place, x: Floats, value: float) -> Floats:
+    """x with `value` at one place."""
+    made = x.copy()
+    made[place] = value
     return made
 
 
-# In words -> logits [ranks, V/N] of one token, from unit normals; where its target is; a place on another rank.
-KINDS: dict[str, Callable[[Floats, Place, Place], Floats]] = {
-    "logits of size 1": lambda x, target, other: x,
-    "logits of size 10": lambda x, target, other: 10 * x,
-    "logits of size 30": lambda x, target, other: 30 * x,
-    "the logits of one rank 800 below": lambda x, target, other: _on(other[0], x, x - 800),
-    "logits of -inf on one rank": lambda x, target, other: _on(other[0], x, -np.inf),
-    "the largest logit on several ranks": lambda x, target, other: np.round(x).clip(-1, 1),
-    "one logit far above the others, of the target": lambda x, target, other: _one(x, target),
-    "one logit far above the others, not of the target": lambda x, target, other: _one(x, other),
+def _padded(x: Floats, target: Place) -> Floats:
+    """-inf at every second word, from the one behind the target's on."""
+    return np.where((np.arange(x.shape[1]) - target[1]) % 2 == 1, -np.inf, x)
+
+
+# In words -> logits [ranks, V/N] of one token, from unit normals x; t: where its target is; o: a place on another
+# rank; h: how far is far.
+KINDS: dict[str, Callable[[Floats, Place, Place, float], Floats]] = {
+    "logits of size 1": lambda x, t, o, h: x,
+    "logits of size 10": lambda x, t, o, h: 10 * x,
+    "logits of size 30": lambda x, t, o, h: 30 * x,
+    "the logits of one rank 800 below": lambda x, t, o, h: _on(o[0], x, x - 800),
+    "logits of -inf on one rank": lambda x, t, o, h: _on(o[0], x, -np.inf),
+    "logits of -inf at every second word": lambda x, t, o, h: _padded(x, t),
+    "the largest logit on several ranks": lambda x, t, o, h: np.round(x).clip(-1, 1),
+    "the target's logit far above the others": lambda x, t, o, h: _at(t, x, h),
+    "the target's logit far below the others": lambda x, t, o, h: _at(t, x, -h),
+    "the target's logit at -inf": lambda x, t, o, h: _at(t, x, -np.inf),
+    "a logit that is NaN": lambda x, t, o, h: _at(o, x, np.nan),
 }
-AROUND = (0, 1000, 1000, -1000, -1000)  # so that hardly a token is spared what overflows
-ROUNDS = 2  # of all kinds at all edges, at least, in several draws where a Case has fewer tokens
+FAR = "one logit far above the others"
+AROUNDS = 5  # numbers that logits are around: no divisor of the number of kinds, so that each meets each
+LOGITS_DRAWN = 2**26  # at most, in all draws of a Program: a few seconds
+LEAST_DRAWS = 4  # however many logits one has
 
 
-def _draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
-    """Every kind of logits at every edge, each around some number; which token has which is drawn."""
-    kinds = list(product(KINDS, EDGES)) if hostile else [(next(iter(KINDS)), "any")]
-    for done in range(0, ROUNDS * len(kinds), case["tokens"]):
-        order = random.permutation(np.arange(done, done + case["tokens"]) % len(kinds))
-        around = random.choice(AROUND, case["tokens"]) if hostile else np.zeros(case["tokens"], int)
-        yield _draw(case, random, [kinds[k] for k in order], around)
+def _draws(
+    case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
+) -> Iterator[Draw]:
+    """All tokens of size 1; then each kind around each number; then a logit far above the others at each word.
+
+    From draw to draw a token goes on to the next kind, number and word. Tokens that are computed alike are tried in
+    each other's place, and where words are, too, the first and the last word of each part stand for the others.
+    """
+    tokens = case["tokens"]
+    yield _draw(case, random)
+    if not hostile:
+        return
+    alike = alike or Alike(parts=np.zeros(tokens, np.int64), evenly=False)
+    times = np.bincount(alike.parts)
+    fewest, pairs = int(times.min()), len(KINDS) * AROUNDS
+    words = case.ranks if alike.evenly else case["vocabulary"]
+    plain, far = max(1 if alike.evenly else len(KINDS), pairs - fewest + 1), -(-words // fewest)
+    most = max(LEAST_DRAWS, LOGITS_DRAWN // (tokens * case["vocabulary"]))
+    nth = np.empty(tokens, np.int64)  # of those that are alike
+    for one, count in enumerate(times):
+        nth[alike.parts == one] = random.permutation(count)
+    high, targets = _words(case, random), _words(case, random)
+    for draw in range(min(plain, most // 2)):
+        yield _draw(case, random, nth + draw)
+    for draw in range(min(far, most - most // 2)):
+        word = (nth + draw * times[alike.parts]) % case["vocabulary"]
+        yield _draw(case, random, nth + draw, targets[word], high[word])
+    if plain > most // 2 or far > most - most // 2:
+        odd = int(np.argmax(alike.parts == times.argmin()))
+        raise TooLarge(
+            f"token {odd} is computed as {fewest - 1} others are, words {'alike' if alike.evenly else 'unlike'}:"
+            f" {plain + far} draws would try all data on them (limit {most}): compute all tokens and words alike"
+        )
+
+
+def _words(case: Case, random: np.random.Generator) -> Ints:
+    """All words: of the ranks' parts first one end, then the other, then what is between."""
+    shard = case["vocabulary"] // case.ranks
+    first = np.arange(case.ranks) * shard
+    near = first + random.integers(2, size=case.ranks) * (shard - 1)
+    far = np.setdiff1d(2 * first + shard - 1 - near, near)
+    others = np.setdiff1d(np.arange(case["vocabulary"]), [*near, *far])
+    return np.concatenate([random.permutation(some) for some in (near, far, others)])
 
 
 def _draw(
-    case: Case, random: np.random.Generator, kinds: Sequence[tuple[str, str]], around: NDArray[np.int64]
+    case: Case,
+    random: np.random.Generator,
+    turn: Ints | None = None,
+    targets: Ints | None = None,
+    high: Ints | None = None,
 ) -> Draw:
-    tokens, ranks, words = len(kinds), case.ranks, case["vocabulary"] // case.ranks
+    """turn: of each token, which kind and which number; None: the first of both. targets: words; high: words whose
+    logits are far above the others, in place of a kind."""
+    tokens, ranks, words = case["tokens"], case.ranks, case["vocabulary"] // case.ranks
+    turn = np.zeros(tokens, np.int64) if turn is None else turn
+    targets = random.integers(0, case["vocabulary"], tokens) if targets is None else targets
+    limit = float(case["range"] or (FAR_IN_FLOAT16 if case.dtype is DType.FLOAT16 else FAR_ABOVE))
+    around = np.array([0, min(1000, limit / 2), -min(1000, limit / 2), limit, -limit])[turn % AROUNDS]
+    height = limit * (100 / limit) ** np.maximum(random.uniform(-0.3, 1, tokens), 0)
     logits = random.standard_normal((ranks, tokens, words), np.float32)
-    home = (random.permutation(tokens) + random.integers(ranks)) % ranks  # targets in every rank's part
-    other = (home + random.integers(1, ranks, tokens)) % ranks
-    word = random.integers(0, words, tokens)
-    for t, (kind, edge) in enumerate(kinds):
-        word[t] = {"first": 0, "last": words - 1}.get(edge, word[t])
-        logits[:, t] = KINDS[kind](logits[:, t], (home[t], word[t]), (other[t], word[t])) + around[t]
-    if limit := case["range"]:
-        logits = np.where(np.isneginf(logits), logits, logits.clip(-limit, limit))  # padding stays what it is
+    names = [FAR if high is not None else list(KINDS)[k] for k in turn % len(KINDS)]
+    for t, name in enumerate(names):
+        home = int(targets[t] // words)
+        target = home, int(targets[t] % words)
+        if high is not None:
+            made = _at((int(high[t] // words), int(high[t] % words)), logits[:, t], height[t])
+        else:
+            other = (home + 1 + t % (ranks - 1)) % ranks, target[1]
+            made = KINDS[name](logits[:, t], target, other, height[t])
+        logits[:, t] = made + around[t]
+    if case["range"]:
+        padding = np.isneginf(logits)
+        logits = np.where(padding, -np.inf, np.nan_to_num(logits).clip(-limit, limit))
 
     def label(port: Port, element: int) -> str:
         if port == ("mean",):
             return "of all tokens"
         t = element // words if port == ("d_logits",) else element
-        return f"of a token with {kinds[t][0]}" + (f", around {around[t]}" if around[t] else "")
+        return f"of a token with {names[t]}" + (f", around {around[t]:g}" if around[t] else "")
 
     typed = logits.reshape(ranks, -1).astype(NUMPY_DTYPES[case.dtype])
-    return Draw(inputs={LOGITS: typed, TARGETS: (home * words + word)[None]}, label=label)
+    return Draw(inputs={LOGITS: typed, TARGETS: targets[None].astype(np.int64)}, label=label)
 
 
-def _backward_draws(case: Case, random: np.random.Generator, hostile: bool) -> Iterator[Draw]:
+def _backward_draws(
+    case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
+) -> Iterator[Draw]:
     """The same with what a forward may save, and what belongs to it.
 
     Forward and backward are chosen apart: a backward must take what any forward may save (`_wrong_shift`).
     """
-    off = _off(case)
-    for draw in _draws(case, random, hostile):
-        dtype = NUMPY_DTYPES[case.dtype]
+    off, dtype = _off(case), NUMPY_DTYPES[case.dtype]
+    for draw in _draws(case, random, hostile, alike):
         logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)
         shift = logits.max((0, 2)) + random.permutation(np.resize((0, off, -off), case["tokens"]))
         if case["range"]:
             shift[random.permutation(len(shift))[::2]] = 0
+        shift = shift.astype(dtype).astype(np.float64)
         log_sum = np.log(np.exp(logits - shift[:, None]).sum((0, 2)))
         made = {SHIFT: shift, LOG_SUM: log_sum}
         made |= {("d_losses",): random.standard_normal(len(shift)), ("d_mean",): random.standard_normal(1)}
@@ -275,7 +350,7 @@ def _wrong_shift(case: Case, inputs: Mapping[Port, Any], saved: Mapping[Port, An
     """Where a shift is none that backwards are tried with: near the largest logit, or 0 within a range."""
     logits = inputs[LOGITS].reshape(case.ranks, case["tokens"], -1)
     largest, shift = logits.max((0, 2)).astype(np.float64), saved[SHIFT].astype(np.float64)
-    right = np.abs(shift - largest) <= _off(case)
+    right = (np.abs(shift - largest) <= _off(case)) | np.isnan(largest)
     if case["range"]:
         right |= shift == 0
     if right.all():

@@ -83,16 +83,33 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alike:
+    """What a Program treats alike of its data (gates/alike.py).
+
+    parts: int64[parts], one number for all that are computed in one way, from 0 on. evenly: in one way no part is
+    told from another, and no named thing from another of its rank.
+    """
+
+    parts: NDArray[np.int64]
+    evenly: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nonlinear:
     """What a Problem brings that is not linear: no rule derives its backward, or data that tells right from wrong.
 
-    draws(random, hostile): what it is tried on; not hostile: the friendliest data only. backward: its Problem,
-    whose inputs are ports of the forward by their own names and cotangents of outputs (`d_` before the name).
-    backward_reference: the plainest right strategy of that. wrong_saved(inputs, saved): what a forward may not save
-    (port -> [ranks, elements]), in a sentence; empty where every backward takes it.
+    draws(random, hostile, alike): what it is tried on; not hostile: the friendliest data only. TooLarge where it
+    cannot try all that a Program treats apart. parts: port -> how many rows it has, of parts that mean the same
+    (tokens). named: ports with an element in a row for each thing that ids name (words), split over the ranks in
+    order. Without these nothing is known to be alike. backward: its Problem, whose inputs are ports of the forward
+    by their own names and cotangents of outputs (`d_` before the name). backward_reference: the plainest right
+    strategy of that. wrong_saved(inputs, saved): what a forward may not save (port -> [ranks, elements]), in a
+    sentence; empty where every backward takes it.
     """
 
-    draws: Callable[[np.random.Generator, bool], Iterable[Draw]]
+    draws: Callable[[np.random.Generator, bool, Alike | None], Iterable[Draw]]
+    parts: Mapping[Port, int] = field(default_factory=dict)
+    named: tuple[Port, ...] = ()
     backward: "Problem | None" = None
     backward_reference: Callable[[Any, Any], None] | None = None
     wrong_saved: Callable[[Mapping[Port, NDArray[Any]], Mapping[Port, NDArray[Any]]], str] | None = None

@@ -13,8 +13,8 @@ from overlayccl_core.program.arithmetics import Double
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import DType, Placement
-from overlayccl_core.program.meaning import evaluate
-from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.meaning import TooLarge, evaluate
+from overlayccl_core.program.problem import Alike, Direction
 
 
 def case(ranks: int = 4, tokens: int = 16, words: int = 6, **more: Any) -> Case:
@@ -67,7 +67,7 @@ def test_loss_and_gradient_of_the_reference_are_those_of_torch() -> None:
     forward, backward = catalog.directions(at)
     ran = catalog.reference_program(forward), catalog.reference_program(backward)
     assert forward.nonlinear is not None
-    for draw in forward.nonlinear.draws(np.random.default_rng(0), True):
+    for draw in forward.nonlinear.draws(np.random.default_rng(0), True, None):
         inputs = {p: x.astype(np.float64) if x.dtype.kind == "f" else x for p, x in draw.inputs.items()}
         held, _ = evaluate(ran[0].outputs, inputs, Double(), at.ranks)
         whole = inputs["logits",].reshape(4, 16, 6).swapaxes(0, 1).reshape(16, 24)
@@ -90,23 +90,51 @@ def test_every_kind_of_data_is_tried_and_the_target_is_in_every_part(tokens: int
     at = case(tokens=tokens)
     nonlinear = catalog.build(at).nonlinear
     assert nonlinear is not None
-    labels, homes, words = set(), set(), set()
-    for draw in nonlinear.draws(np.random.default_rng(1), True):
-        labels |= {draw.label(("losses",), t) for t in range(tokens)}
-        homes |= set((draw.inputs["targets",][0] // 6).tolist())
-        words |= set((draw.inputs["targets",][0] % 6).tolist())
-    assert {label.split(", around")[0] for label in labels} == {f"of a token with {k}" for k in dist_ce.KINDS}
-    assert {label.partition(", around ")[2] for label in labels} == {"", "1000", "-1000"}
-    assert homes == {0, 1, 2, 3} and words >= {0, 5}
+    labels: list[set[str]] = [set() for _ in range(tokens)]
+    high, targets = set(), set()
+    for draw in nonlinear.draws(np.random.default_rng(1), True, None):
+        whole = draw.inputs["logits",].reshape(4, tokens, 6).swapaxes(0, 1).reshape(tokens, 24)
+        for t in range(tokens):
+            label = draw.label(("losses",), t)
+            labels[t].add(label)
+            if dist_ce.FAR in label:
+                high.add(int(whole[t].argmax()))
+                targets.add(int(draw.inputs["targets",][0, t]))
+    assert high == targets == set(range(24))
+    for of_token in labels:
+        kinds = {label.split(", around")[0] for label in of_token}
+        assert kinds == {f"of a token with {k}" for k in (*dist_ce.KINDS, dist_ce.FAR)}
+        around = {label.partition(", around ")[2] for label in of_token}
+        assert around == {"", "1000", "-1000", "1e+06", "-1e+06"}
+
+
+def test_tokens_and_words_that_are_computed_alike_are_tried_in_each_other_s_place() -> None:
+    """One that is computed in a way of its own meets everything by itself, or there are too many draws."""
+    nonlinear = catalog.build(case(tokens=64, words=16)).nonlinear
+    assert nonlinear is not None
+
+    def draws(parts: list[int], *, evenly: bool) -> int:
+        alike = Alike(parts=np.array(parts), evenly=evenly)
+        return len(list(nonlinear.draws(np.random.default_rng(1), True, alike)))
+
+    assert draws([0] * 64, evenly=True) == 1 + 1 + 1
+    assert draws([0] * 64, evenly=False) == 1 + 11 + 1
+    assert draws([0] * 32 + [1] * 32, evenly=False) == 1 + 24 + 2
+    assert draws([0] * 63 + [1], evenly=False) == 1 + 55 + 64
+    nonlinear = catalog.build(case(tokens=64, words=16384)).nonlinear
+    with pytest.raises(
+        TooLarge, match=r"token 63 is computed as 0 others are, words unlike: 65591 draws .*limit 16"
+    ):
+        draws([0] * 63 + [1], evenly=False)
 
 
 def test_a_declared_range_bounds_the_data_but_for_padding() -> None:
     nonlinear = catalog.build(case(range=60)).nonlinear
     assert nonlinear is not None
-    drawn = [draw.inputs["logits",] for draw in nonlinear.draws(np.random.default_rng(1), True)]
+    drawn = [draw.inputs["logits",] for draw in nonlinear.draws(np.random.default_rng(1), True, None)]
     assert any(np.isneginf(logits).any() for logits in drawn)
     for logits in drawn:
-        assert np.abs(logits[~np.isneginf(logits)]).max() == 60
+        assert np.abs(logits[~np.isneginf(logits)]).max() <= 60
 
 
 @pytest.mark.parametrize("direction", list(Direction))

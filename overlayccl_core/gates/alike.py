@@ -1,0 +1,200 @@
+"""What a Program treats alike of data that is not linear: what holds for one of equals holds for the others.
+
+A Problem that is not linear says which of its ports have a row for each of many equal parts, as tokens are, and
+which have an element in each row for each thing that ids name, as words are. Here every value gets a number for how
+it is made, of what and by which operations. Where parts and things are given to the Program in another order, and
+its outputs have the same numbers in that order, it treats them alike.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.arithmetics import Array, is_max
+from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.nodes import Node, Port
+from overlayccl_core.program.problem import Alike, Nonlinear
+from overlayccl_core.program.program import Program
+
+Ints = NDArray[np.int64]
+
+_ODD, _OTHER = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xD6E8FEB86659FD93),
+)  # as splitmix64 has: odd, bits mixed
+_LARGEST = np.uint64(255)  # none of these bits is set in the number of a maximum
+
+
+def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> Alike:
+    """Which parts are computed in one way, and whether nothing but its way tells a part or a thing from another."""
+    numbers = _Numbers(program, brought)
+    parts = random.integers(1 << 63, size=max(brought.parts.values())).astype(np.uint64)
+    names = random.integers(1 << 63, size=numbers.things).astype(np.uint64)
+    of_names = _turned(np.arange(numbers.things) * program.problem.ranks // numbers.things, random)
+    given = numbers.of(parts, names)
+
+    def turn(classes: Ints) -> bool:
+        """Whether it gives the same for parts of a class, and things of a rank, in another order."""
+        of_parts = _turned(classes, random)
+        return all(
+            np.array_equal(
+                numbers.in_order(given[port].on(rank), port, rank, of_parts, of_names), value.on(rank)
+            )
+            for port, value in numbers.of(parts[of_parts], names[of_names]).items()
+            for rank in range(program.problem.ranks)
+        )
+
+    one_class = np.zeros(len(parts), np.int64)
+    if turn(one_class):
+        return Alike(parts=one_class, evenly=True)
+    blind = numbers.of(parts * np.uint64(0), names)
+    whole = np.concatenate(
+        [
+            value.data.reshape(len(value.data), len(parts), -1).swapaxes(0, 1).reshape(len(parts), -1)
+            for port, value in blind.items()
+            if port in brought.parts
+        ],
+        1,
+    )
+    columns = np.arange(whole.shape[1], dtype=np.uint64)
+    classes = np.unique(_mixed(whole + columns).sum(1), return_inverse=True)[1]
+    return Alike(parts=classes, evenly=turn(classes))
+
+
+def _turned(classes: Ints, random: np.random.Generator) -> Ints:
+    """Each of a class is followed by another, in one circle, so that none of them and no few stay by themselves."""
+    order = random.permutation(len(classes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    follows = np.empty_like(order)
+    for one in np.split(order, np.flatnonzero(np.diff(classes[order])) + 1):
+        follows[one] = np.roll(one, 1)
+    return follows
+
+
+class _Numbers:
+    """The numbers of a Program's outputs for those of parts and things."""
+
+    def __init__(self, program: Program, brought: Nonlinear) -> None:
+        self.program = program
+        self.brought = brought
+        specs = {**program.problem.inputs, **program.problem.outputs}
+        port = brought.named[0]
+        self.things = specs[port].size // brought.parts[port] * program.problem.ranks
+
+    def of(self, parts: Array, names: Array) -> Mapping[Port, Held]:
+        """Port -> its numbers. parts: uint64[parts]; names: uint64[things], in the order of the ranks."""
+        problem = self.program.problem
+        inputs = {}
+        for number, (port, spec) in enumerate(problem.inputs.items()):
+            rows = parts if port in self.brought.parts else parts[:1] * np.uint64(0)
+            columns = np.arange(spec.size // len(rows), dtype=np.uint64)[None]
+            if port in self.brought.named:
+                columns = names.reshape(problem.ranks, -1)
+            made = _mixed(_mixed(rows + np.uint64(number))[:, None] + columns[:, None, :])
+            inputs[port] = made.reshape(len(made), -1)
+        return evaluate(self.program.outputs, inputs, _Ways(names), problem.ranks)[0]
+
+    def in_order(self, x: Array, port: Port, rank: int, of_parts: Ints, of_names: Ints) -> Array:
+        """[size] of a rank, with parts and things in another order."""
+        if port not in self.brought.parts:
+            return x
+        rows = x.reshape(len(of_parts), -1)[of_parts]
+        if port in self.brought.named:
+            first = rank * rows.shape[1]
+            rows = rows[:, of_names[first : first + rows.shape[1]] - first]
+        ordered: Array = rows.ravel()
+        return ordered
+
+
+class _Ways:
+    """Numbers modulo 2^64 of how values are made. In sums, maxima and look-ups no order and no grouping counts."""
+
+    def __init__(self, names: Array) -> None:
+        self.names = names
+
+    def dtype(self, node_dtype: DType) -> Any:
+        """Of all values."""
+        return np.uint64
+
+    def scale(self, data: Array, node: Node) -> Array:
+        """Times the numerator, and a number of the denominator's; of 0 times something, one of its own."""
+        if node.ratio == 0:
+            return _mixed(data)
+        whole, parts = node.ratio.numerator % 2**64, node.ratio.denominator
+        scaled: Array = data * np.uint64(whole) * (_drawn(parts) if parts > 1 else np.uint64(1))
+        return scaled
+
+    def cast(self, data: Array, node: Node) -> Array:
+        """Another number: it may be another value."""
+        return _mixed(data + _drawn(node.dtype.value))
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        """The sum of the numbers."""
+        total: Array = data.reshape(len(data), node.count, node.size).sum(1)
+        return total
+
+    def combine(self, data: Array, members: Ints, node: Node) -> Array:
+        """The sum of the numbers, or of what they are in a maximum."""
+        terms = _in_maximum(data) if is_max(node) else data
+        total = np.zeros((len(members), data.shape[1]), np.uint64)
+        for column in members.T:
+            total += terms[column]
+        return total
+
+    def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
+        """Of sums and maxima as of collectives; of ids by the names of what they name."""
+        x, *more = node.row.rows(operands)
+        match node.row.name:
+            case "add":
+                made = x + more[0]
+            case "sub":
+                made = x - more[0]
+            case "mul":
+                made = _mixed(_mixed(x) * _mixed(more[0]))
+            case "maximum":
+                made = _in_maximum(x) + _in_maximum(more[0])
+            case "row_sum":
+                made = x.sum(-1)
+            case "row_max":
+                made = _in_maximum(x).sum(-1)
+            case "pick":
+                made = _mixed(_mixed(x + more[0]) * self._named(first, node)).sum(-1)
+            case "one_hot":
+                made = _mixed(x + self._named(first, node))
+            case name:
+                made = _mixed(x + _drawn(name))
+                made = _mixed(made + more[0]) if more else made
+        return np.broadcast_to(made.reshape(len(made), -1), (max(len(made), len(first)), node.size))
+
+    def _named(self, first: Ints, node: Node) -> Array:
+        """The names of a row's elements, [K, 1, width]; of those that no id names a number of their own."""
+        ids = first[:, None, None] + np.arange(node.row.width)
+        known = (ids >= 0) & (ids < len(self.names))
+        named: Array = np.where(known, self.names[np.where(known, ids, 0)], ids.astype(np.uint64))
+        return named | np.uint64(1)
+
+
+def _in_maximum(x: Array) -> Array:
+    """What a number is among those of which the largest is taken: of a maximum itself."""
+    mixed = _mixed(x)
+    mixed &= ~_LARGEST
+    np.copyto(mixed, x, where=((x & _LARGEST) == 0) & (x != 0))
+    return mixed
+
+
+def _drawn(seed: object) -> Array:
+    """A number that something stands for."""
+    return np.random.default_rng(list(str(seed).encode())).integers(1 << 63, dtype=np.uint64)  # type: ignore[return-value]
+
+
+def _mixed(x: Array) -> Array:
+    """A number for each number, such that sums of them tell the terms."""
+    mixed: Array = x + _OTHER
+    mixed *= _ODD
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= _OTHER
+    mixed ^= mixed >> np.uint64(29)
+    return mixed

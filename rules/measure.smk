@@ -23,11 +23,12 @@ checkpoint selftest:
         file=PIPELINE.deployment_file,
         machine=PIPELINE.machine,
         partial=PARTIAL,
+        payload=PIPELINE.largest_payload_bytes,
     message:
         "Checking the ranks of {wildcards.deployment} and what their library can do"
     shell:
         "python -m workflow_scripts.selftest --deployment {params.file} --partial {params.partial}"
-        " --code {params.code} --outputs {output} --log {log}"
+        " --payload {params.payload} --code {params.code} --outputs {output} --log {log}"
 
 
 rule probe:

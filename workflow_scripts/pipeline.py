@@ -114,6 +114,17 @@ class Pipeline:
         """The fields that a measurement depends on."""
         return _of_ranks(self.deployment)
 
+    @property
+    def largest_payload_bytes(self) -> int:
+        """Up to which a selftest looks at values: the deployment's, or what a Program of the Cases may call at once
+        (half of the memory budget at most). Where ranks compile, the deployment's.
+        """
+        here = self.deployment
+        if here.uniform:
+            return here.largest_payload_bytes
+        of_cases = max((catalog.payload_bytes(case) for case in chain(*self.cases.values())), default=0)
+        return max(here.largest_payload_bytes, min(of_cases, here.memory_budget_bytes // 2))
+
     def cases_json(self, problem: str) -> str:
         """The Cases of a Problem."""
         return json.dumps([case.to_json() for case in self.cases[problem]], sort_keys=True)

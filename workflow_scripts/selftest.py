@@ -20,6 +20,7 @@ def main(command: Command) -> None:
         partial,
         progress=command.say,
         limits=published.limits if published else (),
+        largest_payload_bytes=int(command.option("payload")),
         code=command.option("code"),
     )
     command.write({SELFTEST: tables["selftest"], CAPABILITIES: tables["capabilities"]})
@@ -27,4 +28,4 @@ def main(command: Command) -> None:
 
 
 if __name__ == "__main__":
-    run("selftest", main, "deployment", "partial", "code")
+    run("selftest", main, "deployment", "partial", "payload", "code")

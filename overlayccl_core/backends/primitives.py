@@ -34,6 +34,7 @@ from overlayccl_core.program.program import Issue, Program, Read, Write
 INPUT: Port = ("x",)
 OUTPUT: Port = ("y",)
 LARGEST_INTEGER = 8
+QUARTER = 4
 SEVERAL = 3  # values of a call that does several
 EXACT = 256  # whole numbers up to there are exact in bfloat16, in whatever order they are added
 
@@ -43,13 +44,15 @@ class Primitive:
     """A Program of one call.
 
     block: elements that go or come together, of which the larger side has as many as a group has ranks.
-    like: a smaller one whose values it has, each block over and over; None: it has its own.
+    like: the same with a small payload. pattern: one whose values it has, each block over and over; its block is
+    odd, so that what is off by a power of two has other values. None: it has its own.
     """
 
     program: Program
     collectives: CallOfNodes
     block: int
     like: "Primitive | None" = None
+    pattern: "Primitive | None" = None
 
     @property
     def call(self) -> Call:
@@ -138,10 +141,11 @@ def _from_both_ends(ranks: int) -> list[int]:
     return [number // 2 if number % 2 == 0 else ranks - 1 - number // 2 for number in range(ranks)]
 
 
-def at_a_payload(deployment: Deployment, size: int, elements: int) -> list[Primitive]:
+def at_payloads(deployment: Deployment, largest: int, elements: int) -> list[Primitive]:
     """Every collective over all ranks and over the groups of tiers, in float32, with about so many bytes a call.
 
-    elements: of those whose values they repeat.
+    Where nothing is compiled also with a quarter of that, and so on down to those of so many elements, which they
+    are like: a library may cut a payload into chunks in another way at each size.
     """
     ranks, on_a_node = deployment.ranks, deployment.ranks_per_node
     tiers = [world(ranks)]
@@ -149,19 +153,25 @@ def at_a_payload(deployment: Deployment, size: int, elements: int) -> list[Primi
         tiers += [contiguous(ranks, on_a_node), strided(ranks, on_a_node)]
     small = [one for groups in tiers for one in _over(deployment, groups, TRIED_DTYPE, elements)]
     small.append(permute(deployment, TRIED_DTYPE, elements, permutes(ranks)[0]))
-    return [larger(deployment, one, size) for one in small]
+    sizes = [largest]
+    while not deployment.uniform and sizes[-1] // QUARTER > elements * TRIED_DTYPE.bytes:
+        sizes.append(sizes[-1] // QUARTER)
+    return [larger(deployment, one, size) for size in sizes for one in small]
 
 
 def larger(deployment: Deployment, small: Primitive, size: int) -> Primitive:
     """The same with about so many bytes a call: a whole number of times as many."""
-    block, y = small.block * max(size // small.call.payload_bytes, 1), small.collectives[0]
+    made = _of_block(deployment, small, small.block * max(size // small.call.payload_bytes, 1))
+    return replace(made, like=small, pattern=_of_block(deployment, small, small.block - 1 | 1))
+
+
+def _of_block(deployment: Deployment, small: Primitive, block: int) -> Primitive:
+    y = small.collectives[0]
     if y.kind is Kind.COLLECTIVE_PERMUTE:
-        made = permute(deployment, y.dtype, block, y.sources)
-    else:
-        reduction = getattr(y.attr, "reduction", Reduction.SUM)
-        values, elements = len(small.collectives), block * y.groups.size
-        made = grouped(deployment, y.kind, y.groups, y.dtype, elements, reduction, values=values)
-    return replace(made, like=small)
+        return permute(deployment, y.dtype, block, y.sources)
+    reduction = getattr(y.attr, "reduction", Reduction.SUM)
+    values, elements = len(small.collectives), block * y.groups.size
+    return grouped(deployment, y.kind, y.groups, y.dtype, elements, reduction, values=values)
 
 
 def _over(deployment: Deployment, groups: Groups, dtype: DType, elements: int) -> list[Primitive]:

@@ -18,7 +18,7 @@ from overlayccl_core.backends.primitives import (
     INPUT,
     OUTPUT,
     Primitive,
-    at_a_payload,
+    at_payloads,
     grouped,
     larger,
     primitives,
@@ -66,7 +66,7 @@ def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[l
     dreaded = {one.name for one in small if one.over(limits)}
     large = [
         one
-        for one in at_a_payload(deployment, deployment.largest_payload_bytes, TRIED_ELEMENTS)
+        for one in at_payloads(deployment, deployment.largest_payload_bytes, TRIED_ELEMENTS)
         if one.like and one.like.name not in dreaded
     ]
     alone = len(dreaded) + sum(one.over(limits) is not None for one in large)
@@ -80,7 +80,7 @@ class Selftest:
     `partial.forget` is told that the rule's tables are written.
 
     limits: published ones of the node. What is over one comes last and alone: it may hang its ranks for minutes.
-    code: digest of the rule's code.
+    largest_payload_bytes: of the Cases, where it is more than the deployment's. code: digest of the rule's code.
     """
 
     deployment: Deployment
@@ -88,6 +88,7 @@ class Selftest:
     folder: Path
     progress: Callable[[str], None]
     limits: Sequence[Limit] = ()
+    largest_payload_bytes: int = 0
     code: str = ""
     fingerprint: str = field(init=False)
     before: TriedBefore = field(init=False)
@@ -184,22 +185,26 @@ class Selftest:
         return [(p, self.before[name]) for name, p in primitive_of.items()]
 
     def _payloads(self) -> list[tuple[Primitive, Tried]]:
-        """What became of calls of the largest payload that is tried, and of smaller ones where they fail.
+        """What became of calls of large payloads, and of smaller ones where they fail.
 
         Not of those that fail with a small one.
         """
-        size, tried = self.deployment.largest_payload_bytes, []
-        large = at_a_payload(self.deployment, size, TRIED_ELEMENTS)
+        most, tried = max(self.largest_payload_bytes, self.deployment.largest_payload_bytes), []
+        large = at_payloads(self.deployment, most, TRIED_ELEMENTS)
         left = [p for p in large if p.like and not self._refused(p.like)]
         while left:
+            size = max(p.call.payload_bytes for p in left)
             self.progress(f"selftest: {len(left)} primitives of up to {bytes_text(size)} a call")
             became = self._try_all(left)
             tried += became
-            size //= LESS
-            fewer = [
-                larger(self.deployment, p.like, size) for p, one in became if p.like and one.outcome != PASS
-            ]
-            left = [p for p in fewer if p.like and p.call.payload_bytes > p.like.call.payload_bytes]
+            fewer = {
+                less.name: less
+                for p, one in became
+                if p.like and one.outcome != PASS
+                for less in [larger(self.deployment, p.like, p.call.payload_bytes // LESS)]
+                if less.call.payload_bytes > p.like.call.payload_bytes and less.name not in self.before
+            }
+            left = list(fewer.values())
         return tried
 
     def _refused(self, primitive: Primitive) -> bool:
@@ -208,8 +213,8 @@ class Selftest:
         return known is not None and known.outcome != PASS
 
     def _trial(self, primitive: Primitive, seed: int) -> Trial:
-        """A large one has the values of the small one that it is like, those of each block over and over."""
-        small = primitive.like
+        """A large one has the values of its pattern, those of each block over and over."""
+        small = primitive.pattern
         if small is None:
             return Trial(job=self._job(primitive), inputs=primitive.random_inputs(seed))
 
@@ -326,7 +331,7 @@ def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> Tried:
         return Tried(outcome=UNSUPPORTED, detail=seen.error)
     if seen.overwritten:
         return Tried(outcome=FAIL, detail=seen.overwritten)
-    want = (primitive.like or primitive).meaning(inputs)
+    want = (primitive.pattern or primitive).meaning(inputs)
     for got in (seen.outputs[OUTPUT], *seen.farthest.values()):
         if not np.array_equal(got, want):
             rank, index = np.argwhere(got != want)[0]

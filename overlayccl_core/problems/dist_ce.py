@@ -253,20 +253,23 @@ def _draws(
     words = case.ranks if alike.evenly else case["vocabulary"]
     plain, far = max(1 if alike.evenly else len(KINDS), pairs - fewest + 1), -(-words // fewest)
     most = max(LEAST_DRAWS, LOGITS_DRAWN // (tokens * case["vocabulary"]))
+    asked = plain + far
+    if asked > most:
+        plain, far = min(plain, most // 2), most - min(plain, most // 2)
     nth = np.empty(tokens, np.int64)  # of those that are alike
     for one, count in enumerate(times):
         nth[alike.parts == one] = random.permutation(count)
     high, targets = _words(case, random), _words(case, random)
-    for draw in range(min(plain, most // 2)):
+    for draw in range(plain):
         yield _draw(case, random, nth + draw)
-    for draw in range(min(far, most - most // 2)):
+    for draw in range(far):
         word = (nth + draw * times[alike.parts]) % case["vocabulary"]
         yield _draw(case, random, nth + draw, targets[word], high[word])
-    if plain > most // 2 or far > most - most // 2:
+    if asked > most:
         odd = int(np.argmax(alike.parts == times.argmin()))
         raise TooLarge(
             f"token {odd} is computed as {fewest - 1} others are, words {'alike' if alike.evenly else 'unlike'}:"
-            f" {plain + far} draws would try all data on them (limit {most}): compute all tokens and words alike"
+            f" {asked} draws would try all data on them (limit {most}): compute all tokens and words alike"
         )
 
 

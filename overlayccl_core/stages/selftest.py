@@ -20,11 +20,13 @@ def run(
     *,
     progress: Callable[[str], None],
     limits: Sequence[Limit] = (),
+    largest_payload_bytes: int = 0,
     code: str = "",
 ) -> dict[str, Rows]:
     """Rows of the tables selftest and capabilities. ValueError if the library computes wrong values.
 
     limits: published ones of the deployment's nodes, in whose light the order of trials is chosen.
+    largest_payload_bytes: of the configured Cases.
     """
     selftest = Selftest(
         deployment=deployment,
@@ -32,6 +34,7 @@ def run(
         folder=Path(partial_dir),
         progress=progress,
         limits=limits,
+        largest_payload_bytes=largest_payload_bytes,
         code=code,
     )
     with machine_lock(progress):

@@ -29,14 +29,13 @@ from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST
 from tests.backends.batches import deployment, silent
 from tests.capabilities import call
+from tests.on_ranks import meaning
 
 ranks = pytest.mark.ranks
 
 
 def right(trials: Sequence[Trial]) -> list[Observed]:
     """What a library that computes as NumPy does would give: no ranks are started."""
-    from tests.on_ranks import meaning
-
     return [observed(meaning(trial.job.program, unfolded(trial)), trial.output_tiles) for trial in trials]
 
 
@@ -228,9 +227,13 @@ def test_where_a_large_payload_fails_smaller_ones_are_tried_down_to_one_that_wor
         ]
 
     rows = [row for row in run_with(narrow) if row["operation"] == "all_to_all" and row["dtype"] == "float32"]
-    assert {(row["payload_bytes"], row["supported"]) for row in rows} == {(2**16, True), (2**20, False)}
+    assert {(row["payload_bytes"], row["supported"]) for row in rows} == {
+        (2**16, True),
+        (2**18, False),
+        (2**20, False),
+    }
     can = Capabilities.from_rows(rows)
-    asked = [call("all_to_all", (2, 1), payload_bytes=size) for size in (2**16, 2**20 - 1, 2**20)]
+    asked = [call("all_to_all", (2, 1), payload_bytes=size) for size in (2**16, 2**18 - 1, 2**18)]
     assert [can.supports(one).supported for one in asked] == [True, True, False]
 
 
@@ -246,6 +249,43 @@ def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(
 
     with pytest.raises(ValueError, match="wrong values: rank 0, element 0"):
         run_with(forgetful)
+
+
+@pytest.mark.parametrize("chunk", [2**10, 2**14, 2**16])
+def test_a_library_that_is_wrong_at_one_size_of_a_call_stops_everything(
+    run_with: Callable[..., Any], chunk: int
+) -> None:
+    """As a reduce_scatter whose chunks of a payload of 256 KiB end up in each other's place, and no other's."""
+
+    def one_size(_: Path, trials: Sequence[Trial]) -> list[Observed]:
+        seen = right(trials)
+        for index, trial in enumerate(trials):
+            kind = trial.job.program.collectives[0].kind
+            if kind is Kind.REDUCE_SCATTER and trial.job.key.endswith("float32, 256KiB"):
+                whole = meaning(trial.job.program, unfolded(trial))
+                seen[index] = observed(
+                    {p: np.roll(x, chunk // 4, axis=1) for p, x in whole.items()}, trial.output_tiles
+                )
+        return seen
+
+    with pytest.raises(ValueError, match="reduce_scatter over 2 ranks in float32: wrong values"):
+        run_with(one_size)
+
+
+def test_a_single_wrong_element_anywhere_in_a_large_payload_stops_everything(
+    run_with: Callable[..., Any],
+) -> None:
+    def once(_: Path, trials: Sequence[Trial]) -> list[Observed]:
+        seen = right(trials)
+        for index, trial in enumerate(trials):
+            if trial.job.key == "all_reduce over 2 of 2 ranks, float32, 1MiB":
+                whole = meaning(trial.job.program, unfolded(trial))
+                whole["y",][1, 200_003] += 1
+                seen[index] = observed(whole, trial.output_tiles)
+        return seen
+
+    with pytest.raises(ValueError, match="all_reduce over 2 ranks in float32: wrong values: rank 1"):
+        run_with(once)
 
 
 def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:

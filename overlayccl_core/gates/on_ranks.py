@@ -20,6 +20,10 @@ from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import PortSpec, Problem, port_text
 from overlayccl_core.program.program import Program
 
+OF_AN_ELEMENT = (
+    10  # how many times as far as all together a single element may be off, over its size or their rms
+)
+
 Values = Mapping[Port, NDArray[Any]]
 Bits = Mapping[Port, Sequence[int] | NDArray[Any]]
 Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
@@ -152,12 +156,14 @@ def _wrong_port(small: Small, port: Port, want: Held, got: NDArray[Any], allowed
         right, mine = want.on(rank)[part].astype(np.float64), got[rank][part].astype(np.float64)
         with np.errstate(all="ignore"):  # what is not finite is found as an error that is none
             error = float(np.linalg.norm(mine - right) / (np.linalg.norm(right) or 1.0))
-        if not error <= allowed:
-            index = int(np.argmax(~(np.abs(mine - right) <= allowed * np.abs(right))))
+            worst = np.abs(mine - right) / np.maximum(np.abs(right), _rms(right) or 1.0)
+        if not (error <= allowed and worst.max() <= OF_AN_ELEMENT * allowed):
+            bound = allowed if error > allowed else OF_AN_ELEMENT * allowed
+            index = int(np.argmax(~(worst <= bound)))
             return (
                 f"wrong values: output {port_text(port)} on rank {rank} is off by {error:.2g} of its size "
-                f"(allowed: {allowed:.2g}), as element {small.element(port, index)}: expected {right[index]:.6g}, "
-                f"got {mine[index]:.6g}"
+                f"(allowed: {allowed:.2g}, of an element {OF_AN_ELEMENT * allowed:.2g}), as element "
+                f"{small.element(port, index)}: expected {right[index]:.6g}, got {mine[index]:.6g}"
             )
     return ""
 
@@ -199,4 +205,10 @@ def _near(right: NDArray[Any], mine: NDArray[Any], allowed: float) -> bool:
         return np.array_equal(right, mine)
     right, mine = right.astype(np.float32, copy=False), mine.astype(np.float32, copy=False)
     with np.errstate(all="ignore"):
-        return bool(np.linalg.norm(mine - right) <= allowed / 2 * np.linalg.norm(right))
+        off = mine - right
+        alike = np.linalg.norm(off) <= allowed / 2 * np.linalg.norm(right)
+        return bool(alike and np.abs(off).max(initial=0) <= OF_AN_ELEMENT / 2 * allowed * _rms(right))
+
+
+def _rms(x: NDArray[Any]) -> float:
+    return float(np.linalg.norm(x) / np.sqrt(x.size or 1))

@@ -210,7 +210,7 @@ def _at(place: Place, x: Floats, value: float) -> Floats:
 
 
 def _padded(x: Floats, target: Place) -> Floats:
-    """-inf at every second word, from the one behind the target's on."""
+    """-inf at every second word, the target's not."""
     return np.where((np.arange(x.shape[1]) - target[1]) % 2 == 1, -np.inf, x)
 
 
@@ -241,7 +241,7 @@ def _draws(
     """All tokens of size 1; then each kind around each number; then a logit far above the others at each word.
 
     From draw to draw a token goes on to the next kind, number and word. Tokens that are computed alike are tried in
-    each other's place, and where words are, too, the first and the last word of each part stand for the others.
+    each other's place; where words are, too, one of each part stands for the others.
     """
     tokens = case["tokens"]
     yield _draw(case, random)
@@ -253,8 +253,7 @@ def _draws(
     words = case.ranks if alike.evenly else case["vocabulary"]
     plain, far = max(1 if alike.evenly else len(KINDS), pairs - fewest + 1), -(-words // fewest)
     most = max(LEAST_DRAWS, LOGITS_DRAWN // (tokens * case["vocabulary"]))
-    asked = plain + far
-    if asked > most:
+    if (asked := plain + far) > most:
         plain, far = min(plain, most // 2), most - min(plain, most // 2)
     nth = np.empty(tokens, np.int64)  # of those that are alike
     for one, count in enumerate(times):
@@ -265,7 +264,7 @@ def _draws(
     for draw in range(far):
         word = (nth + draw * times[alike.parts]) % case["vocabulary"]
         yield _draw(case, random, nth + draw, targets[word], high[word])
-    if asked > most:
+    if asked > most and not (alike.evenly and len(times) == 1):
         odd = int(np.argmax(alike.parts == times.argmin()))
         raise TooLarge(
             f"token {odd} is computed as {fewest - 1} others are, words {'alike' if alike.evenly else 'unlike'}:"

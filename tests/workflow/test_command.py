@@ -122,10 +122,11 @@ OPTIONS = {
     "answers": "answers",
     "tree": "local",
     "code": "code",
+    "payload": "1",
     "partial": str(HERE / ".partial"),
 }
 MEASURE = {  # script: its stage, its options beside those of all, what its batches are called
-    "selftest": (selftest, "", "selftest"),
+    "selftest": (selftest, "payload", "selftest"),
     "probe": (probe, "settings", "probe"),
     "bench": (bench, "settings problem", "bench-tp_mlp"),
     "train": (train, "settings model problems", "train-nano"),

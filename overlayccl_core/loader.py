@@ -8,7 +8,8 @@ with `:` between them; without it, the folder `plugins` of a project counts. `~/
 then the backend `mine`, imported as `overlayccl_core.backends.mine.backend` like those that are here.
 
 What is imported is the package's where both have it. A strategy file is read and never imported: there your own
-takes the place of the package's, so that a known Problem gets a strategy of yours.
+takes the place of the package's, so that a known Problem gets a strategy of yours. A file of ways
+(`strategies/ways/sums.py`) is read, too: there your own is added to the package's.
 """
 
 import difflib
@@ -140,6 +141,14 @@ def source(folder: str, name: str) -> str:
     file = path(folder, name)
     _handed_out.add(file)
     return file.read_text()
+
+
+def sources(folder: str, name: str) -> tuple[str, ...]:
+    """The texts of a file that is read, wherever it is: the package's, then those of folders of one's own."""
+    path(folder, name)
+    files = [file for root in roots() if (file := root / folder / f"{name}.py").is_file()]
+    _handed_out.update(files)
+    return tuple(file.read_text() for file in files)
 
 
 def module_source(module: str) -> str:

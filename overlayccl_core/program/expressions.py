@@ -17,6 +17,7 @@ from overlayccl_core.program.scopes import (
     Function,
     Parameters,
     Scope,
+    Ways,
     items_of,
     iterable,
     sequence,
@@ -84,7 +85,7 @@ def _located(run: Compiled, node: ast.expr | ast.stmt) -> Compiled:
 
 
 def _attribute(base: Any, name: str) -> Any:
-    if isinstance(base, Parameters):
+    if isinstance(base, Parameters | Ways):
         return base.get(name)
     if isinstance(base, IO) and name in ("read", "write"):
         return getattr(base, name)

@@ -23,25 +23,52 @@ from overlayccl_core.program.scopes import (
     Parameters,
     Return,
     Scope,
+    Ways,
     iterable,
     steps_of,
 )
-from overlayccl_core.program.source_check import check_tree
+from overlayccl_core.program.source_check import WAYS_MODULE
+from overlayccl_core.program.ways import FOLDER, WaysOf, is_library, tree_of, ways_of
 
 
-def load(source: str, fuel: Fuel | None = None) -> Scope:
+def load(source: str, ways: WaysOf = ways_of) -> Scope:
     """The names that a source defines; Rejected with the line if it is not in the language."""
-    tree = check_tree(source)
-    scope = Scope(fuel or Fuel(), None, 0)
+    return _loaded(source, Fuel(), ways, ())
+
+
+def _loaded(source: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Scope:
+    """files: of ways, that import each other down to the one that this source is of."""
+    tree = tree_of(source, ways)
+    scope = Scope(fuel, None, 0, f"{FOLDER}/{files[-1]}.py" if files else "")
     scope.names.update(BUILTINS)
     for statement in tree.body:
         match statement:
+            case ast.ImportFrom(module=module) if module == WAYS_MODULE:
+                for alias in statement.names:
+                    try:
+                        scope.names[alias.asname or alias.name] = _ways(alias.name, fuel, ways, files)
+                    except Rejected as error:
+                        raise error.at(statement.lineno) from None
             case ast.ImportFrom():
                 for alias in statement.names:
                     scope.names[alias.asname or alias.name] = getattr(language, alias.name)
-            case ast.FunctionDef() | ast.Assign() if not _is_library(statement):
+            case ast.FunctionDef() | ast.Assign() if not is_library(statement):
                 _statement(statement)(scope)
     return scope
+
+
+def _ways(name: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Ways:
+    """A file of ways, with what a folder of one's own adds to it."""
+    if name in files:
+        raise Rejected(f"ways import each other in a circle: {' -> '.join((*files, name))}")
+    functions: dict[str, Function] = {}
+    for text in ways(name):
+        try:
+            defined = _loaded(text, fuel, ways, (*files, name)).names.items()
+        except Rejected as error:
+            raise Rejected(f"{FOLDER}/{name}.py, line {error.line}: {error.args[0]}") from error
+        functions |= {n: f for n, f in defined if isinstance(f, Function) and not n.startswith("_")}
+    return Ways(name, functions)
 
 
 def call(scope: Scope, name: str, io: IO, parameters: dict[str, Any]) -> None:
@@ -51,10 +78,6 @@ def call(scope: Scope, name: str, io: IO, parameters: dict[str, Any]) -> None:
         known = [n for n, v in scope.names.items() if isinstance(v, Function) and not n.startswith("_")]
         raise Rejected(f"no strategy {name!r} in the source: there are {', '.join(known) or 'none'}")
     function.call([io, Parameters(parameters)], {}, scope)
-
-
-def _is_library(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
 
 
 def _block(statements: list[ast.stmt]) -> Compiled:

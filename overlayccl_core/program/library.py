@@ -7,7 +7,7 @@ from typing import Any
 
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.language import Library
-from overlayccl_core.program.source_check import check_tree
+from overlayccl_core.program.ways import KEYWORD, offered, tree_of
 
 LIBRARY = "LIBRARY"
 BACKWARD = "BACKWARD"  # the library of a backward that is no transpose: of a Problem that is not linear
@@ -24,10 +24,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedLibrary:
-    """The LIBRARY of one source. functions: every public function in its order, listed or not."""
+    """The LIBRARY of one source.
+
+    functions: every public function in its order, listed or not; the ways that it offers come last. ways: these.
+    """
 
     listed: Library
     functions: tuple[str, ...]
+    ways: tuple[str, ...] = ()
 
     @property
     def developers(self) -> tuple[str, ...]:
@@ -39,22 +43,24 @@ class SeedLibrary:
     def seeds(self) -> tuple[tuple[str, Role], ...]:
         """(name, role) of every listed strategy, first the developers, of which a deployment takes one."""
         listed = self.listed
-        return (
+        named = [
             *((name, Role.DEVELOPER) for name in self.developers),
             *(((listed.single_graph, Role.SINGLE_GRAPH),) if listed.single_graph else ()),
             *(((listed.hand_bundled, Role.HAND_BUNDLED),) if listed.hand_bundled else ()),
             *((name, Role.OTHER) for name in listed.others),
-        )
+        ]
+        have_roles = {name for name, _ in named}
+        return (*named, *((name, Role.OTHER) for name in self.ways if name not in have_roles))
 
 
 def functions_of(source: str) -> tuple[str, ...]:
     """The public functions of a source in its order; Rejected with the line if it is not in the language."""
-    return _functions(check_tree(source))
+    return _functions(tree_of(source))
 
 
 def read_library(source: str, name: str = LIBRARY) -> SeedLibrary:
     """The LIBRARY (or BACKWARD) of a source; Rejected with the line if it is missing, computed or names nothing."""
-    tree = check_tree(source)
+    tree = tree_of(source)
     functions = _functions(tree)
     last = tree.body[-1] if tree.body else None
     if name == BACKWARD:
@@ -63,7 +69,7 @@ def read_library(source: str, name: str = LIBRARY) -> SeedLibrary:
         line = getattr(last, "lineno", 1)
         where = "the last statement must be" if name == LIBRARY else "before the last statement there must be"
         raise Rejected(f"{where} {name} = Library(developer=..., others=(...))").at(line)
-    library = SeedLibrary(listed=_listed(last.value), functions=functions)
+    library = SeedLibrary(listed=_listed(last.value), functions=functions, ways=offered(tree, last.value))
     names = [name for name, _ in library.seeds]
     for name in names:
         if name not in functions:
@@ -87,6 +93,8 @@ def _functions(tree: ast.Module) -> tuple[str, ...]:
 def _listed(call: ast.Call) -> Library:
     roles: dict[str, Any] = {}
     for keyword in call.keywords:
+        if keyword.arg == KEYWORD:
+            continue
         try:
             roles[str(keyword.arg)] = ast.literal_eval(keyword.value)
         except ValueError:
@@ -96,7 +104,7 @@ def _listed(call: ast.Call) -> Library:
     optional = {"single_graph", "hand_bundled"}
     if call.args or set(roles) - optional - {"others"} != {"developer"}:
         raise Rejected(
-            "LIBRARY takes developer, and single_graph, hand_bundled and others where there are such"
+            "LIBRARY takes developer, and single_graph, hand_bundled, others and ways where there are such"
             f" (got {', '.join(roles)})"
         ).at(call.lineno)
     if not _are_names(roles.setdefault("others", ())):

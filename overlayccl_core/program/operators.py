@@ -95,7 +95,14 @@ def not_integers(symbol: str, *operands: Any) -> Rejected:
     return Rejected(f"{kinds}: operators are for integers (+ joins and * repeats lists, tuples and texts)")
 
 
-_KINDS = {"Value": "value", "Parameters": "p", "IO": "io", "NoneType": "None", "Builtin": "function"}
+_KINDS = {
+    "Value": "value",
+    "Parameters": "p",
+    "IO": "io",
+    "Ways": "a file of ways",
+    "NoneType": "None",
+    "Builtin": "function",
+}
 
 
 def kind_of(x: Any) -> str:

@@ -59,11 +59,15 @@ class Fuel:
 
 
 class Scope:
-    """Names of one call or comprehension; `nesting`: levels of syntax of the functions that are being called."""
+    """Names of one call or comprehension; `nesting`: levels of syntax of the functions that are being called.
 
-    __slots__ = ("fuel", "names", "nesting", "parent")
+    file: of ways, to which lines belong; empty for the source that is traced.
+    """
 
-    def __init__(self, fuel: Fuel, parent: "Scope | None", nesting: int) -> None:
+    __slots__ = ("file", "fuel", "names", "nesting", "parent")
+
+    def __init__(self, fuel: Fuel, parent: "Scope | None", nesting: int, file: str = "") -> None:
+        self.file: str = parent.file if parent else file
         self.fuel = fuel
         self.names: dict[str, Any] = {}
         self.parent = parent
@@ -101,6 +105,20 @@ class Parameters:
         if name not in self.values:
             raise Rejected(f"no parameter p.{name}: there are {', '.join(sorted(self.values))}")
         return self.values[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """A file of ways, as a strategy sees it by its name."""
+
+    name: str
+    functions: dict[str, "Function"]
+
+    def get(self, name: str) -> "Function":
+        """One of its ways; Rejected naming those there are."""
+        if name not in self.functions:
+            raise Rejected(f"no way {self.name}.{name}: there are {', '.join(sorted(self.functions))}")
+        return self.functions[name]
 
 
 class Return(Exception):
@@ -154,13 +172,15 @@ class Function:
             raise Rejected(f"calls nest deeper than {MAX_NESTING} levels of syntax in all: use a loop")
         scope = Scope(self.scope.fuel, self.scope, nested)
         scope.names.update(given, **named)
-        if self.code.is_lambda:
-            return self.code.body(scope)
         try:
-            self.code.body(scope)
+            value = self.code.body(scope)
+            return value if self.code.is_lambda else None
         except Return as done:
             return done.value
-        return None
+        except Rejected as error:
+            if scope.file == caller.file or error.line is None:
+                raise
+            raise Rejected(f"{scope.file}, line {error.line}: {error.args[0]}") from error
 
 
 def sequence(value: Any) -> Any:

@@ -8,6 +8,8 @@ from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import BINARY, UNARY
 
 LANGUAGE_MODULE = "overlayccl_core.program.language"
+WAYS_MODULE = "overlayccl_core.strategies.ways"
+LIBRARIES = ("LIBRARY", "BACKWARD")
 MAX_SOURCE_BYTES = 256 * 1024
 MAX_LEVELS = 100  # of syntax inside each other: whoever walks the tree recurses by them
 
@@ -99,17 +101,21 @@ def _check_top(statement: ast.stmt) -> None:
             if unknown:
                 words = ", ".join(sorted(WORDS))
                 raise Rejected(f"the language has no {unknown[0]!r}: it has {words}").at(statement.lineno)
-        case ast.Assign(
-            targets=[ast.Name(id="LIBRARY" | "BACKWARD")], value=ast.Call(func=ast.Name(id="Library"))
+        case ast.ImportFrom(module=module, level=0) if module == WAYS_MODULE:
+            return
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="Library"))) if (
+            name in LIBRARIES
         ):
             return
         case ast.Assign(targets=[ast.Name()], value=value) if _is_constant(value):
             return
         case ast.Import() | ast.ImportFrom():
-            raise Rejected(f"the only import is: from {LANGUAGE_MODULE} import ...").at(statement.lineno)
+            raise Rejected(
+                f"the only import is: from {LANGUAGE_MODULE} import ..., or from {WAYS_MODULE} import ..."
+            ).at(statement.lineno)
         case _:
             raise Rejected(
-                "a file of strategies holds a docstring, one import, integer constants, functions and LIBRARY"
+                "a file of strategies holds a docstring, imports, integer constants, functions and LIBRARY"
             ).at(statement.lineno)
 
 

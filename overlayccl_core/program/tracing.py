@@ -8,16 +8,19 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.recorder import IO, recording
 from overlayccl_core.program.scopes import Parameters
+from overlayccl_core.program.ways import WaysOf, ways_of
 
 
-def trace_source(source: str, function: str, problem: Problem) -> Program:
+def trace_source(source: str, function: str, problem: Problem, ways: WaysOf = ways_of) -> Program:
     """Trace one strategy of a source at a Problem; the source is interpreted, never executed.
+
+    ways: finds the files of ways that it imports.
 
     Raises Rejected (with the line) if it is not in the language or not a legal Program, NotApplicable if the
     strategy says so of itself.
     """
     with recording(problem) as recorder:
-        scope = interpreter.load(source)
+        scope = interpreter.load(source, ways)
         interpreter.call(scope, function, IO(recorder), dict(problem.parameters))
         return recorder.finish()
 

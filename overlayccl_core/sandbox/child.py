@@ -1,8 +1,8 @@
 """The process that traces one source: reads what is asked, confines itself, traces, writes what came of it.
 
-On stdin: a JSON object `{source, function, problem, limits}`. On stdout: a line, CONFINED or why not; then a JSON
-object with one of `program`, `rejected` (with `line`), `not_applicable`. All that tracing needs is imported before:
-afterwards no file can be opened.
+On stdin: a JSON object `{source, function, problem, limits, ways}`. On stdout: a line, CONFINED or why not; then a
+JSON object with one of `program`, `rejected` (with `line`), `not_applicable`. All that tracing needs is imported
+before, and `ways` brings the files of ways: afterwards no file can be opened.
 """
 
 import json
@@ -34,15 +34,21 @@ def main() -> None:
         return
     _say(CONFINED)
     try:
-        _say(json.dumps(_traced(asked["source"], asked["function"], problem), separators=(",", ":")))
+        answer = _traced(asked["source"], asked["function"], problem, asked["ways"])
+        _say(json.dumps(answer, separators=(",", ":")))
     except MemoryError:
         _say(json.dumps({"rejected": "the strategy takes too much memory: make less", "line": None}))
     os._exit(0)
 
 
-def _traced(source: str, function: str, problem: Problem) -> dict[str, Any]:
+def _traced(source: str, function: str, problem: Problem, ways: dict[str, list[str]]) -> dict[str, Any]:
+    def ways_of(name: str) -> tuple[str, ...]:
+        if name not in ways:
+            raise Rejected(f"there are no ways {name!r}: there are {', '.join(ways)}")
+        return tuple(ways[name])
+
     try:
-        return {"program": to_json(trace_source(source, function, problem))}
+        return {"program": to_json(trace_source(source, function, problem, ways_of))}
     except Rejected as error:
         return {"rejected": error.args[0], "line": error.line}
     except NotApplicable as reason:

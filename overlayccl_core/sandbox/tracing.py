@@ -27,6 +27,7 @@ from overlayccl_core.program.kinds import DType, NotApplicable, Rejected
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_json import problem_to_json
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.ways import all_ways
 from overlayccl_core.sandbox import child
 from overlayccl_core.sandbox.confine import LIMITS, CannotConfine, Limits
 
@@ -49,7 +50,8 @@ def trace_confined(source: str, function: str, problem: Problem, *, limits: Limi
     it did; CannotConfine (a ValueError) where this system cannot confine a process.
     """
     asked_of = problem_to_json(problem)
-    asked = {"source": source, "function": function, "problem": asked_of, "limits": asdict(limits)}
+    of_child = {"limits": asdict(limits), "ways": all_ways()}
+    asked = {"source": source, "function": function, "problem": asked_of, **of_child}
     return program_of(_answer(json.dumps(asked), limits), problem)
 
 

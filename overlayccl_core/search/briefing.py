@@ -25,6 +25,7 @@ from overlayccl_core.program.problem_text import families, segments_text
 from overlayccl_core.program.scopes import BUILTINS
 from overlayccl_core.program.source_check import ADVICE, WORDS
 from overlayccl_core.program.text_form import text as program_text
+from overlayccl_core.program.ways import with_ways
 from overlayccl_core.search.candidate import INVENTED, Candidate, Origin
 from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.proposer import Standing
@@ -107,8 +108,8 @@ class Briefing:
 
     @property
     def library(self) -> str:
-        """The source of the known strategies."""
-        return catalog.library_source(self.problem.case.problem)
+        """The sources of the known strategies and of the ways that they share."""
+        return with_ways(catalog.library_source(self.problem.case.problem))
 
     @property
     def inputs(self) -> list[str]:

@@ -3,42 +3,16 @@
 from overlayccl_core.program.language import (
     Library,
     all_gather,
-    all_to_all,
     collective_permute,
     concat,
     leading,
-    not_applicable,
     pad,
-    permute_dims,
-    reduce_scatter,
     reduce_sum,
     reshape,
-    scale,
     slice_axis,
     split,
 )
-
-
-def native(io, p):
-    """The library's own all_to_all, on rows for each rank that are padded to the longest."""
-    _write(io, p, _parts(p, all_to_all(_padded(io, p))))
-
-
-def gather_reduce_scatter(io, p):
-    """Gather everything padded, order it by destination, let a reduce_scatter hand it out: N equal copies summed,
-    divided by N. What is left where a library has no all_to_all and no rank can take its own part of a gather."""
-    n = p.world_size
-    by_source = reshape(all_gather(_padded(io, p)), (n, n, p.chunk, p.width))
-    by_destination = reshape(permute_dims(by_source, (1, 0, 2, 3)), (n * n * p.chunk, p.width))
-    _write(io, p, _parts(p, scale(reduce_scatter(by_destination), 1, n)))
-
-
-def gather_take(io, p):
-    """Gather everything padded and keep what is addressed to me."""
-    n = p.world_size
-    by_source = reshape(all_gather(_padded(io, p)), (n, n, p.chunk * p.width))
-    mine = slice_axis(by_source, 1, range(n), 1)
-    _write(io, p, _parts(p, reshape(mine, (n * p.chunk, p.width))))
+from overlayccl_core.strategies.ways import exchanges
 
 
 def packed_gather_take(io, p):
@@ -52,8 +26,8 @@ def packed_gather_take(io, p):
     _write(io, p, [of_source(s) for s in range(n)])
 
 
-def permute_ring(io, p):
-    """N - 1 rotations: at distance d every rank sends to the rank d places on, padded to the longest of these."""
+def packed_permute_ring(io, p):
+    """N - 1 rotations, each padded to the longest of those that go as far."""
     n = p.world_size
     send = pad(io.read("send"), 0, 0, p.send_rows + p.chunk)
     placed = []
@@ -68,17 +42,9 @@ def permute_ring(io, p):
     _join(io, p, placed)
 
 
-def two_step_hierarchical(io, p):
-    """Within a node, bring rows to the rank with their destination's place; then exchange across nodes."""
-    if p.ranks_per_node == p.world_size:
-        not_applicable("one tier")
-    size, n = p.ranks_per_node, p.world_size
-    within = [range(first, first + size) for first in range(0, n, size)]
-    across = [range(place, n, size) for place in range(size)]
-    chunks = reshape(_padded(io, p), (n // size, size, p.chunk, p.width))
-    of_my_place = all_to_all(permute_dims(chunks, (1, 0, 2, 3)), 0, within)
-    by_source = all_to_all(permute_dims(of_my_place, (1, 0, 2, 3)), 0, across)
-    _write(io, p, _parts(p, reshape(by_source, (n * p.chunk, p.width))))
+def _exchanged(io, p, way):
+    """Rows that are padded to the longest, by a way of exchanging equal parts."""
+    _write(io, p, split(way(_padded(io, p), p), p.world_size))
 
 
 def _padded(io, p):
@@ -91,11 +57,6 @@ def _padded(io, p):
         return leading(rows, 0, p.counts[to::n])
 
     return concat([for_rank(to) for to in range(n)])
-
-
-def _parts(p, x):
-    """What came from each rank."""
-    return split(x, p.world_size)
 
 
 def _write(io, p, by_source):
@@ -132,5 +93,6 @@ def _join(io, p, placed):
 
 LIBRARY = Library(
     developer=("native", "gather_reduce_scatter"),
-    others=("gather_take", "packed_gather_take", "permute_ring", "two_step_hierarchical"),
+    others=("packed_gather_take", "packed_permute_ring"),
+    ways=((exchanges, _exchanged),),
 )

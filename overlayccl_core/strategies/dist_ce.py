@@ -5,7 +5,6 @@ from overlayccl_core.program.language import (
     add,
     all_gather,
     all_reduce,
-    concat,
     div,
     exp,
     log,
@@ -17,10 +16,10 @@ from overlayccl_core.program.language import (
     reduce_sum,
     reshape,
     scale,
-    split,
     sub,
     zeros,
 )
+from overlayccl_core.strategies.ways import buffers, sums
 
 
 def three_all_reduce(io, p):
@@ -35,15 +34,7 @@ def three_all_reduce(io, p):
 
 def max_then_stacked(io, p):
     """The maximum, then the sum and the target's logit in one all_reduce."""
-    logits = io.read("logits")
-    largest = all_reduce(reduce_max(logits, 1), "max")
-    shifted = sub(logits, _column(p, largest))
-    target = pick(shifted, io.read("targets"), p.first_word)
-    both = all_reduce(
-        concat([target, reduce_sum(exp(shifted), 1)])
-    )  # in this order exp may overwrite `shifted`
-    target, total = split(both, 2)
-    _write(io, p, largest, log(total), target)
+    _after_the_maximum(io, p, buffers.reduced)
 
 
 def gather_logits(io, p):
@@ -64,6 +55,16 @@ def no_max_two(io, p):
     total = all_reduce(reduce_sum(exp(logits), 1))
     target = all_reduce(pick(logits, io.read("targets"), p.first_word))
     _write(io, p, zeros((p.tokens,), p.dtype), log(total), target)
+
+
+def _after_the_maximum(io, p, way):
+    """The sum and the target's logit, by a way of summing."""
+    logits = io.read("logits")
+    largest = all_reduce(reduce_max(logits, 1), "max")
+    shifted = sub(logits, _column(p, largest))
+    target = pick(shifted, io.read("targets"), p.first_word)
+    target, total = way([target, reduce_sum(exp(shifted), 1)], p)  # in this order exp may overwrite `shifted`
+    _write(io, p, largest, log(total), target)
 
 
 def _write(io, p, shift, log_sum, target):
@@ -102,4 +103,5 @@ BACKWARD = Library(developer="softmax_minus_one_hot", others=("divided_by_the_su
 LIBRARY = Library(
     developer=("three_all_reduce", "gather_logits"),
     others=("max_then_stacked", "no_max_two"),
+    ways=((sums, _after_the_maximum),),
 )

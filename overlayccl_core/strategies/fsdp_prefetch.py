@@ -4,12 +4,12 @@ from overlayccl_core.program.language import (
     Library,
     all_gather,
     boundary,
-    concat,
     flatten,
     permute_dims,
     reshape,
     slice_axis,
 )
+from overlayccl_core.strategies.ways import buffers, gathers
 
 MIB = 1048576
 
@@ -19,7 +19,7 @@ def prefetched(io, p):
     per microbatch."""
     shards = _read(io, p)
     for m in range(p.microbatches):
-        _one_ahead(io, p, shards, [m])
+        _one_ahead(io, p, shards, [m], lambda shard: all_gather(shard, p.shard_axis))
         boundary()
 
 
@@ -42,7 +42,7 @@ def gathered_once(io, p):
 
 def in_lockstep(io, p):
     """One all_gather per layer, the next one in flight; all microbatches pass a layer before the next."""
-    _one_ahead(io, p, _read(io, p), range(p.microbatches))
+    _one_ahead(io, p, _read(io, p), range(p.microbatches), lambda shard: all_gather(shard, p.shard_axis))
 
 
 def merged_under_256_mib(io, p):
@@ -55,18 +55,24 @@ def merged_under_512_mib(io, p):
     _merged(io, p, 512 * MIB)
 
 
+def _lockstep(io, p, way):
+    """`in_lockstep` by another way of gathering."""
+    shards = _read(io, p)
+    _one_ahead(io, p, shards, range(p.microbatches), lambda shard: _whole(p, way(flatten(shard), p), 0))
+
+
 def _read(io, p):
     """The shards in the order in which the layers need them."""
     return [io.read("shard", layer) for layer in p.layer_order]
 
 
-def _one_ahead(io, p, shards, microbatches):
+def _one_ahead(io, p, shards, microbatches, gathered):
     """Each layer for some microbatches, while the next one is gathered."""
-    following = all_gather(shards[0], p.shard_axis)
+    following = gathered(shards[0])
     for i, layer in enumerate(p.layer_order):
         full = following
         if i + 1 < p.layers:
-            following = all_gather(shards[i + 1], p.shard_axis)
+            following = gathered(shards[i + 1])
         for m in microbatches:
             io.write("full", m, layer, full)
 
@@ -77,7 +83,7 @@ def _merged(io, p, limit):
     together = max(limit // (p.shape[0] * p.shape[1] * p.element_bytes), 1)
     for first in range(0, p.layers, together):
         layers = p.layer_order[first : first + together]
-        joined = all_gather(concat([flatten(x) for x in shards[first : first + together]]))
+        joined = all_gather(buffers.joined(shards[first : first + together]))
         by_rank = reshape(joined, (p.world_size, -1))
         fulls = [_whole(p, by_rank, i) for i in range(len(layers))]
         for m in range(p.microbatches):
@@ -101,4 +107,5 @@ LIBRARY = Library(
     single_graph="in_lockstep",
     hand_bundled="gathered_once",
     others=("one_by_one", "merged_under_256_mib", "merged_under_512_mib"),
+    ways=((gathers, _lockstep),),
 )

@@ -7,18 +7,44 @@ from overlayccl_core.program.language import (
     concat,
     flatten,
     not_applicable,
-    pad,
     reduce_scatter,
     reshape,
     scale,
     slice_axis,
     split,
 )
+from overlayccl_core.strategies.ways import buffers, lossy_sums, sums
 
 MIB = 1048576
 
 
-def developer(io, p):
+def ddp_1_then_25_mib(io, p):
+    """torch's DistributedDataParallel by default: an all_reduce a bucket, the last tensor's first. The tensor that
+    reaches 25 MiB closes a bucket, the one that reaches 1 MiB the first."""
+    _ddp(io, p, [1, 25])
+
+
+def ddp_1_mib(io, p):
+    """The same with bucket_cap_mb=1."""
+    _ddp(io, p, [1])
+
+
+def ddp_4_mib(io, p):
+    """The same with bucket_cap_mb=4."""
+    _ddp(io, p, [4])
+
+
+def ddp_25_mib(io, p):
+    """The same with bucket_cap_mb=25, written out: then the first bucket has this cap, too."""
+    _ddp(io, p, [25])
+
+
+def ddp_1_4_16_mib(io, p):
+    """The same with bucket_cap_mb_list=[1, 4, 16]: a small bucket starts soon, a large one saves calls."""
+    _ddp(io, p, [1, 4, 16])
+
+
+def one_by_one(io, p):
     """One all_reduce per tensor, then its scale."""
     for i in p.tensor_order:
         io.write("mean", i, scale(all_reduce(io.read("gradient", i), "sum"), 1, p.world_size))
@@ -33,28 +59,17 @@ def reduce_back_to_back(io, p):
 
 def flat(io, p):
     """One all_reduce of one buffer that holds all gradients."""
-    total = all_reduce(_read(io, p.tensor_order), "sum")
-    _write(io, p, p.tensor_order, scale(total, 1, p.world_size))
-
-
-def buckets_25_mib(io, p):
-    """Buckets of at most 25 MiB, as torch's DistributedDataParallel by default."""
-    _bucketed(io, p, 25 * MIB)
+    _means(io, p, buffers.reduced)
 
 
 def buckets_32_mib(io, p):
     """Buckets of at most 32 MiB."""
-    _bucketed(io, p, 32 * MIB)
+    _bucketed(io, p, _greedy(p.sizes, 32 * MIB // p.element_bytes, p.tensor_order))
 
 
 def buckets_64_mib(io, p):
     """Buckets of at most 64 MiB."""
-    _bucketed(io, p, 64 * MIB)
-
-
-def coalesced(io, p):
-    """One all_reduce of the list of all gradients, without a buffer, as torch-xla has them without buckets."""
-    _in_lists(io, p, [p.tensor_order])
+    _bucketed(io, p, _greedy(p.sizes, 64 * MIB // p.element_bytes, p.tensor_order))
 
 
 def coalesced_50_mib_reversed(io, p):
@@ -78,7 +93,7 @@ def zero_1_buckets_130_mib(io, p):
     widths = [(size + n - 1) // n for size in p.sizes]  # of the shares
     shares = []
     for bucket in _greedy([n * width for width in widths], 130 * mib, order):
-        rows = [reshape(_padded(io.read("gradient", i), n), (n, -1)) for i in bucket]
+        rows = [reshape(buffers.padded(io.read("gradient", i), n), (n, -1)) for i in bucket]
         shares += split(scale(reduce_scatter(concat(rows, 1)), 1, n), [widths[i] for i in bucket], 1)
     given = [widths[i] for i in order]
     for places in _greedy(given, max(130 // n, 1) * mib, [place for place in range(len(order))]):
@@ -87,36 +102,43 @@ def zero_1_buckets_130_mib(io, p):
             io.write("mean", order[k], slice_axis(flatten(mean), 0, 0, p.sizes[order[k]]))
 
 
-def hierarchical(io, p):
-    """Scatter the sums over the ranks of a node, sum the shares across nodes, gather within the node."""
-    if p.ranks_per_node == p.world_size:
-        not_applicable("one tier")
-    size, n = p.ranks_per_node, p.world_size
-    within = [range(first, first + size) for first in range(0, n, size)]
-    across = [range(place, n, size) for place in range(size)]
-    gradients = _padded(_read(io, p.tensor_order), size)
-    share = all_reduce(reduce_scatter(gradients, 0, within), "sum", across)
-    _write(io, p, p.tensor_order, all_gather(scale(share, 1, p.world_size), 0, within))
-
-
-def reduce_scatter_all_gather(io, p):
-    """Each rank averages its share, then all gather: the communication of ZeRO stage 1."""
-    share = reduce_scatter(_padded(_read(io, p.tensor_order), p.world_size))
-    _write(io, p, p.tensor_order, all_gather(scale(share, 1, p.world_size)))
-
-
 def _needs_more_than(p, limit):
     """What fits one bucket is `coalesced`, or `reduce_scatter_all_gather`."""
     if sum([p.sizes[i] for i in p.tensor_order]) * p.element_bytes <= limit:
         not_applicable("all gradients fit one bucket")
 
 
-def _bucketed(io, p, limit):
-    """Fill buckets in the order in which gradients come; reduce each as soon as it is full."""
-    buckets = _greedy(p.sizes, limit // p.element_bytes, p.tensor_order)
-    sums = [all_reduce(_read(io, bucket), "sum") for bucket in buckets]
-    for bucket, total in zip(buckets, sums, strict=True):
-        _write(io, p, bucket, scale(total, 1, p.world_size))
+def _means(io, p, way):
+    """All gradients, by a way of summing."""
+    totals = way([io.read("gradient", i) for i in p.tensor_order], p)
+    for i, total in zip(p.tensor_order, totals, strict=True):
+        io.write("mean", i, scale(total, 1, p.world_size))
+
+
+def _ddp(io, p, caps_mib):
+    """Buckets as torch's compute_bucket_assignment_by_size (reducer.cpp) cuts them; the last cap goes on."""
+    buckets, bucket, filled = [], [], 0
+    for i in _last_first(p):
+        bucket += [i]
+        filled += p.sizes[i] * p.element_bytes
+        if filled >= caps_mib[min(len(buckets), len(caps_mib) - 1)] * MIB:
+            buckets += [bucket]
+            bucket, filled = [], 0
+    if bucket:
+        buckets += [bucket]
+    _bucketed(io, p, buckets)
+
+
+def _bucketed(io, p, buckets):
+    """An all_reduce of one buffer for each bucket, as soon as its gradients are there."""
+    gradients, totals = [], []
+    for bucket in buckets:
+        values = [io.read("gradient", i) for i in bucket]
+        gradients += [values]
+        totals += [all_reduce(buffers.joined(values), "sum")]
+    for bucket, values, total in zip(buckets, gradients, totals, strict=True):
+        for i, mean in zip(bucket, buffers.apart(scale(total, 1, p.world_size), values), strict=True):
+            io.write("mean", i, mean)
 
 
 def _in_lists(io, p, buckets):
@@ -145,37 +167,21 @@ def _greedy(sizes, limit, order):
     return [order[a:b] for a, b in zip(starts, ends, strict=True)]
 
 
-def _read(io, tensors):
-    """Some gradients in one buffer."""
-    return concat([io.read("gradient", i) for i in tensors])
-
-
-def _write(io, p, tensors, means):
-    """Hand out what `_read` joined; padding behind it is dropped."""
-    sizes = [p.sizes[i] for i in tensors]
-    for i, mean in zip(tensors, split(slice_axis(means, 0, 0, sum(sizes)), sizes), strict=True):
-        io.write("mean", i, mean)
-
-
-def _padded(x, parts):
-    """Zeros behind x, up to a multiple of `parts`."""
-    size = x.shape[0]
-    return pad(x, 0, 0, (size + parts - 1) // parts * parts)
-
-
 LIBRARY = Library(
-    developer="developer",
+    developer="ddp_1_then_25_mib",
     single_graph="reduce_back_to_back",
     hand_bundled="flat",
     others=(
-        "buckets_25_mib",
+        "one_by_one",
+        "ddp_1_mib",
+        "ddp_4_mib",
+        "ddp_25_mib",
+        "ddp_1_4_16_mib",
         "buckets_32_mib",
         "buckets_64_mib",
-        "coalesced",
         "coalesced_50_mib_reversed",
         "coalesced_512_mib_reversed",
         "zero_1_buckets_130_mib",
-        "hierarchical",
-        "reduce_scatter_all_gather",
     ),
+    ways=((sums, _means), (lossy_sums, _means)),
 )

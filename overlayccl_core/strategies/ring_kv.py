@@ -3,17 +3,13 @@
 from overlayccl_core.program.language import (
     Library,
     all_gather,
-    collective_permute,
     concat,
     flatten,
-    index_select,
-    not_applicable,
     permute_dims,
     reshape,
     slice_axis,
 )
-
-MOST_PIECES = 1 << 17  # of all heads from all ranks, on all ranks, in another order on each
+from overlayccl_core.strategies.ways import buffers, gathers
 
 
 def per_slot(io, p):
@@ -33,27 +29,7 @@ def per_head(io, p):
 
 def joined(io, p):
     """One all_gather of keys and values in one buffer."""
-    mine = concat([flatten(io.read("shard", slot)) for slot in range(p.slots)])
-    by_rank = reshape(all_gather(mine), (p.world_size, p.slots, -1))
-    for slot in range(p.slots):
-        _write(io, p, slot, slice_axis(by_rank, 1, slot, 1))
-
-
-def permute_ring(io, p):
-    """N - 1 steps round the ring: every rank hands on what came from the one before it, keys with values."""
-    n = p.world_size
-    if p.heads * n * n > MOST_PIECES:
-        not_applicable("more pieces than one layout should have")
-    to_the_next = [(r, (r + 1) % n) for r in range(n)]
-    moving = [io.read("shard", slot) for slot in range(p.slots)]
-    came = [moving]
-    for _ in range(n - 1):
-        moving = [collective_permute(piece, to_the_next) for piece in moving]
-        came += [moving]
-    by_rank = [[(r - source) % n for source in range(n)] for r in range(n)]
-    for slot in range(p.slots):
-        stacked = reshape(concat([pieces[slot] for pieces in came]), (n, -1))
-        _write(io, p, slot, index_select(stacked, by_rank))
+    _in_one_buffer(io, p, lambda x, p: all_gather(x))
 
 
 def _gathered_head(p, shard, head):
@@ -61,15 +37,18 @@ def _gathered_head(p, shard, head):
     return reshape(all_gather(flatten(slice_axis(shard, 0, head, 1))), (1, p.sequence, p.head_dim))
 
 
-def _write(io, p, slot, by_rank):
-    """Put the pieces of a slot, by rank, in the order of the sequence."""
+def _in_one_buffer(io, p, way):
+    """Keys and values in one buffer, by a way of gathering; pieces then stand in the order of the sequence."""
+    shards = [io.read("shard", slot) for slot in range(p.slots)]
+    by_rank = reshape(way(buffers.joined(shards), p), (p.world_size, p.slots, -1))
     heads, positions, width = p.shard_shape
-    pieces = reshape(by_rank, (p.world_size, heads, positions, width))
-    io.write("full", slot, reshape(permute_dims(pieces, (1, 0, 2, 3)), p.shape))
+    for slot in range(p.slots):
+        pieces = reshape(slice_axis(by_rank, 1, slot, 1), (p.world_size, heads, positions, width))
+        io.write("full", slot, reshape(permute_dims(pieces, (1, 0, 2, 3)), p.shape))
 
 
 LIBRARY = Library(
     developer=("per_slot", "per_head"),
     hand_bundled="joined",
-    others=("permute_ring",),
+    ways=((gathers, _in_one_buffer),),
 )

@@ -102,7 +102,7 @@ def test_trace_of_a_backward_names_its_own_seeds(call: Call) -> None:
     assert "read d_received" in call("trace", "simplified_transpose_of_native", *backward).words
     wrong = call("trace", "simplified_transpose_of_natve", *backward)
     assert wrong.code == 2 and "did you mean 'simplified_transpose_of_native'" in wrong.err
-    none = call("trace", "developer", "--problem", "grad_ar", "--direction", "backward")
+    none = call("trace", "flat", "--problem", "grad_ar", "--direction", "backward")
     assert none.code == 2 and "has no backward" in none.err
 
 

@@ -40,7 +40,7 @@ TRIED: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...]]] = {
     ),
     "uniform_a2a": ({"payload": "1MiB"}, ("native", "gather_slice")),
     "alltoallv": ({"pattern": "random", "rows": 1024, "width": 256}, ("native", "packed_gather_take")),
-    "grad_ar": ({"sizes": [2**18, 2**16, 2**17, 2**18]}, ("developer", "flat", "reduce_scatter_all_gather")),
+    "grad_ar": ({"sizes": [2**18, 2**16, 2**17, 2**18]}, ("one_by_one", "flat", "reduce_scatter_all_gather")),
     "pp_send_recv": (
         {"microbatches": 4, "shape": [1, 512, 128]},
         ("send_receive", "masked_all_reduce", "merged_all_reduce"),

@@ -76,7 +76,7 @@ def test_a_module_is_a_function_of_its_entries_and_readable() -> None:
     assert source == deployed("grad_ar", entries, HERE)
     assert f"{grads().id}: flat" in source.split('"""')[1]
     assert max(map(len, source.splitlines())) <= 120
-    other = deployed("grad_ar", [entry(grads(), "developer")], HERE)
+    other = deployed("grad_ar", [entry(grads(), "ddp_1_then_25_mib")], HERE)
     assert "def plain_0" in source and "def plain_0" not in other  # the plain calls are the chosen ones there
 
 
@@ -103,7 +103,7 @@ def test_groups_are_layers_of_all_microbatches_whatever_the_programs_order() -> 
             ]
             assert groups[1].outputs == tuple(("total", m, 1) for m in range(3))
     for overlap in (False, True):
-        (group,) = port_groups(seed(grads(overlap=overlap), "developer"))
+        (group,) = port_groups(seed(grads(overlap=overlap), "one_by_one"))
         assert group.inputs == tuple(("gradient", i) for i in range(4))
     assert len(port_groups(seed(exchange(), "native"))) == 1
 

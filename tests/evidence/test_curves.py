@@ -21,7 +21,7 @@ from tests.fake_timings import FINGERPRINT
 from tests.gates.training_evidence import STEPS, curve
 
 CASE = case_of("grad_ar", {"sizes": [4, 4]}, load("config/deployments/local-2.yaml"))
-ARMS = {"developer": "developer", "hand_bundled": "flat", "deployed": "flat"}
+ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "deployed": "flat"}
 
 
 def programs() -> dict[str, Program]:

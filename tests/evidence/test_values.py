@@ -44,7 +44,7 @@ def test_right_modules_pass_and_wrong_ones_do_not(
 ) -> None:
     monkeypatch.setattr(small_values, "MOST_WORDS", FEW)
     listed = of_all_problems(**places)
-    [victim] = [one for one in listed if one.job.key == "grad_ar developer"]
+    [victim] = [one for one in listed if one.job.key == "grad_ar one_by_one"]
     right = victim.job.source
     line = next(line for line in right.splitlines() if "Write(" in line)
     value = line.rpartition(",")[2].strip(" )")
@@ -78,7 +78,7 @@ def test_what_can_not_be_worked_out_runs_and_is_said_not_to_have_been_looked_at(
 ) -> None:
     monkeypatch.setattr(small_values, "MOST_WORDS", 3)
     [problem, *_] = catalog.directions(case("grad_ar"))
-    one = proven(programs(problem)["developer"], "developer", "")
+    one = proven(programs(problem)["one_by_one"], "one_by_one", "")
     check = value_check([one])
     trial = check.trial(one.job)
     assert all(tiles.atoms == 1 for tiles in trial.input_tiles.values())

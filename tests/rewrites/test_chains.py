@@ -25,20 +25,27 @@ BY_TIERS = ("two_tiers", SUM, "scatter")
 MY_SLICE = ("equal_copies", "reduce_scatter:world:2", "")
 EXCHANGED = ("send_what_is_read", "all_gather:world:1", "")
 
+GATHERED = ("gather_and_sum", SUM, "")
+
+
+def summed(*first: Step) -> dict[str, tuple[Step, ...]]:
+    """The chains to the ways of summing."""
+    return {
+        "coalesced": (*first, ("coalesce", SUM, "all")),
+        "reduce_scatter_all_gather": (*first, MERGED, BY_SHARES),
+        "all_to_all_sum": (*first, MERGED, BY_SHARES, ("exchange_and_sum", "reduce_scatter:world:1", "")),
+        "gather_and_sum": (*first, MERGED, GATHERED),
+        "all_to_all_of_copies": (*first, MERGED, GATHERED, ("exchange_of_copies", "all_gather:world:1", "")),
+        "bf16_on_the_wire": (*first, MERGED, ("wire_dtype", SUM, "bfloat16")),
+        "hierarchical": (*first, MERGED, BY_TIERS),
+    }
+
+
 TP_MLP: dict[str, tuple[Step, ...]] = {
     "developer": (),
     "single_graph": (ONE_GRAPH,),
     "merged_over_microbatches": (ONE_GRAPH, MERGED),
-    "reduce_scatter_all_gather": (ONE_GRAPH, MERGED, BY_SHARES),
-    "all_to_all_sum": (ONE_GRAPH, MERGED, BY_SHARES, ("exchange_and_sum", "reduce_scatter:world:1", "")),
-    "all_to_all_of_copies": (
-        ONE_GRAPH,
-        MERGED,
-        ("gather_and_sum", SUM, ""),
-        ("exchange_of_copies", "all_gather:world:1", ""),
-    ),
-    "bf16_on_the_wire": (ONE_GRAPH, MERGED, ("wire_dtype", SUM, "bfloat16")),
-    "hierarchical": (ONE_GRAPH, MERGED, BY_TIERS),
+    **summed(ONE_GRAPH),
 }
 UNIFORM_A2A: dict[str, tuple[Step, ...]] = {
     "gather_reduce_scatter": (),
@@ -48,36 +55,45 @@ UNIFORM_A2A: dict[str, tuple[Step, ...]] = {
     "two_step_hierarchical": (MY_SLICE, EXCHANGED, ("two_tiers", "all_to_all:world:1", "")),
 }
 GRAD_AR: dict[str, tuple[Step, ...]] = {
-    "developer": (),
-    "reduce_back_to_back": (),  # the developer's values; the order in which they are issued is no value
+    "one_by_one": (),
+    "reduce_back_to_back": (),  # the same values; the order in which they are issued is no value
     "flat": (MERGED,),
-    "buckets_25_mib": (("merge", SUM, "25MiB"),),
     "buckets_32_mib": (("merge", SUM, "32MiB"),),
     "buckets_64_mib": (("merge", SUM, "64MiB"),),
-    "coalesced": (("coalesce", SUM, "all"),),
     "zero_1_buckets_130_mib": (  # on four ranks: 32 MiB of shares are 128 MiB gathered
         BY_SHARES,
         ("merge", "reduce_scatter:world:1", "130MiB"),
         ("merge", "all_gather:world:2", "128MiB"),
     ),
-    "reduce_scatter_all_gather": (MERGED, BY_SHARES),
-    "hierarchical": (MERGED, BY_TIERS),
+    **summed(),
 }
 GATHER, EXCHANGE, PERMUTE = "all_gather:world:1", "all_to_all:world:1", "collective_permute:other:1"
 AS_RING = ("ring", EXCHANGE, "")
 ALLTOALLV: dict[str, tuple[Step, ...]] = {
     "gather_reduce_scatter": (),
-    "gather_take": (MY_SLICE,),
+    "gather_slice": (MY_SLICE,),
     "packed_gather_take": (MY_SLICE, ("packed_layout", GATHER, "")),
     "native": (MY_SLICE, EXCHANGED),
-    "permute_ring": (MY_SLICE, EXCHANGED, AS_RING, ("packed_layout", PERMUTE, "")),
+    "permute_ring": (MY_SLICE, EXCHANGED, AS_RING),
+    "packed_permute_ring": (MY_SLICE, EXCHANGED, AS_RING, ("packed_layout", PERMUTE, "")),
     "two_step_hierarchical": (MY_SLICE, EXCHANGED, ("two_tiers", EXCHANGE, "")),
 }
+
+
+def gathered(*first: Step) -> dict[str, tuple[Step, ...]]:
+    """The chains to the ways of gathering."""
+    return {
+        "all_to_all_of_copies": (*first, ("exchange_of_copies", GATHER, "")),
+        "permute_ring": (*first, ("ring", GATHER, "handed_on")),
+        "two_step_hierarchical": (*first, ("two_tiers", GATHER, "")),
+    }
+
+
 RING_KV: dict[str, tuple[Step, ...]] = {
     "per_head": (),
     "per_slot": (("merge", GATHER, "1/2"),),
     "joined": (("merge", GATHER, "all"),),
-    "permute_ring": (("merge", GATHER, "1/2"), ("ring", GATHER, "handed_on")),
+    **gathered(("merge", GATHER, "all")),
 }
 LIVE = ("disjoint_support", SUM, "")
 PP_SEND_RECV: dict[str, tuple[Step, ...]] = {
@@ -95,13 +111,14 @@ FSDP_PREFETCH: dict[str, tuple[Step, ...]] = {
     "gathered_once": (ONE_GATHER_GRAPH,),
     "merged_under_256_mib": (ONE_GATHER_GRAPH, ("merge", GATHER, "256MiB")),
     "merged_under_512_mib": (ONE_GATHER_GRAPH, ("merge", GATHER, "512MiB")),
+    **gathered(ONE_GATHER_GRAPH),
 }
 LAYER_BLOCK_AR: dict[str, tuple[Step, ...]] = {
     "developer": (),
     "single_graph": (ONE_GRAPH,),
     "stacked": (ONE_GRAPH, ("merge", SUM, "1/3")),  # of three microbatches
     "merged_over_microbatches": (ONE_GRAPH, MERGED),
-    "reduce_scatter_all_gather": (ONE_GRAPH, MERGED, BY_SHARES),
+    **summed(ONE_GRAPH),
 }
 BEFORE = ("push_through_gather", GATHER, "")
 THEN_BEFORE = ("push_through_gather", "all_gather:world:2", "")
@@ -244,16 +261,16 @@ def test_what_autograd_gives_of_the_plainest_exchange_reaches_the_native_one() -
     assert program.value_digest == replay(Recipe(base="native"), problem).value_digest
 
 
-def test_caps_of_25_32_and_64_mib_give_different_buckets() -> None:
+def test_caps_of_32_and_64_mib_give_different_buckets() -> None:
     for place in ("large gradients", "large gradients, overlapped"):
         problem = PLACES[place].build()
-        names = ("buckets_25_mib", "buckets_32_mib", "buckets_64_mib", "flat")
-        assert len({replay(Recipe(base=name), problem).value_digest for name in names}) == 4
+        names = ("buckets_32_mib", "buckets_64_mib", "flat")
+        assert len({replay(Recipe(base=name), problem).value_digest for name in names}) == 3
 
 
 def test_a_cap_of_50_mib_gives_the_lists_of_a_backward_pass() -> None:
     problem = PLACES["large gradients, overlapped"].build()
-    replayed = replay(Recipe(base="developer", steps=(("coalesce", SUM, "50MiB"),)), problem)
+    replayed = replay(Recipe(base="one_by_one", steps=(("coalesce", SUM, "50MiB"),)), problem)
     assert replayed.value_digest == replay(Recipe(base="coalesced_50_mib_reversed"), problem).value_digest
     assert [len(call) for call in replayed.calls] == [4, 2, 4, 2]
 

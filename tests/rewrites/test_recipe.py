@@ -113,11 +113,11 @@ def test_a_step_that_does_nothing_is_named_with_its_place_its_class_and_what_the
         match=r"step 2 of 2 at grad_ar/\S+: rule merge at all_gather:node:2 with all:"
         r" no such collectives in this Program \(there is all_reduce:world:1\)",
     ):
-        replay(Recipe(base="developer", steps=steps), catalog.build(case("grad_ar")))
+        replay(Recipe(base="one_by_one", steps=steps), catalog.build(case("grad_ar")))
 
 
 def test_a_rule_that_there_is_not_is_named_with_those_that_are() -> None:
-    recipe = Recipe(base="developer", steps=(("mergee", "all_reduce:world:1", "all"),))
+    recipe = Recipe(base="one_by_one", steps=(("mergee", "all_reduce:world:1", "all"),))
     with pytest.raises(ValueError, match=r"no 'mergee'.*did you mean 'merge'"):
         replay(recipe, catalog.build(case("grad_ar")))
 

@@ -49,7 +49,7 @@ QUICK = QUICK.changed(
         maximum_steps=3,
     )
 )  # fmt: skip
-ARMS = {"developer": "developer", "hand_bundled": "flat", "best_seed": "flat"}
+ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "best_seed": "flat"}
 
 
 def program(strategy: str) -> Program:
@@ -237,9 +237,9 @@ def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
         Proven(
             job=Job(key=name, program=program(name), source=backend.emit(program(name))),
             numerics=NumericsClass.REORDERED,
-            reference=name == "developer",
+            reference=name == "one_by_one",
         )
-        for name in ("developer", "flat")
+        for name in ("one_by_one", "flat")
     )
     batch = Batch(
         jobs=[developer.job, flat.job],
@@ -249,4 +249,4 @@ def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
         rule="bench-grad_ar",
     )
     timed, failed = time_candidates(batch, value_check([developer, flat]), lambda _line: None)
-    assert {one.key for one in timed} == {"developer"} and failed["flat"].status is JobStatus.WRONG
+    assert {one.key for one in timed} == {"one_by_one"} and failed["flat"].status is JobStatus.WRONG

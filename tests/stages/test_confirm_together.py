@@ -29,7 +29,7 @@ DEPLOYMENT = load("config/deployments/local.yaml")
 MODEL = models.load("nano-pp").changed(layers=2, batch=2, microbatches=(2,), loss_microbatches=2)
 ARMS = {
     "pp_send_recv": {"developer": "send_receive", "finalist_1": "merged_all_reduce"},
-    "grad_ar": {"developer": "developer", "finalist_1": "flat"},
+    "grad_ar": {"developer": "one_by_one", "finalist_1": "flat"},
 }
 
 

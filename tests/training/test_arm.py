@@ -80,7 +80,7 @@ def test_the_backward_is_cut_into_stages_for_a_module_that_starts_before_it_has_
 ) -> None:
     case = catalog.case("grad_ar", {"sizes": [4, 4], "overlap": True}, ranks=2, ranks_per_node=2)
     overlap = {}
-    for name in ("developer", "flat"):
+    for name in ("one_by_one", "flat"):
         program = trace_source(catalog.library_source("grad_ar"), name, catalog.build(case))
         (tmp_path / f"{name}.py").write_text(emit(program))
         modules = Modules(
@@ -88,4 +88,4 @@ def test_the_backward_is_cut_into_stages_for_a_module_that_starts_before_it_has_
             {"gradients": load_module(tmp_path / f"{name}.py", name)},
         )
         overlap[name] = modules.overlap
-    assert overlap == {"developer": True, "flat": False}
+    assert overlap == {"one_by_one": True, "flat": False}

@@ -107,7 +107,7 @@ def programs(gather: str, regather: str, gradients: str, shards: str = "rows") -
     means = case("grad_ar", {"sizes": [COLUMNS]}, ranks=RANKS)
     return {
         "scatter": replayed(backward, gradients),
-        "gradients": replayed(catalog.build(means), "developer"),
+        "gradients": replayed(catalog.build(means), "one_by_one"),
         "regather": replayed(catalog.build(again), regather),
         "gather": replayed(catalog.build(at), gather),
     }

@@ -86,7 +86,7 @@ def sums_and_means_of(folder: Path) -> dict[str, dict[str, Any]]:
             ],
         }
         for strategy in ("developer", "merged_over_microbatches")
-        for averaging in ("developer", "flat")
+        for averaging in ("one_by_one", "flat")
     }
 
 

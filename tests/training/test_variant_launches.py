@@ -51,16 +51,16 @@ def arms_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
     arms = Arms(MODEL, CHEATS)
     for name in ("prefetched", "gathered_once", "merged_under_256_mib"):
-        arms.add(name, scatter=name, gradients="developer", regather=name, gather=name)
+        arms.add(name, scatter=name, gradients="one_by_one", regather=name, gather=name)
     arms.add(
         "one_by_one",
         scatter="gathered_once",
-        gradients="developer",
+        gradients="one_by_one",
         regather="one_by_one",
         gather="one_by_one",
     )
     arms.arms.append(Arm(name="fsdp", microbatches=M))
-    arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="developer")
+    arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="one_by_one")
     arms.add(
         "wrong", scatter="prefetched", gradients="flat", regather="of_another_layer", gather="prefetched"
     )

@@ -52,7 +52,7 @@ def test_what_is_shorter_than_its_parts_stays_whole() -> None:
 def test_a_cap_gives_the_fewest_parts_that_keep_it() -> None:
     mib = MIB // 4
     problem = catalog.build(case("grad_ar", {"sizes": [60 * mib, 25 * mib]}))
-    program = replay(Recipe(base="developer"), problem)
+    program = replay(Recipe(base="one_by_one"), problem)
     assert split.knobs(program, program.collectives) == ("2", "4", "8", "25MiB")
     new = apply(program, (RULE, "all_reduce:world:1", "25MiB"))
     assert payloads(new) == [20 * mib] * 3 + [25 * mib]
@@ -65,7 +65,7 @@ def test_a_knob_that_is_none_is_refused(knob: str) -> None:
 
 def test_a_million_collectives_for_one_are_refused() -> None:
     problem = catalog.build(case("grad_ar", {"sizes": [2**20]}))
-    program = replay(Recipe(base="developer"), problem)
+    program = replay(Recipe(base="one_by_one"), problem)
     assert "at most 1024 parts (got 1000000)" in refusal(RULE, program, "1000000")
     assert len(apply(program, (RULE, "all_reduce:world:1", "1024")).collectives) == 1024
 

@@ -1,0 +1,44 @@
+"""Ways of gathering a flat value: f(x, p) gives (N, elements), everybody's by rank. Read, never executed."""
+
+from overlayccl_core.program.language import (
+    all_gather,
+    all_to_all,
+    broadcast,
+    collective_permute,
+    concat,
+    index_select,
+    not_applicable,
+    permute_dims,
+    reshape,
+)
+from overlayccl_core.strategies.ways import buffers
+
+MOST_RANKS = 64  # in a ring: each has everybody's pieces in another order, N * N pieces in all
+
+
+def all_to_all_of_copies(x, p):
+    """Everybody sends its own to everybody: one exchange, N times the bytes."""
+    return all_to_all(broadcast(x, 0, p.world_size))
+
+
+def permute_ring(x, p):
+    """N - 1 steps round the ring: every rank hands on what came from the one before it."""
+    n = p.world_size
+    if n > MOST_RANKS:
+        not_applicable("more pieces than one layout should have")
+    moving = x
+    came = [moving]
+    for _ in range(n - 1):
+        moving = collective_permute(moving, [(r, (r + 1) % n) for r in range(n)])
+        came += [moving]
+    by_rank = [[(r - source) % n for source in range(n)] for r in range(n)]
+    return index_select(reshape(concat(came), (n, -1)), by_rank)
+
+
+def two_step_hierarchical(x, p):
+    """Gather across nodes from the ranks with the same place, then within the node."""
+    within, across = buffers.tiers(p)
+    of_my_place = all_gather(x, 0, across)
+    nodes, size = p.world_size // p.ranks_per_node, p.ranks_per_node
+    by_place = reshape(all_gather(of_my_place, 0, within), (size, nodes, -1))
+    return reshape(permute_dims(by_place, (1, 0, 2)), (p.world_size, -1))

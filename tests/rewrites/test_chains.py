@@ -125,6 +125,7 @@ THEN_BEFORE = ("push_through_gather", "all_gather:world:2", "")
 DIST_CE: dict[str, tuple[Step, ...]] = {
     "gather_logits": (),
     "three_all_reduce": (BEFORE, THEN_BEFORE, THEN_BEFORE),
+    "coalesced": (BEFORE, THEN_BEFORE, THEN_BEFORE, ("coalesce", "all_reduce:world:2", "all")),
 }
 CHAINS = {
     "tp_mlp": TP_MLP,
@@ -222,6 +223,8 @@ def targets(at: At) -> list[str]:
     if at.entry and at.entry.get("overlap"):
         meaningless.add("zero_1_buckets_130_mib")  # `merge` gathers first what the outputs begin with
     bytes_of = {"float32": 4, "bfloat16": 2}[at.dtype] * sum((at.entry or {}).get("sizes", ()))
+    if at.dtype == "bfloat16":
+        meaningless.add("bf16_on_the_wire")
     meaningless |= {name for name, mib in LARGER_THAN.items() if bytes_of <= mib * MIB}
     return [name for name in CHAINS[at.problem] if name not in meaningless]
 
@@ -312,8 +315,13 @@ IN_ONE_EXCHANGE = ("exchange_of_permutes", PERMUTE, "")
         ("rows of experts", "permute_ring", (IN_ONE_EXCHANGE,), "native"),
         (
             "keys and values",
-            "permute_ring",
-            (DIRECTLY, IN_ONE_EXCHANGE, ("gather_of_copies", EXCHANGE, "")),
+            "per_slot",
+            (
+                ("ring", GATHER, "handed_on"),
+                DIRECTLY,
+                IN_ONE_EXCHANGE,
+                ("gather_of_copies", EXCHANGE, ""),
+            ),
             "per_slot",
         ),
         ("activations", "gather_take", (("permute_what_is_read", GATHER, ""),), "send_receive"),
@@ -352,7 +360,7 @@ def test_caps_of_256_and_512_mib_are_of_what_is_gathered() -> None:
         At("alltoallv", {"pattern": "zipf", "rows": 64, "width": 3}, ranks=8, ranks_per_node=4),
         At("ring_kv", {"heads": 2, "sequence": 24, "head_dim": 3}, ranks=8),
         At("pp_send_recv", {"microbatches": 4, "shape": [1, 2, 3]}, ranks=96, ranks_per_node=32),
-        At("fsdp_prefetch", {"microbatches": 2, "layers": 3, "shape": [96, 5]}, ranks=96, ranks_per_node=32),
+        At("fsdp_prefetch", {"microbatches": 2, "layers": 3, "shape": [64, 5]}, ranks=64, ranks_per_node=32),
         At("layer_block_ar", {"microbatches": 3, "layers": 2, "shape": [2, 3, 5]}, ranks=8, ranks_per_node=4),
         At("dist_ce", {"tokens": 20, "vocabulary": 4032}, ranks=224, ranks_per_node=32),
     ],

@@ -22,6 +22,7 @@ from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, S
 from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.ways import FOLDER as WAYS
 from overlayccl_core.rewrites.rule import FOLDER as RULES
 from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.search.proposer import asks, rounds
@@ -269,7 +270,8 @@ class Pipeline:
         if search is not None:
             found = load_search(search)
             files.append(_file("search/proposers", found.proposer))
-            files += [_file(STYLES, style)] if (style := getattr(found, "style", None)) else []
+            if style := getattr(found, "style", None):  # who is asked may use all ways
+                files += [_file(STYLES, style), *(_file(WAYS, name) for name in loader.names(WAYS))]
         if rule in ("seed", "search"):
             files += [_file("strategies", name) for name in involved]
             files += [_file(RULES, name) for name in rule_names()] if rule == "search" else []

@@ -31,9 +31,9 @@ from overlayccl_core.program.source_check import WAYS_MODULE
 from overlayccl_core.program.ways import FOLDER, WaysOf, is_library, tree_of, ways_of
 
 
-def load(source: str, ways: WaysOf = ways_of) -> Scope:
+def load(source: str, fuel: Fuel | None = None, ways: WaysOf = ways_of) -> Scope:
     """The names that a source defines; Rejected with the line if it is not in the language."""
-    return _loaded(source, Fuel(), ways, ())
+    return _loaded(source, fuel or Fuel(), ways, ())
 
 
 def _loaded(source: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Scope:

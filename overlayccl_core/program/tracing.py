@@ -20,7 +20,7 @@ def trace_source(source: str, function: str, problem: Problem, ways: WaysOf = wa
     strategy says so of itself.
     """
     with recording(problem) as recorder:
-        scope = interpreter.load(source, ways)
+        scope = interpreter.load(source, ways=ways)
         interpreter.call(scope, function, IO(recorder), dict(problem.parameters))
         return recorder.finish()
 

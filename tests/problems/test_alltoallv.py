@@ -189,10 +189,11 @@ def test_every_seed_is_proven_at_any_counts(counts: list[list[int]], width: int,
     ("strategy", "kinds", "sizes"),
     [
         ("native", [Kind.ALL_TO_ALL], [4 * 5 * 3]),
-        ("gather_take", [Kind.ALL_GATHER], [4 * 4 * 5 * 3]),
+        ("gather_slice", [Kind.ALL_GATHER], [4 * 4 * 5 * 3]),
         ("packed_gather_take", [Kind.ALL_GATHER], [4 * 9 * 3]),
         ("gather_reduce_scatter", [Kind.ALL_GATHER, Kind.REDUCE_SCATTER], [4 * 4 * 5 * 3, 4 * 5 * 3]),
-        ("permute_ring", [Kind.COLLECTIVE_PERMUTE] * 3, [5 * 3, 1 * 3, 3 * 3]),
+        ("permute_ring", [Kind.COLLECTIVE_PERMUTE] * 3, [5 * 3] * 3),
+        ("packed_permute_ring", [Kind.COLLECTIVE_PERMUTE] * 3, [5 * 3, 1 * 3, 3 * 3]),
     ],
 )
 def test_what_the_seeds_send(strategy: str, kinds: list[Kind], sizes: list[int]) -> None:
@@ -203,7 +204,7 @@ def test_what_the_seeds_send(strategy: str, kinds: list[Kind], sizes: list[int])
 
 def test_a_rotation_in_which_nobody_has_rows_is_left_out() -> None:
     to_the_next = [[0, 3, 0, 0], [0, 0, 1, 0], [0, 0, 0, 2], [3, 0, 0, 0]]
-    program = replay(Recipe(base="permute_ring"), catalog.build(case_of(counts=to_the_next)))
+    program = replay(Recipe(base="packed_permute_ring"), catalog.build(case_of(counts=to_the_next)))
     assert [x.sources for x in program.collectives] == [(3, 0, 1, 2)]
 
 

@@ -113,7 +113,7 @@ def test_what_is_issued_early_is_in_flight_together_before_anything_of_it_is_wri
 
 def test_collectives_of_one_depth_come_in_the_order_in_which_the_model_gives_their_values() -> None:
     problem = catalog.build(case("grad_ar", {"sizes": [4, 2, 3], "overlap": True}))
-    program = replay(Recipe(base="developer"), problem)
+    program = replay(Recipe(base="one_by_one"), problem)
     assert [x.size for x in schedule(problem, program.outputs).collectives] == [3, 2, 4]
     turned = dict(reversed(program.outputs.items()))
     assert schedule(problem, turned).collectives == program.collectives

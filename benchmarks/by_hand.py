@@ -280,10 +280,9 @@ BY_HAND: Mapping[str, Mapping[str, Callable[[Tensors, Where], Tensors]]] = {
         "two_step_hierarchical": a2a_two_steps,
     },
     "grad_ar": {
-        "developer": grad_developer,
+        "one_by_one": grad_developer,
         "reduce_back_to_back": grad_back_to_back,
         "flat": grad_flat,
-        "buckets_25_mib": grad_flat,
         "buckets_32_mib": grad_flat,
         "hierarchical": grad_hierarchical,
         "reduce_scatter_all_gather": grad_reduce_scatter_all_gather,

@@ -22,7 +22,6 @@ from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
-from overlayccl_core.program.library import Role
 from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
@@ -121,17 +120,14 @@ def _seeds_of(problem: Problem, seeds: pl.DataFrame) -> list[Row]:
 
 
 def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
-    """Where a language model is asked: of each direction that has a library of its own, the Case whose developer's
-    Program has the most collectives, since there is the most to compose; the first of several."""
+    """Where a language model is asked: of each direction that has a library of its own, the Case at which a known
+    strategy has the most collectives, since there is the most to compose; the first of several."""
     most: dict[Direction, tuple[int, Place]] = {}
     for problem in problems:
         if problem.direction is Direction.BACKWARD and problem.linear:
             continue  # has the transposes of what comes of the forward
         place = place_of(problem)
-        calls = max(
-            (r["collectives"] for r in seeds_of[place] if r["role"] == Role.DEVELOPER and rows_.begins(r)),
-            default=0,
-        )
+        calls = max((r["collectives"] for r in seeds_of[place] if rows_.begins(r)), default=0)
         if calls > most.get(problem.direction, (0, place))[0]:
             most[problem.direction] = calls, place
     return frozenset(place for _, place in most.values())

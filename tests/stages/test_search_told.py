@@ -21,7 +21,7 @@ def test_what_is_asked_first_has_the_problem_the_language_the_deployment_and_the
     assert (purpose, request.sample, request.max_tokens) == ("ideas", 0, 16000)
     for told in (
         "all_reduce(x", "io.read(name, *index)", "# The Problem: grad_ar at", "gradient[0..3]",
-        "p.world_size = 4", "def reduce_scatter_all_gather(io, p)", "while: use for", "us [collectives]",
+        "p.world_size = 4", "def reduce_scatter_all_gather(values, p)", "while: use for", "us [collectives]",
     ):  # fmt: skip
         assert told in request.system, told
     assert "log(" not in request.system  # only where the Problem is not linear
@@ -49,7 +49,7 @@ def test_without_scores_the_order_of_what_is_known_tells_none(run_search: Callab
         return re.findall(r"^- (\w+): \d+ collectives", model.said(0), re.MULTILINE)
 
     scored, blind = known(), known(show_scores=False)
-    assert sorted(scored) == sorted(blind) and scored != blind and scored[-1] == "developer" != blind[-1]
+    assert sorted(scored) == sorted(blind) and scored != blind and scored[-1] == "one_by_one" != blind[-1]
 
 
 @pytest.mark.parametrize(("show_scores", "first"), [(True, "cheap"), (False, "dear")])

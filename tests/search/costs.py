@@ -15,6 +15,7 @@ from overlayccl_core.costmodel.price import Price
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.gates.equivalence import lossy_bound_of
 from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
@@ -26,6 +27,7 @@ from overlayccl_core.search.proposers import offline
 from overlayccl_core.stages.seed import seeds_of
 
 OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")
+PLAINEST = "one_by_one"  # of gradients
 Cost = Callable[[Column], float]
 _GROUPS = re.compile(r"(node|network)\d*")
 
@@ -85,9 +87,16 @@ def theta_of(programs: Iterable[Program], cost: Cost) -> Theta:
 
 
 def bases_of(problem: Problem, *, only_developer: bool = False) -> list[Base]:
-    """The strategies of a Problem's library that have a meaning there."""
+    """The strategies of a Problem's library that have a meaning there, developer's first.
+
+    Of gradients that is one all_reduce a tensor here: small ones are one bucket of DDP, with nothing left to merge.
+    """
+    seeds = seeds_of(problem)
+    if problem.case.problem == "grad_ar":
+        seeds = [replace(s, role=Role.DEVELOPER if s.name == PLAINEST else Role.OTHER) for s in seeds]
+        seeds.sort(key=lambda seed: seed.name != PLAINEST)
     bases = []
-    for seed in seeds_of(problem):
+    for seed in seeds:
         try:
             program = replay(seed.recipe, problem)
         except NotApplicable:

@@ -28,7 +28,7 @@ def test_what_is_asked_first_has_the_problem_the_language_the_deployment_and_the
     asked = model.said(0)
     assert (
         "Name 5 strategies" in asked
-        and "developer: 4 collectives; " in asked
+        and "one_by_one: 4 collectives; " in asked
         and "all_reduce:world4:1" in asked
     )
 

@@ -27,7 +27,7 @@ READING = (
     "A step is a whole training step (forward, backward, optimizer) on the slowest rank. A model has a "
     "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
     "the same batch, so steps compare across M. An arm is one way of communicating in a step. The rival is "
-    "the fastest arm that needs no search, at any M, whose activations take no more memory than what is "
+    "the fastest arm that needs no search, at any M, that takes no more memory than what is "
     "deployed. All figures here are of launches made after everything was chosen: the file in deploy/ itself, "
     "in turn, step by step, beside every arm that needs no search at the same M, and at other M the fastest "
     "that training knew. A ratio says how many times as fast what "
@@ -122,7 +122,7 @@ def _table(worth: Worth) -> Table:
         headers=(
             "split into, arm",
             "step time",
-            "peak activations, a rank",
+            "peak memory, a rank",
             "step over that of what is deployed (95% interval)",
             "what is deployed is",
             "needs search",

@@ -15,7 +15,7 @@ from overlayccl_core.report.charts import NARROW, WIDE, Ink, figure, is_narrow, 
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.deployed import Part
 
-MEMORY = "peak activations of a rank, MiB"
+MEMORY = "peak memory of a rank, MiB"
 LOG_FROM = 3  # times as much at one end of an axis as at the other
 MARK_PX, AXIS_PX = 19, 60
 ROLES = {  # colour, shape: no two differ by colour alone

@@ -200,7 +200,7 @@ def _steps_table(run: Run) -> Table:
             f"step over that of {arm_label(fastest.name)}",
             "own local work (one launch)",
             "library calls a step, each rank",
-            "peak activations, a rank",
+            "peak memory, a rank",
         ),
         rows=tuple(
             (

@@ -86,13 +86,17 @@ SPLITS = Table(
     row="one arm of one model at one count of microbatches",
     folder="",
     rule="summary",
-    version=1,
+    version=2,
     columns=(
         Column(name="model", dtype=pl.String(), doc="a file in config/models"),
         Column(
             name="microbatches", dtype=pl.Int64(), doc="into which the same batch is split; 1: not at all"
         ),
-        Column(name="arm", dtype=pl.String(), doc=f"{', '.join(ArmName)}, only_<problem>, ddp_<MiB> or fsdp"),
+        Column(
+            name="arm",
+            dtype=pl.String(),
+            doc=f"{', '.join(ArmName)}, only_<problem>, or one of the framework's own (docs/training.md)",
+        ),
         Column(
             name="ran_as",
             dtype=pl.String(),
@@ -108,7 +112,7 @@ SPLITS = Table(
             dtype=pl.Int64(),
             unit="bytes",
             nullable=True,
-            doc="most bytes that autograd held on a rank; null: not known",
+            doc="most bytes of tensors that a step holds on a rank; null: not known",
         ),
         *ratio("slower", "its step over that of what is deployed (2: that is twice as fast)"),
         Column(name="launches", dtype=pl.Int64(), doc="that timed it"),

@@ -14,14 +14,14 @@ from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT, OF_A_LAUNCH
 
-_VERSION = 4
+_VERSION = 5
 _STEPS = (
     Column(name="model", dtype=pl.String(), doc="a file in config/models"),
     Column(name="microbatches", dtype=pl.Int64(), doc="into which a batch is split"),
     Column(
         name="arm",
         dtype=pl.String(),
-        doc=f"{', '.join(ArmName)}, only_<problem>, ddp_<MiB> or fsdp",
+        doc=f"{', '.join(ArmName)}, only_<problem>, or one of the framework's own (docs/training.md)",
     ),
     Column(
         name="purpose",
@@ -73,7 +73,7 @@ _STEPS = (
         dtype=pl.Int64(),
         unit="bytes",
         nullable=True,
-        doc="most bytes on one rank that autograd held for the backward pass, and modules that gather parameters",
+        doc="most bytes of tensors that a step holds on one rank, all but the optimizer's (docs/training.md)",
     ),
     *OF_A_LAUNCH,
     Column(

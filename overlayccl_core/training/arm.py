@@ -70,7 +70,6 @@ class ArmState:
             module = self.pieces.module()
             self.framework = rank.framework_step(module, way)
             self.pieces.parameters = module.leaves()  # as the framework has them
-        self.running: Sequence[SiteModule] = ()  # the modules of the step that runs
         self.optimizer = _optimizer(self.pieces.parameters.values(), rank)
 
     def gradients(self, batch: Batch) -> Tensor | None:
@@ -83,13 +82,8 @@ class ArmState:
         if self.framework is not None:
             return self.framework(microbatches)
         step = self.pieces.step(microbatches, early=self.modules.overlap)
-        self.running = self.modules.fresh()
-        run_step(self.running, step.segments())
+        run_step(self.modules.fresh(), step.segments())
         return torch.stack(list(step.losses.values())) if step.losses else None
-
-    def is_gathering(self) -> bool:
-        """Whether a module runs that holds parameters of which this rank else has a share."""
-        return any(one.site in self.pieces.gathering and one.running for one in self.running)
 
     def step(self, batch: Batch) -> Tensor | None:
         """One step with its optimizer; losses as `gradients` gives them."""

@@ -11,7 +11,6 @@ segments, do the same in the same order.
 A value is dropped once the last segment that needs it has run, or the module that reads it has it.
 """
 
-import inspect
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +28,6 @@ class SiteModule:
     generator: Generator[Any, Any, None]
     read: Any
     shapes: Mapping[Port, tuple[int, ...]]
-
-    @property
-    def running(self) -> bool:
-        """Whether it is the module's code that runs."""
-        return inspect.getgeneratorstate(self.generator) == inspect.GEN_RUNNING
 
 
 class StuckStep(RuntimeError):

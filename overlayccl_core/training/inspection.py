@@ -1,4 +1,9 @@
-"""What one step does, counted while it runs: matmuls, calls of the collective library, bytes that it holds."""
+"""What one step does, counted while it runs: matmuls, calls of the collective library, bytes that it holds.
+
+Bytes are those of all tensors that the step's operations touch, as long as they live: parameters and their
+gradients, activations, and what modules, the library or a framework have beside them. All arms are counted in this
+one way.
+"""
 
 import hashlib
 import weakref
@@ -9,12 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from overlayccl_core.backends.rank import Deployed
 from overlayccl_core.program.calls import CALL_NAMES
-from overlayccl_core.training.kernels import FSDP_COPIES, UnknownKernel, multiplies
+from overlayccl_core.training.kernels import UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
 LibraryCalls = Callable[[str], int | None]
@@ -28,10 +33,7 @@ def no_library(_operation: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Of one run: matmuls, a digest of their shapes in any order, library calls, most bytes held at a time.
-
-    Held is what is saved for backward, and what a module that gathers parameters has touched while it is alive.
-    """
+    """Of a step: matmuls, a digest of their shapes in any order, library calls, most bytes held at a time."""
 
     matmuls: int
     matmul_digest: str
@@ -39,18 +41,15 @@ class Counts:
     peak_activation_bytes: int
 
 
-def inspect(
-    step: Callable[[], Any],
-    library_calls: LibraryCalls = no_library,
-    is_gathering: Callable[[], bool] = lambda: False,
-) -> Counts:
-    """Run a step once and count. UnknownKernel if it ran what nobody knows to multiply matrices or not to.
+def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -> Counts:
+    """Run a step twice and count the second time: what lives from one step to the next is known by then.
 
-    is_gathering: whether a module runs whose values count as memory of the step (`Pieces.gathering`).
+    UnknownKernel if it ran what nobody knows to multiply matrices or not to.
     """
-    held = _Held()
-    operations, activations = _Operations(library_calls, held, is_gathering), _Activations(held)
-    with operations, activations:
+    operations = _Operations(library_calls)
+    with operations:
+        step()
+        operations.begin()
         step()
     if operations.unknown:
         raise UnknownKernel(operations.unknown)
@@ -59,21 +58,25 @@ def inspect(
         matmuls=shapes.total(),
         matmul_digest=hashlib.blake2b(repr(sorted(shapes.items())).encode(), digest_size=8).hexdigest(),
         collectives=operations.calls,
-        peak_activation_bytes=held.peak,
+        peak_activation_bytes=operations.held.peak,
     )
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Every operation on its way to its kernel, those of the backward pass and of the library's C++ included."""
 
-    def __init__(self, library_calls: LibraryCalls, held: "_Held", is_gathering: Callable[[], bool]) -> None:
+    def __init__(self, library_calls: LibraryCalls) -> None:
         super().__init__()
         self.library_calls = library_calls
-        self.held = held
-        self.is_gathering = is_gathering
+        self.held = _Held()
+        self.unknown: set[str] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on; what is alive stays known."""
         self.matmuls: list[tuple[str, str]] = []
         self.calls = 0
-        self.unknown: set[str] = set()
+        self.held.peak = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(function.overloadpacket)
@@ -84,19 +87,24 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         elif product:
             self.matmuls.append((name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)])))
         result = function(*args, **(kwargs or {}))
-        if name.startswith(FSDP_COPIES) or self.is_gathering():
-            for one in tree_leaves((args, kwargs, result)):
-                if isinstance(one, torch.Tensor):
-                    self.held.while_alive(one.untyped_storage())
+        for one in tree_leaves((args, kwargs, result)):
+            if isinstance(one, torch.Tensor) and not (one.is_meta or is_traceable_wrapper_subclass(one)):
+                self.held.see(one.untyped_storage())
         return result
 
 
 def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
-    """Count from now on the collectives that a module starts; returns what reads the count."""
-    if not isinstance(module, ModuleType):
-        before = module.calls
-        return lambda: module.calls - before
+    """Count from now on the collectives that a module starts; returns what gives those since it was last asked."""
     count = [0]
+    before = 0 if isinstance(module, ModuleType) else module.calls
+
+    def since() -> int:
+        nonlocal before
+        last, before = before, count[0] if isinstance(module, ModuleType) else module.calls
+        return before - last
+
+    if not isinstance(module, ModuleType):
+        return since
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -108,7 +116,7 @@ def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
     for name in CALL_NAMES:
         if hasattr(module, name):
             setattr(module, name, counted(getattr(module, name)))
-    return lambda: count[0]
+    return since
 
 
 class _Done:
@@ -138,65 +146,34 @@ def make_quiet(module: ModuleType | Deployed) -> None:
 
 
 class _Held:
-    """Storage that somebody holds, and the most bytes at a time; views of one count once.
+    """Storage that is alive, and the most bytes at a time; views of one count once.
 
     Sizes are asked for anew: a storage may be given up by making it empty (torch's FSDP).
     """
 
     def __init__(self) -> None:
         self.peak = 0
-        self._holders: Counter[int] = Counter()
+        self._total = 0
+        self._sizes: dict[int, int] = {}
         self._storages: dict[int, Callable[[], Any]] = {}  # without holding them: weak references
-        self._alive: set[int] = set()
 
-    def hold(self, storage: Any) -> int:
-        """One more holder. Returns what tells the storage."""
-        which = int(storage._cdata)
-        self._holders[which] += 1
-        self._storages.setdefault(which, weakref.ref(storage))
-        held = [
-            one() for one in list(self._storages.values())
-        ]  # a list: asking may free some, which releases
-        self.peak = max(self.peak, sum(one.nbytes() for one in held if one is not None))
-        return which
-
-    def release(self, which: int) -> None:
-        """One fewer."""
-        self._holders[which] -= 1
-        if not self._holders[which]:
-            del self._holders[which], self._storages[which]
-
-    def while_alive(self, storage: Any) -> None:
+    def see(self, storage: Any) -> None:
         """Held until nothing uses it any more."""
-        if int(storage._cdata) not in self._alive:
-            which = self.hold(storage)
-            self._alive.add(which)
+        which, size = int(storage._cdata), storage.nbytes()
+        if which not in self._sizes:
+            self._storages[which] = weakref.ref(storage)
             weakref.finalize(storage, self._gone, which).atexit = False
+        self._resize(which, size)
+        if self._total > self.peak:
+            for other, one in list(self._storages.items()):  # a list: asking may free some
+                if (alive := one()) is not None:
+                    self._resize(other, alive.nbytes())
+            self.peak = max(self.peak, self._total)
+
+    def _resize(self, which: int, size: int) -> None:
+        self._total += size - self._sizes.get(which, 0)
+        self._sizes[which] = size
 
     def _gone(self, which: int) -> None:
-        self._alive.remove(which)
-        self.release(which)
-
-
-class _Activations(torch.autograd.graph.saved_tensors_hooks):  # type: ignore[misc]
-    """What autograd holds for the backward pass.
-
-    Parameters that a backward pass needs are among them, the same bytes in every arm.
-    """
-
-    def __init__(self, held: _Held) -> None:
-        super().__init__(lambda tensor: _Saved(held, tensor), lambda saved: saved.tensor)
-
-
-class _Saved:
-    """A saved tensor; autograd drops it after the backward pass."""
-
-    __slots__ = ("held", "tensor", "which")
-
-    def __init__(self, held: _Held, tensor: Tensor) -> None:
-        self.held = held
-        self.tensor = tensor.detach()
-        self.which = held.hold(tensor.untyped_storage())
-
-    def __del__(self) -> None:
-        self.held.release(self.which)
+        self._total -= self._sizes.pop(which)
+        del self._storages[which]

@@ -7,8 +7,8 @@ whose parameters lie in shards, pipeline_parallel.py for two stages on different
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import torch
 
@@ -33,11 +33,7 @@ class Pieces(ABC, Generic[M]):
     """One rank's share of a model, on a device as torch calls it: rank 0 of 1 has all of it.
 
     parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; those that it has a part of.
-    gathering: sites whose modules hold parameters or gradients of them that a rank else has a share of; they count
-    in the memory of a step.
     """
-
-    gathering: ClassVar[Collection[str]] = ()
 
     def __init__(
         self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1, device: str = "cpu"

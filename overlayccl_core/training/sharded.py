@@ -27,7 +27,6 @@ from overlayccl_core.training.segments import (
     share_of_mean,
 )
 
-SITES = ("gather", "regather", "scatter")  # of whole parameters and their gradients
 Values = Mapping[Value, Tensor]
 
 

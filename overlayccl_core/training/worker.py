@@ -126,10 +126,16 @@ class _Trainer:
         state = self.state(index, seed, modules)
         data = self.data(seed, 0, self.replica)
         if state.framework is not None:
-            for _ in range(2):  # after its first step it may make other buckets, in the order of readiness
-                state.gradients(data)
+            state.gradients(data)  # after which it may make other buckets, in the order of readiness
+
+        def step() -> None:
+            for since in calls.values():
+                since()
+            state.gradients(data)
+            self.rank.end_call()
+
         self.rank.meet()
-        counts = inspect(lambda: state.gradients(data), self.rank.library_calls, state.is_gathering)
+        counts = inspect(step, self.rank.library_calls)
         self.rank.force()
         errors = []
         for name, parameter in state.pieces.parameters.items():

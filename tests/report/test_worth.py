@@ -47,7 +47,7 @@ def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_dev
     )
     assert warnings(told) == []
     assert facts(told) == [
-        "Deployed: the batch in 2 microbatches (M = 2), found-1: 100 ms a step, 12 MiB of activations.",
+        "Deployed: the batch in 2 microbatches (M = 2), found-1: 100 ms a step, 12 MiB of memory.",
         "Over the best that needs no search at the same or less memory, best seed at M = 1 (130 ms, 11 MiB): "
         "1.30\N{MULTIPLICATION SIGN} (1.20..1.40), faster.",
         "Over developer at M = 2: 4.00\N{MULTIPLICATION SIGN} (3.90..4.20), faster.",

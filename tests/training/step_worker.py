@@ -63,7 +63,7 @@ def gradient_segments(pieces: Pieces, step: TensorParallelStep) -> Iterator[Step
 
 
 def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
-    """One step: the largest relative error of a gradient, and the most bytes held for the backward pass."""
+    """One step: the largest relative error of a gradient, and the most bytes held."""
     ranks = rank.ranks // arm["replicas"]
     replica, place = divmod(rank.index, ranks)
     modules = {}
@@ -73,20 +73,28 @@ def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
         modules[site["site"]] = rank.load(path, f"arm_{index}_{number}", members)
     data = tokens(arm["microbatches"], arm["replicas"])
     pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, seed=1), place, ranks)
-    step = TensorParallelStep(pieces, data[replica])
-    segments = list(step.segments())
-    if "gradients" in modules:
-        segments += gradient_segments(pieces, step)
-    sites = [
-        SiteModule(
-            site=site["site"],
-            generator=modules[site["site"]].forward(),
-            read=modules[site["site"]].Read,
-            shapes={tuple(port): tuple(shape) for port, shape in site["shapes"]},
-        )
-        for site in arm["sites"]
-    ]
-    counts = inspect(lambda: run_step(sites, segments), rank.library_calls)
+
+    def fresh() -> list[SiteModule]:
+        return [
+            SiteModule(
+                site=site["site"],
+                generator=modules[site["site"]].forward(),
+                read=modules[site["site"]].Read,
+                shapes={tuple(port): tuple(shape) for port, shape in site["shapes"]},
+            )
+            for site in arm["sites"]
+        ]
+
+    def step() -> None:
+        for parameter in pieces.parameters.values():
+            parameter.grad = None
+        made = TensorParallelStep(pieces, data[replica])
+        segments = list(made.segments())
+        if "gradients" in modules:
+            segments += gradient_segments(pieces, made)
+        run_step(fresh(), segments)
+
+    counts = inspect(step, rank.library_calls)
     expected = unsharded_gradients(MODEL, [one for each in data for one in each], seed=1)
     errors = [
         relative_error(parameter.grad, Pieces.shard(MODEL, name, expected[name], place, ranks))

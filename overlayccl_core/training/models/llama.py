@@ -31,8 +31,6 @@ VALIDATION_BATCHES = 8
 class Pieces(pieces.Pieces[Model]):
     """One rank's parameters and the functions between collectives."""
 
-    gathering = sharded.SITES
-
     def __init__(
         self, model: Model, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1, device: str = "cpu"
     ) -> None:

@@ -150,7 +150,7 @@ def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
         compiled.append(_compiled())
         sent.append(_sent())
     parameters = {name: value.detach().cpu() for name, value in state.pieces.parameters.items()}
-    counts = inspect(lambda: state.gradients(batch), is_gathering=state.is_gathering)
+    counts = inspect(lambda: state.gradients(batch))
     return Course(losses=losses, parameters=parameters, compiled=compiled, sent=sent, counts=counts)
 
 

@@ -40,6 +40,9 @@ class Stages(Protocol):
     def first(self, batch: Batch) -> Tensor:
         """The first stage: what it hands over."""
 
+    def handed_over(self, batch: Batch) -> tuple[int, ...]:
+        """The shape of what either stage gives of a microbatch."""
+
     def second(self, x: Tensor, batch: Batch) -> Tensor:
         """The second stage: the mean loss of what the first made of a batch."""
 
@@ -60,6 +63,11 @@ class OneStage(Module):
     def loss(self, y: Tensor, batch: Batch) -> Tensor:
         """The mean loss of a microbatch."""
         return self.pieces.loss(y, batch)
+
+    def handed_over(self, batch: Batch) -> tuple[int, ...]:
+        """The shape of what either stage gives of a microbatch."""
+        shape: tuple[int, ...] = self.pieces.handed_over(batch)
+        return shape
 
 
 class PipelineStep:

@@ -95,6 +95,7 @@ def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> Framewor
     """torch.distributed.pipelining: `stage` of rank r and that of rank r + N/2 are a model.
 
     Where there are several pipelines, DDP averages the gradients of a stage over its ranks in the last backward.
+    torch is told what goes in and out: to find out it would run a step, which DDP takes for one of its own.
     """
     rank, pipelines = dist.get_rank(), dist.get_world_size() // 2
     mine = _group_of(rank, [(r, r + pipelines) for r in range(pipelines)])
@@ -102,18 +103,30 @@ def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> Framewor
     if pipelines > 1:
         alike = _group_of(rank, [tuple(range(pipelines)), tuple(range(pipelines, 2 * pipelines))])
         wrapped = DistributedDataParallel(stage, process_group=alike, gradient_as_bucket_view=True)
-    place = pipelining.PipelineStage(wrapped, rank // pipelines, 2, torch.device(device), group=mine)
+    is_first = rank < pipelines
     schedules: dict[int, Any] = {}
 
+    def made(batches: Sequence[Any]) -> Any:
+        between = torch.empty(stage.handed_over(batches[0]), device=device, requires_grad=True)
+        place = pipelining.PipelineStage(
+            wrapped,
+            rank // pipelines,
+            2,
+            torch.device(device),
+            input_args=batches[0] if is_first else between,
+            output_args=between,
+            group=mine,
+        )
+        return getattr(pipelining, schedule)(place, len(batches), loss_fn=stage.loss)
+
     def step(batches: Sequence[Any]) -> torch.Tensor | None:
-        m = len(batches)
-        if m not in schedules:
-            schedules[m] = getattr(pipelining, schedule)(place, m, loss_fn=stage.loss)
-        if place.is_first:
-            schedules[m].step(torch.cat(list(batches)))
+        pipeline = schedules.get(len(batches)) or schedules.setdefault(len(batches), made(batches))
+        whole = torch.cat(list(batches))
+        if is_first:
+            pipeline.step(whole)
             return None
         losses: list[torch.Tensor] = []
-        schedules[m].step(target=torch.cat(list(batches)), losses=losses, return_outputs=False)
+        pipeline.step(target=whole, losses=losses, return_outputs=False)
         return torch.stack(losses).detach()
 
     return step

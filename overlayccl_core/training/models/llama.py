@@ -111,7 +111,7 @@ class Pieces(pieces.Pieces[Model]):
         return pipeline_parallel.PipelineStep(
             self,
             batches,
-            shape=(len(batches[0]), self.model.sequence, self.model.width),
+            shape=self.handed_over(batches[0]),
             averaged=averaged if self.ranks > STAGES else (),
         )
 
@@ -179,6 +179,10 @@ class Pieces(pieces.Pieces[Model]):
         """[B, S, D] -> [B, S, D]: this rank's share of what a part of a sublayer adds."""
         block, k = divmod(sublayer, len(self.norms))
         return self._partial(self.weights_of(block), self.sublayers_of_block[k][part], h)
+
+    def handed_over(self, batch: Tensor) -> tuple[int, ...]:
+        """[B, S, D] of int64[B, S + 1]."""
+        return len(batch), self.model.sequence, self.model.width
 
     def last(self, x: Tensor) -> Tensor:
         """The second half of the blocks."""

@@ -26,6 +26,7 @@ Members = tuple[tuple[int, ...], ...]
 class Deployed(Protocol):
     """A Case of a deployed file, ready on this rank: what an emitted module has, too."""
 
+    file: ModuleType
     Read: Any
     DIGEST: Mapping[str, str]  # direction -> digest of its Program
     forward: Callable[[], Generator[Any, Any, None]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from overlayccl_core.emit.shared_memory import shared_outputs
-from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter, tags_of
+from overlayccl_core.emit.torch_dialect import ModuleStore, StepPrinter
 from overlayccl_core.program.calls import call_name
 from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.nodes import Node, Port
@@ -35,7 +35,7 @@ def printed_sections(
     Where a section would have ports of two groups, the Program does not fall into groups: it is one section, and
     the message names two such ports.
     """
-    printer = StepPrinter(store, tags_of(program))
+    printer = StepPrinter(store, program)
     parts: list[tuple[int | None, list[Step]]] = []
     message = ""
     for steps in _independent(program):

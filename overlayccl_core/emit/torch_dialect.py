@@ -22,7 +22,7 @@ from overlayccl_core.program.calls import CALL_NAMES, Call, call_name
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import Kind, Reduction
-from overlayccl_core.program.lowering import Action, Step, lower
+from overlayccl_core.program.lowering import Action, Step, lets_work, lower
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.rowwise import Form
@@ -45,7 +45,7 @@ _NAMES = {
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
     rf"|{'|'.join([*Kind, *CALL_NAMES])}|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write"
-    r"|MAX|permutes|pairs_\d+|masked_rows|boundary"
+    r"|MAX|permutes|pairs_\d+|masked_rows|boundary|meanwhile"
 )
 _HEAD = """\
 {title}
@@ -161,7 +161,7 @@ class ModuleStore(TableStore):
 
 
 def _function(program: Program, store: ModuleStore) -> str:
-    printer = StepPrinter(store, tags_of(program))
+    printer = StepPrinter(store, program)
     for step in lower(program):
         printer.step(step)
     return generator_text(program.problem.direction.value, printer.lines)
@@ -195,11 +195,12 @@ def tags_of(program: Program) -> range:
 
 
 class StepPrinter:
-    """Statements of one function. tags: what its permutes carry, in turn."""
+    """Statements of a Program's function."""
 
-    def __init__(self, store: ModuleStore, tags: range) -> None:
+    def __init__(self, store: ModuleStore, program: Program) -> None:
         self.store = store
-        self.tags = tags
+        self.problem = program.problem
+        self.tags = tags_of(program)  # what its permutes carry, in turn
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.works: dict[Node, str] = {}
@@ -217,6 +218,9 @@ class StepPrinter:
                 self.lines.append(f"yield Write({_arguments(step.port)}, {self.names[step.node]})")
             case Action.WAIT:
                 assert step.node is not None
+                if lets_work(self.problem, step):
+                    self.store.helpers.add("meanwhile")
+                    self.lines.append("meanwhile()")
                 work = self.works[step.node]
                 self.lines += [f"{work}.wait()", f"del {work}"]  # it would keep the operand
             case Action.START:

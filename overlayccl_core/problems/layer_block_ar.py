@@ -68,6 +68,12 @@ def problem(case: Case) -> Problem:
         for m in microbatches
         for layer in order
     ]
+    left = [
+        Segment(name=("weights", m, layer), after=(("block", m, layer),))
+        for m in microbatches
+        for layer in order
+        if case["site"] == "entry"
+    ]
     last = "loss" if case["site"] == "exit" else "front"
     ends = [Segment(name=(last, m), needs=both("total", m, order[-1])) for m in microbatches]
     partial = PortSpec(
@@ -81,7 +87,7 @@ def problem(case: Case) -> Problem:
         case=case,
         inputs={("partial", *at): partial for at in each},
         outputs={("total", *at): total for at in each},
-        segments=(*blocks, *ends),
+        segments=(*blocks, *left, *ends),
         parameters={
             **of_every_problem(case),
             "microbatches": case["microbatches"],

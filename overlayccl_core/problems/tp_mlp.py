@@ -7,6 +7,7 @@ Two sites have this shape (Megatron-LM, Shoeybi et al. 2019, section 3):
   exit   of a block (Megatron's g): the sum runs in the forward pass; its backward is the identity.
   entry  of a block (Megatron's f): the identity in the forward pass; the sum of the partial input gradients
          runs in the backward pass, layers reversed. This Case IS that sum, so it has no backward of its own.
+         The gradients of the weights that read the input are left to be computed while it is in flight.
 """
 
 from itertools import pairwise
@@ -60,6 +61,7 @@ def problem(case: Case) -> Problem:
         )
         for at in each
     ]
+    left = [Segment(name=("weights", *at), after=(("block", *at),)) for at in each if case["site"] == "entry"]
     last = "loss" if case["site"] == "exit" else "front"
     ends = [Segment(name=(last, m), needs=(("total", m, order[-1]),)) for m in microbatches]
     partial = PortSpec(
@@ -72,7 +74,7 @@ def problem(case: Case) -> Problem:
         case=case,
         inputs={("partial", *at): partial for at in each},
         outputs={("total", *at): total for at in each},
-        segments=(*blocks, *ends),
+        segments=(*blocks, *left, *ends),
         parameters={
             **of_every_problem(case),
             "microbatches": case["microbatches"],

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from overlayccl_core.program.calls import Call
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import IssueOrder, Kind
 from overlayccl_core.program.nodes import Node, Port, topological
+from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
 from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.scaling import scaled_at_birth
@@ -79,11 +80,23 @@ def lower(program: Program) -> tuple[Step, ...]:
 
 
 def overlaps(program: Program) -> bool:
-    """Whether a collective is in flight when an input is read: it can run beside what the model computes.
+    """Whether a collective is in flight when an input is read, or while the model does what is left over.
+
+    It can run beside what the model computes.
 
     Never where ranks compile: what runs beside what is the compiler's choice, for all orders of calls the same.
     """
-    return any(step.action is Action.READ and step.in_flight for step in lower(program))
+    return any(
+        (step.action is Action.READ and step.in_flight) or lets_work(program.problem, step)
+        for step in lower(program)
+    )
+
+
+def lets_work(problem: Problem, step: Step) -> bool:
+    """Whether the model may do what is left over before this step: it waits for what was issued early."""
+    return (
+        step.action is Action.WAIT and problem.leaves_work and step.nodes[0].label.issue is IssueOrder.EARLY
+    )
 
 
 def _lower(program: Program) -> tuple[Step, ...]:

@@ -63,7 +63,11 @@ class PortSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """The model's own work: runs when `needs` (outputs) are written and `after` (segments) have run; then its
-    `gives` (inputs) exist."""
+    `gives` (inputs) exist.
+
+    What needs and gives nothing is left over: nobody waits for it, so it runs while a call is in flight where a
+    Program lets it, and else before the next segment.
+    """
 
     name: Port
     needs: tuple[Port, ...] = ()
@@ -175,6 +179,11 @@ class Problem:
     def ranks(self) -> int:
         """N."""
         return self.case.ranks
+
+    @property
+    def leaves_work(self) -> bool:
+        """Whether some segments are left over, to be done while a call is in flight."""
+        return any(not (s.needs or s.gives) for s in self.segments)
 
     def giver(self, port: Port) -> Segment | None:
         """The segment that gives an input; None: it exists from the start."""

@@ -31,10 +31,12 @@ def is_early(x: Node) -> bool:
 
 
 def may_overlap(program: Program) -> bool:
-    """True if the order of calls decides whether two collectives are in flight together: neither waits for the
-    other through the model, and no compiler chooses."""
+    """True if the order of calls decides what is in flight together, and no compiler chooses: two collectives of which
+    neither waits for the other through the model, or one and what the model has left over."""
     if program.problem.case.uniform:
         return False
+    if program.problem.leaves_work:
+        return True
     depths = Depths(program.problem, program.outputs)
     levels = [depths.node(x) for x in program.collectives]
     return len(set(levels)) < len(levels)

@@ -8,7 +8,7 @@ import torch
 from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.frameworks import framework_arm
-from overlayccl_core.training.driver import SiteModule, run_step
+from overlayccl_core.training.driver import MEANWHILE, SiteModule, run_step
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor
@@ -23,6 +23,7 @@ class Modules:
     def __init__(self, sites: Sequence[ArmSite], modules: Mapping[str, ModuleType | Deployed]) -> None:
         self.sites = sites
         self.modules = modules
+        self.files = {site: one if isinstance(one, ModuleType) else one.file for site, one in modules.items()}
 
     @classmethod
     def load(cls, arm: Arm, rank: Rank, name: str) -> "Modules":
@@ -34,6 +35,11 @@ class Modules:
         """Whether a module starts a collective before it has read all that it reads."""
         return any(one.early for one in self.sites)
 
+    @property
+    def lets_work(self) -> bool:
+        """Whether a module lets the model work while a call is in flight."""
+        return any(hasattr(file, MEANWHILE) for file in self.files.values())
+
     def fresh(self) -> list[SiteModule]:
         """Generators for one step."""
         return [
@@ -42,6 +48,7 @@ class Modules:
                 generator=getattr(self.modules[site.site], site.direction)(),
                 read=self.modules[site.site].Read,
                 shapes=dict(site.shapes),
+                module=self.files[site.site],
             )
             for site in self.sites
         ]
@@ -81,6 +88,7 @@ class ArmState:
         microbatches = self.pieces.split(batch, self.arm.microbatches)
         if self.framework is not None:
             return self.framework(microbatches)
+        self.pieces.leaves_work = self.modules.lets_work
         step = self.pieces.step(microbatches, early=self.modules.overlap)
         run_step(self.modules.fresh(), step.segments())
         return torch.stack(list(step.losses.values())) if step.losses else None

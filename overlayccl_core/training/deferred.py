@@ -34,5 +34,6 @@ def deferring(later: list[Callable[[], None]], x: Tensor, weight: Tensor) -> Ten
 
 
 def _add_gradient(weight: Tensor, gradient: Tensor, x: Tensor) -> None:
-    of_weight = torch.mm(gradient.t(), x)
+    with torch.no_grad():
+        of_weight = torch.mm(gradient.t(), x)
     weight.grad = of_weight if weight.grad is None else weight.grad.add_(of_weight)

@@ -8,6 +8,9 @@ that it will ever write. Writes that no segment can use yet wait until no other 
 own order of reads and writes is the only schedule there is, and all ranks, which hold the same modules and
 segments, do the same in the same order.
 
+What is left over (`StepSegment.left_over`) runs when a module says that a call is in flight, at the latest before the
+next segment.
+
 A value is dropped once the last segment that needs it has run, or the module that reads it has it.
 """
 
@@ -19,6 +22,8 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.training.segments import Name, StepSegment, Tensor, Value
 
+MEANWHILE = "meanwhile"  # of an emitted module: what is called while a call is in flight
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteModule:
@@ -28,6 +33,7 @@ class SiteModule:
     generator: Generator[Any, Any, None]
     read: Any
     shapes: Mapping[Port, tuple[int, ...]]
+    module: Any = None  # its `meanwhile` is set, where it has one
 
 
 class StuckStep(RuntimeError):
@@ -40,6 +46,9 @@ def run_step(modules: Sequence[SiteModule], segments: Iterable[StepSegment]) -> 
     StuckStep names what each module waits for.
     """
     step = _Step(segments)
+    for one in modules:
+        if hasattr(one.module, MEANWHILE):
+            setattr(one.module, MEANWHILE, step.do_what_is_left)
     waiting = [_Waiting(module) for module in modules]
     while waiting := [one for one in waiting if one.event is not None]:
         able = next((one for one in waiting if step.helps(one)), None)
@@ -92,6 +101,7 @@ class _Step:
                 self.users.setdefault(value, []).append(s)
             for name in s.after:
                 self.followers.setdefault(name, []).append(s)
+        self.left: list[StepSegment] = []
         self.uses_left = {value: len(users) for value, users in self.users.items()}
 
     def helps(self, waiting: _Waiting) -> bool:
@@ -147,7 +157,14 @@ class _Step:
         if segment.name not in self.done and self.is_ready(segment):
             self.run(segment)
 
+    def do_what_is_left(self) -> None:
+        """Run what was left over."""
+        while self.left:
+            self.run_if_ready(self.left.pop())
+
     def run(self, segment: StepSegment) -> None:
+        if not segment.left_over:
+            self.do_what_is_left()
         self.done.add(segment.name)
         given = segment.work({value: self.values[value] for value in segment.needs})
         for value in segment.needs:
@@ -157,7 +174,9 @@ class _Step:
         for value in segment.gives:
             self.values[value] = given[value].detach()
         for follower in self.followers.get(segment.name, ()):
-            if follower.needs:  # one without needs waits for its reader
+            if follower.left_over:
+                self.left.append(follower)
+            elif follower.needs:  # one without needs waits for its reader
                 self.run_if_ready(follower)
 
     def finish(self) -> None:

@@ -19,7 +19,8 @@ Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
 class StepSegment:
     """A piece of the model: runs when `needs` are written and `after` have run; then its `gives` exist.
 
-    work: {needs: tensors of the port's shape} -> {gives: tensors}. Tensors come and go detached.
+    work: {needs: tensors of the port's shape} -> {gives: tensors}. Tensors come and go detached. left_over: it runs
+    while a module lets a call be in flight, else before the next segment.
     """
 
     name: Name
@@ -27,6 +28,7 @@ class StepSegment:
     gives: tuple[Value, ...] = ()
     after: tuple[Name, ...] = ()
     work: Work
+    left_over: bool = False
 
 
 def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> None:

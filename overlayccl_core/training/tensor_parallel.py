@@ -32,6 +32,8 @@ class Sublayers(Protocol):
 
     sublayers: int
     parts: int  # of each
+    leaves_work: bool  # whether gradients of weights that read a sublayer's input are computed later
+    read_by: Callable[[Tensor, Tensor], Tensor]  # what multiplies a sublayer's input by such a weight
 
     def enter(self, batch: Batch) -> Tensor:
         """The residual stream in front of the first sublayer, the same on every rank."""
@@ -51,6 +53,9 @@ class _Stretch:
 
     def __init__(self, pieces: Sublayers, sublayer: int, x: Tensor, h: Tensor) -> None:
         self.x = x.detach().requires_grad_()
+        self.later: list[Callable[[], None]] = []  # gradients of weights, once the backward is over
+        if pieces.leaves_work:
+            pieces.read_by = partial(deferring, self.later)
         self.inputs = [h.detach().requires_grad_() for _ in range(pieces.parts)]
         with torch.enable_grad():
             self._partials = [pieces.partial(sublayer, one, part) for part, one in enumerate(self.inputs)]
@@ -110,6 +115,7 @@ class TensorParallelStep:
         self._stretches: dict[tuple[int, int], _Stretch] = {}
         # residual stream and its norm in front of a sublayer
         self._entered: dict[tuple[int, int], Outputs] = {}
+        self._later: dict[tuple[int, int], list[Callable[[], None]]] = {}
         self._residual: dict[int, Tensor] = {}  # cotangent of the residual stream
 
     def segments(self) -> Iterator[StepSegment]:
@@ -130,6 +136,13 @@ class TensorParallelStep:
                     after=(("loss", m),) if layer == last else (),
                     work=partial(self._backward, m, layer),
                 )
+                if self.pieces.leaves_work:
+                    yield StepSegment(
+                        name=("weights", m, layer),
+                        after=(("loss", m) if layer == last else ("backward", m, layer + 1),),
+                        work=partial(self._weights, m, layer),
+                        left_over=True,
+                    )
             yield StepSegment(
                 name=("loss", m),
                 needs=self._exit("total", m, last),
@@ -173,7 +186,14 @@ class TensorParallelStep:
     ) -> dict[Value, Tensor]:
         """The backward of a stretch: what it gives to the entry site in front of it."""
         self._residual[m], gradients = stretch.gradients(outputs, cotangents)
+        self._later[m, layer] = stretch.later
         return dict(zip(self._entry("partial", m, layer), gradients, strict=True))
+
+    def _weights(self, m: int, layer: int, _v: Values) -> dict[Value, Tensor]:
+        """The gradients of the weights that read a sublayer's input."""
+        for one in self._later.pop((m, layer)):
+            one()
+        return {}
 
     def _exit(self, name: str, m: int, layer: int) -> tuple[Value, ...]:
         return self._values("exit", name, m, layer)

@@ -17,6 +17,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
+from overlayccl_core.rewrites.apply import apply
 from tests.small_problems import exchange, strategy
 
 
@@ -115,3 +116,14 @@ def test_permutes_of_two_programs_never_share_a_tag() -> None:
     assert all(
         len(set(tags)) == len(tags) and min(tags) > 1000 and max(tags) < 2**31 for tags in tags_of_each
     )
+
+
+def test_a_module_lets_the_model_work_before_it_waits_for_what_was_issued_early() -> None:
+    entry = {"microbatches": 1, "layers": 2, "shape": [1, 4, 8], "site": "entry"}
+    problem = catalog.build(catalog.case("tp_mlp", entry, ranks=4, ranks_per_node=4))
+    program = trace_source(catalog.library_source("tp_mlp"), "developer", problem)
+    assert "meanwhile" not in emit(program)
+    early = emit(apply(program, ("early_issue", "all_reduce:world:1", "")))
+    assert early.count("    meanwhile()\n    work_") == 2
+    module = module_of(early)
+    module.meanwhile()

@@ -54,3 +54,13 @@ def test_labels_and_what_may_be_in_flight_together() -> None:
 def test_where_ranks_compile_the_order_of_calls_is_no_choice() -> None:
     compiled = apply(bases_of(catalog.build(case("tp_mlp", uniform=True)))[0].program, DROP)
     assert not may_overlap(compiled) and early_issues(compiled) == () and not overlaps(compiled)
+
+
+def test_a_sum_alone_may_be_in_flight_while_the_model_does_what_it_has_left_over() -> None:
+    """Of one microbatch nothing else can be: each sum waits for the one before it."""
+    entry = {"microbatches": 1, "layers": 2, "shape": [1, 4, 8]}
+    for site, may in (("exit", False), ("entry", True)):
+        at = catalog.case("tp_mlp", {**entry, "site": site}, ranks=4, ranks_per_node=4)
+        program = bases_of(catalog.build(at))[0].program
+        assert may_overlap(program) is may and not overlaps(program)
+        assert overlaps(apply(program, ("early_issue", SUM, ""))) is may

@@ -2,6 +2,8 @@
 
 import weakref
 from collections.abc import Generator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,13 +52,16 @@ class Model:
         needs: tuple[Value, ...] = (),
         gives: tuple[Value, ...] = (),
         after: tuple[Name, ...] = (),
+        left_over: bool = False,
     ) -> StepSegment:
         def work(values: Any) -> dict[Value, torch.Tensor]:
             assert set(values) == set(needs)
             self.ran.append((name,))
             return dict.fromkeys(gives, torch.ones(1))
 
-        return StepSegment(name=(name,), needs=needs, gives=gives, after=after, work=work)
+        return StepSegment(
+            name=(name,), needs=needs, gives=gives, after=after, work=work, left_over=left_over
+        )
 
 
 def port(site: str, name: str, i: int) -> Value:
@@ -101,6 +106,37 @@ def test_a_segment_without_needs_waits_for_its_reader_and_runs_what_it_comes_aft
     ]
     run_step([module("s", (("in", 0),), (("in", 1),))], segments)
     assert model.ran == [("before",), ("g0",), ("g1",), ("nobody asks",)]
+
+
+@pytest.mark.parametrize("lets_work", [True, False])
+def test_what_is_left_over_runs_while_a_call_is_in_flight_or_before_the_next_segment(lets_work: bool) -> None:
+    model = Model()
+    segments = [
+        model.segment("b1", gives=(port("entry", "in", 1),)),
+        model.segment("w1", after=(("b1",),), left_over=True),
+        model.segment("b0", needs=(port("entry", "out", 1),), gives=(port("entry", "in", 0),)),
+        model.segment("w0", after=(("b0",),), left_over=True),
+        model.segment("end", needs=(port("entry", "out", 0),)),
+    ]
+    emitted = SimpleNamespace(meanwhile=lambda: None) if lets_work else SimpleNamespace()
+
+    def generator() -> Generator[Any, Any, None]:
+        for i in (1, 0):
+            value = yield Read("in", i)
+            model.ran.append(("issued",))
+            if lets_work:
+                emitted.meanwhile()
+            model.ran.append(("waited",))
+            yield Write("out", i, value)
+
+    one = module("entry", (("in", 0),), (("in", 1),))
+    run_step([replace(one, generator=generator(), module=emitted)], segments)
+    flight = [("issued",), ("waited",)]
+    if lets_work:
+        expected = [("b1",), ("issued",), ("w1",), ("waited",), ("b0",), ("issued",), ("w0",), ("waited",)]
+    else:
+        expected = [("b1",), *flight, ("w1",), ("b0",), *flight, ("w0",)]
+    assert model.ran == [*expected, ("end",)]
 
 
 def test_a_segment_without_needs_does_not_run_because_another_has() -> None:

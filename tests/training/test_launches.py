@@ -61,6 +61,9 @@ def tensor_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) 
     copies = "all_to_all_of_copies"
     arms.add("permutes", everything, rewrite=("ring", "all_to_all:world:1", ""), entry=copies, exit=copies)
     assert all("collective_permute(" in arms.sources[site.module] for site in arms.arms[-1].sites)
+    early = ("early_issue", "all_reduce:world:1", "")
+    arms.add("hides", rewrite=early, entry="developer", exit="developer")
+    assert ["meanwhile()" in arms.sources[site.module] for site in arms.arms[-1].sites] == [True, False]
     arms.add("drops", exit="drops_a_microbatch", entry="developer")
     arms.add("scales", exit="scales_by_nine_tenths", entry="developer")
     arms.add("skips", exit="developer", entry="skips_a_layer")
@@ -99,7 +102,7 @@ def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far
     error = {
         arm: launches[0]["gradient_rel_error"] for arm, launches in rows(tensor_parallel, "timed").items()
     }
-    for honest in ("developer", "merged_over_microbatches", "permutes"):
+    for honest in ("developer", "merged_over_microbatches", "permutes", "hides"):
         assert error[honest] < 1e-5
     for cheat in ("drops", "scales", "skips"):
         assert error[cheat] > 1e-2, cheat

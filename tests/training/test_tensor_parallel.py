@@ -63,6 +63,15 @@ def test_gradients_are_those_of_the_unsharded_model_however_it_is_split(problem:
     assert max(errors(model, **{problem: seed})) < 1e-5
 
 
+@pytest.mark.parametrize("problem", NARROW)
+def test_gradients_of_weights_that_are_left_over_are_the_same(
+    problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a Program that lets nobody work meanwhile they are computed before the next segment."""
+    monkeypatch.setattr(Pieces, "leaves_work", True)
+    assert max(errors(NARROW[problem])) < 1e-5
+
+
 @pytest.mark.parametrize("site", ["entry", "exit"])
 def test_a_part_of_a_parallel_block_that_is_not_summed_is_seen_in_both_passes(site: str) -> None:
     model = NARROW["layer_block_ar"]

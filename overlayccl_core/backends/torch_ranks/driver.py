@@ -43,6 +43,7 @@ class Deployed:
     def __init__(
         self, module: ModuleType, case: str, members: Members, new_group: NewGroup, device: str
     ) -> None:
+        self.file = module
         self._connected = module.connect(
             case, members=members, new_group=new_group, device=device, strict=True
         )

@@ -27,6 +27,10 @@ class Write:
         self.value = port_and_value[-1]
 
 
+def meanwhile() -> None:
+    """Called while a call is in flight: a script that has work of its own to do then sets `MODULE.meanwhile`."""
+
+
 Port = tuple[int | str, ...]
 Events = Generator[Read | Write, torch.Tensor, None]
 

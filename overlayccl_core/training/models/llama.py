@@ -7,7 +7,7 @@ what a part gives is a partial sum; norms, embedding and head are replicated. Wh
 those of a block are one flat parameter `blocks.<k>`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from math import prod
 
@@ -41,7 +41,9 @@ class Pieces(pieces.Pieces[Model]):
         self.units: Sequence[str] = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
         self.is_first = not _stage(rank, ranks)
-        self.read_by = functional.linear  # what multiplies the input of a part of a sublayer
+        self.read_by: Callable[[Tensor, Tensor], Tensor] = (
+            functional.linear
+        )  # what multiplies the input of a part of a sublayer
 
     @staticmethod
     def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:

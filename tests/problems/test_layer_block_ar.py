@@ -48,7 +48,10 @@ def test_a_block_gives_both_its_partial_sums_and_needs_both_totals_before_it() -
 
 def test_the_entry_site_walks_the_blocks_backwards_and_has_no_backward() -> None:
     problem = catalog.build(at(site="entry"))
-    assert [s.name for s in problem.segments] == [("block", 0, 1), ("block", 0, 0), ("front", 0)]
+    assert [s.name for s in problem.segments] == [
+        *(("block", 0, 1), ("block", 0, 0), ("weights", 0, 1), ("weights", 0, 0)),
+        ("front", 0),
+    ]
     assert problem.segments[1].needs == (("total", 0, 1, 0), ("total", 0, 1, 1))
     assert catalog.backward(problem.case) is None
     assert catalog.backward(at()) is not None

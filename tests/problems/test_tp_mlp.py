@@ -68,6 +68,8 @@ def test_the_entry_site_walks_the_layers_backwards() -> None:
     assert segments == {
         ("block", 0, 1): ((), (("partial", 0, 1),)),
         ("block", 0, 0): ((("total", 0, 1),), (("partial", 0, 0),)),
+        ("weights", 0, 1): ((), ()),
+        ("weights", 0, 0): ((), ()),
         ("front", 0): ((("total", 0, 0),), ()),
     }
 

@@ -8,8 +8,9 @@ them is tried at once, and of it and of each elite one with its collectives in f
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from overlayccl_core.costmodel.features import features
+from overlayccl_core.costmodel.features import Features, features
 from overlayccl_core.program.kinds import NotApplicable, Rejected
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
 from overlayccl_core.rewrites.recipe import Recipe, Trace, replay
@@ -161,7 +162,7 @@ class Archive:
             self.try_labels(candidate, steps)
 
     def try_labels(self, parent: Candidate, steps: Sequence[Step]) -> Candidate | None:
-        """Steps that change the order of calls only; None if the cost model sees no difference."""
+        """Steps that change the order of calls only; None if neither a price nor a step sees a difference."""
         return self._stepped(parent, steps, reorder=True)
 
     def _stepped(
@@ -188,7 +189,7 @@ class Archive:
         if program.value_digest in self.known:
             self._note(idea, ProposalOutcome.DUPLICATE, program, "known")
             return self.known[program.value_digest]
-        if reorder and features(program) == features(parent.program):
+        if reorder and _costs_and_overlaps(program) == _costs_and_overlaps(parent.program):
             self._note(idea, ProposalOutcome.DUPLICATE, program, "no other order of calls")
             return None
         return self._judged(program, idea)
@@ -257,3 +258,8 @@ class Archive:
                 stage=self.stage,
             )
         )
+
+
+def _costs_and_overlaps(program: Program) -> tuple[Features, bool]:
+    """What an order of calls changes. The price sees no computing, so what hides behind it is looked at apart."""
+    return features(program), overlaps(program)

@@ -8,6 +8,7 @@ from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import Features, features
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from overlayccl_core.search.candidate import Origin
@@ -202,3 +203,10 @@ def test_a_family_keeps_its_cheapest_and_it_is_proven() -> None:
     for elite in result.elites:
         same = [c for c in result.candidates if c.family == elite.family]
         assert elite.order == min(c.order for c in same)
+
+
+def test_a_sum_that_can_hide_behind_what_the_model_has_left_over_is_tried_at_the_same_price() -> None:
+    alone = {"microbatches": 1, "layers": 2, "shape": [1, 2, 6]}
+    for site in ("exit", "entry"):
+        found = found_at(tp_mlp({**alone, "site": site}), plain).candidates
+        assert any(overlaps(c.program) for c in found) is (site == "entry")

@@ -18,6 +18,7 @@ from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.numerics import NumericsClass, loses
@@ -124,14 +125,15 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     rounds = _rounds(seeds)
     usable = [e for e in entries if rounds or e.row["numerics"] != NumericsClass.LOSSY]
     cheapest = sorted(usable, key=lambda e: (e.us, e.name))
-    priced = [e for e in cheapest if e.us < inf]
+    told_apart = _without_twins(cheapest)
+    priced = [e for e in told_apart if e.us < inf]
     finds = _Finds(emit, seeds)
     finds.add(Why.BEST_PREDICTED, priced, 1)
     finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
-    drawn = sorted((e for e in usable if not e.why), key=lambda e: _draw(settings.seed, place, e))
+    drawn = sorted((e for e in told_apart if not e.why), key=lambda e: _draw(settings.seed, place, e))
     finds.add(Why.RANDOM, drawn, settings.random)
     finds.add(Why.OVERLAPS, (e for e in cheapest if overlaps(loads(e.row["program_json"]))), 1)
-    rest = [e for e in cheapest if not e.why]
+    rest = [e for e in told_apart if not e.why]
     finds.add(Why.NEXT_CHEAPEST, rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)
 
@@ -177,6 +179,17 @@ def _first_of_families(cheapest: Iterable[_Entry]) -> list[_Entry]:
         if entry.family is not None:
             first.setdefault(entry.family, entry)
     return list(first.values())
+
+
+def _without_twins(entries: Sequence[_Entry]) -> list[_Entry]:
+    """Without those that another is like in a bench: of the same family and price but for what is issued early."""
+    plain = {(e.family, e.us) for e in entries}
+    early = f", {IssueOrder.EARLY}"
+    return [
+        e
+        for e in entries
+        if e.family is None or early not in e.family or (e.family.replace(early, ""), e.us) not in plain
+    ]
 
 
 def _draw(seed: int, place: Place, entry: _Entry) -> str:

@@ -95,6 +95,24 @@ def test_each_of_the_promising_families_sends_its_cheapest(flow: SimpleNamespace
     assert len(names(fewer, "family")) < len(names(rows, "family"))
 
 
+def test_what_a_bench_cannot_tell_from_another_takes_no_familys_place(flow: SimpleNamespace) -> None:
+    everything = {"families": 100, "random": 100, "at_least": 100}
+    one, other, *_ = (
+        row
+        for row in listed(flow, **everything)
+        if "family" in row["why"] and not overlaps(loads(row["program_json"]))
+    )
+    of = {row["candidate"]: row for row in flow.candidates.iter_rows(named=True)}
+    family, us = of[one["candidate"]]["family"], of[one["candidate"]]["predicted_us"]
+    is_other = pl.col("candidate") == other["candidate"]
+    twins = flow.candidates.with_columns(
+        family=pl.when(is_other).then(pl.lit(f"{family}, early")).otherwise("family"),
+        predicted_us=pl.when(is_other).then(us).otherwise("predicted_us"),
+    )
+    told = {row["candidate"] for row in listed(flow, candidates=twins, **everything)}
+    assert one["candidate"] in told and other["candidate"] not in told
+
+
 def test_of_finds_with_one_module_the_first_is_listed(flow: SimpleNamespace) -> None:
     of_people = set(flow.seeds["program"])
 

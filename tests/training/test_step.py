@@ -113,6 +113,6 @@ def test_the_developers_memory_does_not_grow_with_the_microbatches(
     by_arm: dict[str, list[dict[str, Any]]],
 ) -> None:
     held = {name: ranks[0]["peak_bytes"] for name, ranks in by_arm.items()}
-    assert held["developer 3"] == held["developer 6"]
-    assert held["merged_over_microbatches 3"] > 1.5 * held["developer 3"]
-    assert held["single_graph 3"] > 1.5 * held["developer 3"]
+    assert held["developer 3"] == pytest.approx(held["developer 6"], rel=0.05)
+    assert held["merged_over_microbatches 3"] > 1.1 * held["developer 3"]
+    assert held["single_graph 3"] > 1.1 * held["developer 3"]

@@ -95,7 +95,9 @@ def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[s
     parameters = pieces_of(MODEL).full_parameters(MODEL, seed=0)
     whole = parameters["blocks.0"].nbytes
     assert held["gathered_once"] - held["one_by_one"] >= whole
-    assert min(held.values()) > sum(one.nbytes for one in parameters.values()) // 2  # its shards, and gradients
+    assert (
+        min(held.values()) > sum(one.nbytes for one in parameters.values()) // 2
+    )  # its shards, and gradients
     assert held["deployed"] == pytest.approx(held["prefetched"], rel=0.2)
     assert held["fsdp"] > 2 * whole  # torch's own lets go, too
 

@@ -8,8 +8,8 @@ that it will ever write. Writes that no segment can use yet wait until no other 
 own order of reads and writes is the only schedule there is, and all ranks, which hold the same modules and
 segments, do the same in the same order.
 
-What is left over (`StepSegment.left_over`) runs when a module says that a call is in flight, at the latest before the
-next segment.
+What is left over (`StepSegment.left_over`) runs when a module says that a call is in flight, at the latest before
+the next segment.
 
 A value is dropped once the last segment that needs it has run, or the module that reads it has it.
 """

@@ -33,7 +33,7 @@ class Pieces(ABC, Generic[M]):
     """One rank's share of a model, on a device as torch calls it: rank 0 of 1 has all of it.
 
     parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; those that it has a part of.
-    leaves_work: whether a step may leave work over for the time in which a call is in flight (`StepSegment.left_over`).
+    leaves_work: whether a step leaves work over until a call is in flight (`StepSegment.left_over`).
     """
 
     leaves_work = False

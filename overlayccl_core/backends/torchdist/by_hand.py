@@ -4,7 +4,7 @@ Shoeybi et al. 2019, section 3, has f in front of a sublayer and g behind it. Be
 are one sum (GPT-NeoX does so); in front of f so are the gradients of their inputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -42,8 +42,8 @@ class _Left(torch.autograd.Function):  # type: ignore[misc]
         return gradient
 
 
-def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> Callable[[Sequence[Any]], Any]:
-    """Sums in front of each sublayer and behind it.
+def connect(model: torch.nn.Module, *, hidden: bool) -> None:
+    """Give a model (`training/tensor_parallel.py`, Summing) its sums in front of each sublayer and behind it.
 
     hidden: those of input gradients are in flight while the gradients of the weights behind them are computed.
     """
@@ -53,13 +53,3 @@ def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> Ca
         leave=_Left.apply,
         later=later if hidden else None,
     )
-
-    def step(batches: Sequence[Any]) -> torch.Tensor:
-        losses = []
-        for batch in batches:
-            loss = model(batch)
-            (loss / len(batches)).backward()
-            losses.append(loss.detach())
-        return torch.stack(losses)
-
-    return step

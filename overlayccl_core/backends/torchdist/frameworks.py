@@ -15,7 +15,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from overlayccl_core.backends.torchdist.by_hand import tensor_parallel
+from overlayccl_core.backends.torchdist import by_hand
 from overlayccl_core.backends.torchdist.groups import shared_group
 from overlayccl_core.measuring.frameworks import Framework
 
@@ -128,6 +128,16 @@ def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> Framewor
         losses: list[torch.Tensor] = []
         pipeline.step(target=whole, losses=losses, return_outputs=False)
         return torch.stack(losses).detach()
+
+    return step
+
+
+def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> FrameworkStep:
+    """Functions of autograd that sum over ranks (by_hand.py)."""
+    by_hand.connect(model, hidden=hidden)
+
+    def step(batches: Sequence[Any]) -> torch.Tensor:
+        return torch.stack([_passes(model, batch, len(batches)) for batch in batches])
 
     return step
 

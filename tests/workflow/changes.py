@@ -282,7 +282,7 @@ ROWS = [
     Row(
         "names of arms",
         RULES,
-        appended(f"{CORE}/measuring/arms.py"),
+        appended(f"{CORE}/measuring/frameworks.py"),
         on_trn1={"shortlist", "bench", *AFTER_BENCH} - {"train"},
     ),
     Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),

@@ -31,8 +31,11 @@ def is_early(x: Node) -> bool:
 
 
 def may_overlap(program: Program) -> bool:
-    """True if the order of calls decides what is in flight together, and no compiler chooses: two collectives of which
-    neither waits for the other through the model, or one and what the model has left over."""
+    """True if the order of calls decides what is in flight together, and no compiler chooses.
+
+    That is two collectives of which neither waits for the other through the model, or one and what the model has
+    left over.
+    """
     if program.problem.case.uniform:
         return False
     if program.problem.leaves_work:

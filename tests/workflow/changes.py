@@ -82,6 +82,12 @@ ROWS = [
         appended(f"{CORE}/strategies/grad_ar.py"),
         problems=("grad_ar",),
     ),
+    Row(
+        "ways that Problems share",
+        {"seed", *AFTER_SEED},
+        appended(f"{CORE}/strategies/ways/sums.py"),
+        problems=TRAINED,
+    ),
     Row("a rewrite rule", AFTER_SEED - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
     Row("the proposer of a search", AFTER_SEED - {"price"}, appended(f"{CORE}/search/proposers/offline.py")),
     Row("a column of theta", MODEL, new_column("theta", "FINGERPRINT,\n")),

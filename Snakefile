@@ -46,7 +46,7 @@ rule all:
         of_jobs("cases", "seed", "price", "shortlist", "bench", "finalists", "choose"),
         of_jobs("search", search=PIPELINE.searches),
         of_jobs("trial", search=PIPELINE.asking),
-        of_jobs("train", "confirm", "summary", "report"),
+        of_jobs("train", "confirm", "deploy", "summary", "report"),
 
 
 include: "rules/archive.smk"

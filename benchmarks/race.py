@@ -19,7 +19,7 @@ from overlayccl_core.backends.race import Races
 from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration import settings as configured
 from overlayccl_core.configuration.deployment import Deployment, load
-from overlayccl_core.measuring.statistics import halves, relative_difference, trimmed_mean
+from overlayccl_core.measuring.statistics import relative_difference, repeat_error, trimmed_mean
 from overlayccl_core.stages.bench import jobs_of
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import read
@@ -36,7 +36,7 @@ class Raced:
 
     seconds: in samples. regret: of the race's fastest, by all rounds; the largest of all races. differs: relative,
     of how much slower than the fastest a Program is, by the race and by all rounds; median over Programs. repeat:
-    the relative difference of even and odd rounds, median over Programs.
+    by how much noise makes a time wrong, median over Programs.
     """
 
     problem: str
@@ -104,7 +104,7 @@ def raced(problem: str, jobs: Sequence[Job], timed: Mapping[str, TimedProgram]) 
         for key in keys:
             slower = [by[key] / min(by.values()) for by in (by_all, by_race)]
             differences.append(relative_difference(*slower))
-            repeats.append(relative_difference(*halves(whole[key])))
+            repeats.append(repeat_error([whole[key]]))
     return Raced(
         problem=problem,
         programs=len(jobs),

@@ -39,9 +39,10 @@ def rightness(tree: Path) -> pl.DataFrame:
 
 
 def calm(tree: Path) -> pl.DataFrame:
-    """How calm was the machine: the CPU that others took in each launch, and how far two halves of it differ?
+    """How calm was the machine: the CPU that others took in each launch, and by how much is a time wrong?
 
-    Launches are counted anew for the probes and for the bench of each Problem.
+    Half of what its even and its odd rounds differ by: that is the noise of all of them. Launches are counted anew
+    for the probes and for the bench of each Problem.
     """
     even, odd = (pl.col("samples_us").list.gather_every(2, k).list.median() for k in (0, 1))
     probes = pl.read_parquet(tree / "probes.parquet").select(pl.lit("probes").alias("of"), pl.all())
@@ -53,7 +54,7 @@ def calm(tree: Path) -> pl.DataFrame:
         .agg(
             programs=pl.struct(PROGRAM).n_unique(),
             foreign_cpu_share=pl.col("foreign_cpu_share").max(),
-            repeat_error=(even / odd - 1).abs().median(),
+            repeat_error=(even / odd - 1).abs().median() / 2,
         )
         .sort("of", "launch")
     )

@@ -24,10 +24,11 @@ FROM (
 GROUP BY problem
 ORDER BY problem;
 
--- How calm was the machine: the CPU that others took in each launch, and how far two halves of it differ?
+-- How calm was the machine: the CPU that others took in each launch, and by how much is a time wrong?
+-- (Half of what its even and its odd rounds differ by: that is the noise of all of them.)
 -- (Launches are counted anew for the probes and for the bench of each Problem.)
 SELECT "of", launch, count(DISTINCT ("case", direction, program)) AS programs, max(foreign_cpu_share) AS foreign_cpu_share,
-       median(abs(list_median(samples_us[:-:2]) / list_median(samples_us[2:-:2]) - 1)) AS repeat_error
+       median(abs(list_median(samples_us[:-:2]) / list_median(samples_us[2:-:2]) - 1)) / 2 AS repeat_error
 FROM (
     SELECT 'probes' AS "of", launch, NULL AS "case", NULL AS direction, program, foreign_cpu_share, samples_us
     FROM 'results/local/probes.parquet'

@@ -1,4 +1,4 @@
-# What is timed, what is trained, what is deployed.
+# What is timed, what is trained, what is chosen.
 
 
 checkpoint shortlist:
@@ -66,7 +66,7 @@ checkpoint finalists:
 
 
 checkpoint choose:
-    """What is deployed of a Problem: the plainest arm that no other beats beyond noise, of those that pass."""
+    """What is to be deployed of a Problem: the plainest arm that no other beats beyond noise, of those that pass."""
     input:
         "results/{deployment}/problems/{problem}/seeds.parquet",
         of_searches("candidates"),
@@ -81,12 +81,7 @@ checkpoint choose:
         verdicts_sidecar="results/{deployment}/problems/{problem}/verdicts.sidecar.json",
         choice="results/{deployment}/problems/{problem}/choice.parquet",
         choice_sidecar="results/{deployment}/problems/{problem}/choice.sidecar.json",
-        module=report(
-            "results/{deployment}/deploy/{problem}.py",
-            caption="captions/deployed.rst",
-            category="Deployed modules",
-            labels={"problem": "{problem}"},
-        ),
+        module="results/{deployment}/problems/{problem}/chosen.py",
     log:
         f"{LOGS}/choose-{{problem}}.log",
     benchmark:
@@ -106,7 +101,7 @@ checkpoint choose:
             *PIPELINE.chosen_with(wildcards.problem)
         ),
     message:
-        "Choosing what is deployed of {wildcards.problem}"
+        "Choosing what is to be deployed of {wildcards.problem}"
     shell:
         "python -m workflow_scripts.choose --deployment {params.file} --problem {wildcards.problem}"
         " --problems {params.problems} --trained {params.trained:q} --inputs {input} --outputs {output} --log {log}"

@@ -73,10 +73,10 @@ def code(rule):
     return lambda wildcards: PIPELINE.code(rule, **{n: wildcards.get(n) for n in names})
 
 
-def of_problems(table):
-    """A table of every configured Problem."""
+def of_problems(name, suffix="parquet"):
+    """A table, or another file, of every configured Problem."""
     return [
-        f"{RESULTS}/problems/{problem}/{table}.parquet"
+        f"{RESULTS}/problems/{problem}/{name}.{suffix}"
         for problem in PIPELINE.settings.problems
     ]
 

@@ -1,4 +1,4 @@
-# Many steps of what is deployed and of what stands beside it, for their losses:  snakemake --profile local longrun
+# Many steps of what was chosen and of what stands beside it, for their losses:  snakemake --profile local longrun
 # A target of its own, in a folder of its own: `all` asks for none of it.
 
 LONGRUN = "results/{deployment}/longrun"
@@ -19,7 +19,7 @@ rule longtrain:
             for path in (
                 "results/{deployment}/problems/{problem}/finalists.parquet",
                 "results/{deployment}/problems/{problem}/choice.parquet",
-                "results/{deployment}/deploy/{problem}.py",
+                "results/{deployment}/problems/{problem}/chosen.py",
             )
         ],
         "results/{deployment}/train/{model}/steps.parquet",

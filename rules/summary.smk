@@ -2,34 +2,22 @@
 
 
 rule summary:
-    """Proof, price, bench, training and choice side by side; the choice is printed when it is done."""
+    """Proof, price and bench side by side; what is deployed is printed when it is done."""
     input:
         of_problems("seeds"),
         of_problems("prices"),
         of_problems("shortlist"),
         of_problems("bench"),
         of_problems("choice"),
-        of_problems("verdicts"),
         of_problems("fidelity"),
         of_searches("candidates", PIPELINE.settings.problems),
-        of_all_models("steps"),
-        of_all_models("stamps"),
-        "results/{deployment}/confirmed.parquet",
-        "results/{deployment}/confirmed_steps.parquet",
-        "results/{deployment}/confirmed_stamps.parquet",
+        "results/{deployment}/deployed.parquet",
+        "results/{deployment}/splits.parquet",
         "results/{deployment}/probes.parquet",
         "results/{deployment}/fidelity.parquet",
     output:
         summary="results/{deployment}/summary.parquet",
         summary_sidecar="results/{deployment}/summary.sidecar.json",
-        deployed="results/{deployment}/deployed.parquet",
-        deployed_sidecar="results/{deployment}/deployed.sidecar.json",
-        splits="results/{deployment}/splits.parquet",
-        splits_sidecar="results/{deployment}/splits.sidecar.json",
-        records=expand(
-            "results/{{deployment}}/deploy/{problem}.json",
-            problem=PIPELINE.settings.problems,
-        ),
     log:
         f"{LOGS}/summary.log",
     benchmark:

@@ -1,4 +1,4 @@
-"""Choose what is deployed of one Problem, and write it."""
+"""Choose what is to be deployed of one Problem, and write it."""
 
 import json
 
@@ -19,7 +19,7 @@ from workflow_scripts.command import Command, run
 
 
 def main(command: Command) -> None:
-    """Tables verdicts and choice of one Problem; deploy/<problem>.py."""
+    """Tables verdicts and choice of one Problem; and chosen.py, the module that is confirmed."""
     problem, together = command.option("problem"), command.option("problems").split(",")
     tables = choose.Tables(
         seeds=command.read(SEEDS, problem),

@@ -12,7 +12,7 @@ def decided(command: Command) -> dict[str, Decided]:
         problem: Decided(
             finalists=command.read(FINALISTS, problem),
             choice=command.read(CHOICE, problem),
-            module=command.read_text(f"deploy/{problem}.py"),
+            module=command.read_text(f"problems/{problem}/chosen.py"),
         )
         for problem in command.option("problems").split(",")
     }

@@ -259,7 +259,7 @@ class Pipeline:
             return self._plugins_of_ranks()
         if rule == "shortlist":
             return (_file("backends", self.deployment.backend),)
-        if rule == "choose":
+        if rule in ("choose", "deploy"):
             return (_file("backends", self.deployment.backend, "deployed"),)
         if rule == "summary":
             return tuple(_file("problems", name) for name in self.settings.problems)

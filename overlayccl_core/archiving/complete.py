@@ -114,7 +114,7 @@ class _Job:
             problem: Decided(
                 finalists=self.table(FINALISTS, problem),
                 choice=self.table(CHOICE, problem),
-                module=self.file(f"deploy/{problem}.py").read_text(),
+                module=self.file("chosen.py", problem).read_text(),
             )
             for problem in self.option("problems").split(",")
         }

@@ -38,8 +38,8 @@ CASES_LEGEND = (
     "Times are of one pass: all exchanges of the Case once, in the bench, by which was chosen; what is "
     "deployed was timed again since. predicted: in brackets the range of 8 true times of 10 (10-90%). "
     "measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, so not "
-    "quite the quotient of two times. Both have their 95% intervals. repeat error: how far two measurements "
-    f"of the same thing differ. *: hand_bundled, the obvious change. {SAME_LEGEND}"
+    "quite the quotient of two times. Both have their 95% intervals. repeat error: by how much noise "
+    f"makes a time wrong. *: hand_bundled, the obvious change. {SAME_LEGEND}"
 )
 
 
@@ -131,8 +131,9 @@ def machine_parts(fidelity: pl.DataFrame, probes: pl.DataFrame | None) -> Iterat
 
 
 FIDELITY_LEGEND = (
-    "error: median of |predicted - measured| / measured; repeat: the same of even against odd rounds. order: "
-    "rank correlation (Spearman). pairs: the share in the right order, of those whose times can be told apart. "
+    "error: median of |predicted - measured| / measured; repeat: what noise alone makes of it (half "
+    "of what even and odd rounds differ by). order: rank correlation (Spearman), beside it that of even with odd "
+    "rounds. pairs: the share in the right order, of those whose times can be told apart. "
     "regret: how far the model's first choice is above the fastest measured, lossy ones left out; ~: the two "
     "cannot be told apart; ?: too few rounds to tell."
 )

@@ -28,7 +28,8 @@ class Fidelity:
     pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
     predicted in the right order. top1_regret: the measured time of the model's first choice over that of the
     fastest it could have chosen, less 1; within_noise: their paired ratio cannot be told from 1 (None: too few
-    rounds to say). repeat_*: even against odd rounds.
+    rounds to say). repeat_rel_error: what noise alone makes of the error (`statistics.repeat_error`).
+    repeat_spearman: even against odd rounds, so of two measurements with half of the rounds each.
     residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 

@@ -27,15 +27,13 @@ SEED = 0  # of the inputs with which values are looked at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proven:
-    """A proven Program that is to be timed. reference: it is what the others at its Case and direction are to mean.
-
-    needed: where it fails, nothing is timed.
+    """A proven Program that is to be timed. reference: it is what the others at its Case and direction are to mean;
+    where it fails, nothing is timed.
     """
 
     job: Job
     numerics: NumericsClass
     reference: bool = False
-    needed: bool = False
 
 
 class _Place:
@@ -103,5 +101,5 @@ def value_check(listed: Iterable[Proven]) -> ValueCheck:
     return ValueCheck(
         trial=trial,
         wrong=wrong,
-        needed=frozenset(key for key, one in proven.items() if one.reference or one.needed),
+        needed=frozenset(key for key, one in proven.items() if one.reference),
     )

@@ -128,19 +128,21 @@ def relative_difference(a: float, b: float) -> float:
 
 
 def repeat_error(batch: Iterable[ArrayLike]) -> float:
-    """Median over Programs of the relative difference between even and odd rounds: [rounds] of each Program.
+    """By how much noise alone makes a time wrong, relative: [rounds] of each Program; the median over Programs.
 
-    Programs of a single round say nothing and are left out; not a number if all are. No model of the times
-    can be asked to be closer than this.
+    It is half of the difference between even and odd rounds. Of independent rounds that has the spread of the
+    estimate from all of them: two halves differ by twice as much. Programs of a single round say nothing and are
+    left out; not a number if all are. No model of the times can be asked to be closer than this.
     """
-    differences = [relative_difference(*halves(s)) for s in map(np.asarray, batch) if len(s) >= 2]
-    return float(np.median(differences)) if differences else float("nan")
+    errors = [relative_difference(*halves(s)) / 2 for s in map(np.asarray, batch) if len(s) >= 2]
+    return float(np.median(errors)) if errors else float("nan")
 
 
 def repeat_error_between(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> float:
-    """The same between two launches of the same Programs, in the same order."""
+    """The same of a launch, by two of the same Programs in the same order: their difference over the root of 2."""
     pairs = zip(first, second, strict=True)
-    return float(np.median([relative_difference(estimate(a).value, estimate(b).value) for a, b in pairs]))
+    differences = [relative_difference(estimate(a).value, estimate(b).value) for a, b in pairs]
+    return float(np.median(differences) / np.sqrt(2))
 
 
 Launches = Mapping[Any, Sequence[float]]

@@ -104,7 +104,7 @@ INTERVALS = (
     "none. That of a price goes from the 10% to the 90% point of the model's errors on Programs that it had "
     "not seen, so 8 true times of 10 lie in it. The time of a pass is a trimmed mean over rounds, that of a "
     "step a median. A ratio is that of the medians of paired rounds or steps, so it is not quite the "
-    "quotient of the two times. Repeat error: how far two measurements of the same thing differ, in the "
+    "quotient of the two times. Repeat error: by how much noise alone makes a time wrong, in the "
     "median."
 )
 """What the brackets behind figures mean."""

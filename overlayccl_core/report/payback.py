@@ -12,7 +12,7 @@ from overlayccl_core.tables.probes import PROBES
 
 MEASURED = ("selftest", "probe", "trial", "bench", "train", "confirm")  # they have every node to themselves
 SHOWING = ("summary", PAGE)  # rules that only tell what was found
-OF_RUN = ("selftest", "probe", "fit", "confirm")
+OF_RUN = ("selftest", "probe", "fit", "confirm", "deploy")
 OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
 
 

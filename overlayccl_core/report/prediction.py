@@ -110,9 +110,9 @@ def _reading(compared: Iterable[Point]) -> Text:
     return Text(
         text=(
             f"{count(len(ratios), 'Program')} with a price and a measurement. Half of the prices are within "
-            f"{percent(float(np.median(np.abs(ratios - 1))))} of the measured time. Two measurements of the "
-            f"same Programs (even against odd rounds) differ by {percent(_repeat(compared))} in the median; no "
-            "model can be asked to be closer than that. Times are of one pass (all exchanges of a Program "
+            f"{percent(float(np.median(np.abs(ratios - 1))))} of the measured time. Noise alone makes measured "
+            f"times wrong by {percent(_repeat(compared))} in the median (half of what even and odd rounds differ "
+            "by); no model can be asked to be closer than that. Times are of one pass (all exchanges of a Program "
             "once) on the slowest rank."
         )
     )
@@ -198,9 +198,9 @@ def _worst(rows: pl.DataFrame) -> Text:
     heldout, cases = rows.filter(pl.col("case").is_null()), rows.filter(pl.col("case").is_not_null())
     said = [
         f"On {row['n']} {HELD_OUT} the median error is {percent(row['median_rel_error'])} (repeat error "
-        f"{percent(row['repeat_rel_error'])}), the rank correlation {_correlation(row['spearman'])} (of a repeat "
-        f"{_correlation(row['repeat_spearman'])}). Of {row['pairs']} pairs whose times differ by more than two "
-        f"standard errors, {percent(row['pair_accuracy'])} are in the right order."
+        f"{percent(row['repeat_rel_error'])}), the rank correlation {_correlation(row['spearman'])} (even "
+        f"with odd rounds {_correlation(row['repeat_spearman'])}). Of {row['pairs']} pairs whose times differ by "
+        f"more than two standard errors, {percent(row['pair_accuracy'])} are in the right order."
         for row in heldout.iter_rows(named=True)
     ]
     if not cases.is_empty():
@@ -225,7 +225,7 @@ def _fidelity(rows: pl.DataFrame) -> Table:
             "median error",
             "repeat error",
             "rank correlation (Spearman)",
-            "of a repeat",
+            "even with odd rounds",
             "pairs in the right order",
             "model's first choice, above the fastest",
         ),

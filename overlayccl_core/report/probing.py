@@ -49,8 +49,8 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
             "All Programs were timed in one launch, which chose nothing. A cost model is fitted to the probes of "
             "each row alone, and predicts Programs that are in no fit. The error is |ln(predicted / measured)|, "
             "over all of them: one without a price is farther off than any other. Seconds are those of samples; "
-            "starting ranks for each turn of a conversation is not in them. A dash: too many have no price. The "
-            f"same Programs repeat themselves within {repeat}."
+            "starting ranks for each turn of a conversation is not in them. A dash: too many have no price. A "
+            f"measured time itself is wrong by {repeat} (half of what even and odd rounds differ by)."
         )
     )
     if rows["disturbed"].any():

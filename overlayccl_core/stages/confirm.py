@@ -1,14 +1,14 @@
-"""confirm: what is deployed, timed again in launches that choose nothing, beside what needs no search.
+"""confirm: what was chosen, timed again in launches that choose nothing, beside what needs no search.
 
 What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
-that are reported come from these. What runs is the file in deploy/ itself, whose own selftest passes first. Its
-values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at, beside
-what by training could be said against it (`evidence.splits.beside`). At the Cases that no model has it is timed
-alone.
+that are reported come from these. What runs is the file that is to be deployed, whose own selftest passes first.
+Its values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at,
+beside what by training could be said against it (`evidence.splits.beside`). At the Cases that no model has it is
+timed alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label, problems_of
@@ -53,7 +54,8 @@ def run(
 ) -> dict[str, list[Row]]:
     """The rows of `confirmed`, `confirmed_steps` and `confirmed_stamps`.
 
-    ValueError where the deployed file gives wrong values or gradients on the ranks, naming it.
+    ValueError where the file gives wrong values or gradients on the ranks: whose fault that is, by what the emitted
+    module of the same Program gives there.
     """
     frames: dict[str | Path, pl.DataFrame] = {
         f"{name}: finalists": decided.finalists for name, decided in problems.items()
@@ -108,6 +110,10 @@ class _Launches:
         proven = {key: one.proven for key, one in listed.items()}
         values = self._batch([one.job for one in proven.values()], f"{RULE}-values", seed=0)
         failed = check_values(values, value_check(proven.values()), part_of(self.progress, "values"))
+        if wrong := {
+            key: failed[key].message for key in failed if listed[key].head["arm"] == ArmName.DEPLOYED
+        }:
+            raise ValueError(self._at_fault(wrong, listed))
         heads = {key: one.head for key, one in listed.items() if one.alone and key not in failed}
         confirmed: list[Row] = []
         for number in range(self.settings.launches if heads else 0):
@@ -138,7 +144,6 @@ class _Launches:
                         job=self._job(key, row, problem),
                         numerics=NumericsClass(row["numerics"]),
                         reference=arm == ArmName.DEVELOPER,
-                        needed=arm == ArmName.DEPLOYED,
                     ),
                     alone=alone,
                 )
@@ -149,6 +154,28 @@ class _Launches:
         if row["arm"] == ArmName.DEPLOYED:
             return Job(key=key, program=program, source=self.problems[problem].module, deployed=True)
         return Job(key=key, program=program, source=self.backend.emit(program))
+
+    def _at_fault(self, wrong: Mapping[str, str], listed: Mapping[str, "_Listed"]) -> str:
+        """Which files are wrong, and the fault of what. wrong: key of a file -> how it failed.
+
+        The emitted modules of the same Programs run once beside it, with the plain calls, which are their measure.
+        """
+        places = {_at(listed[key]) for key in wrong}
+        beside = [one.proven for one in listed.values() if one.proven.reference and _at(one) in places]
+        beside += [
+            replace(proven, job=Job(key=key, program=program, source=self.backend.emit(program)))
+            for key in wrong
+            for proven in (listed[key].proven,)
+            for program in (proven.job.program,)
+        ]
+        emitted = self._batch([one.job for one in beside], f"{RULE}-emitted", seed=0)
+        failed = check_values(emitted, value_check(beside), part_of(self.progress, "whose fault it is"))
+        for name in ("values", "emitted"):  # the next run looks again
+            forget(self.partial_dir, f"{RULE}-{name}", ())
+        said = [
+            f"{key}: {message}: {_fault(emitted_right=key not in failed)}" for key, message in wrong.items()
+        ]
+        return f"what was chosen cannot be deployed. {'. '.join(said)}"
 
     def _batch(self, jobs: Sequence[Job], rule: str, *, seed: int) -> Batch:
         timing = TimingSettings(
@@ -174,7 +201,7 @@ class _Launches:
         said = part_of(self.progress, model.name)
         trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, said)
         for row in trained:
-            _check_deployed(row, self._worst_numerics())
+            _check_deployed(row, trained, self._worst_numerics())
         trained = with_memory_of(before.steps, trained)
         return trained, arms.stamps(trained)
 
@@ -192,6 +219,10 @@ def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[Row]:
         for row in before.filter(pl.col(MEMORY).is_not_null()).iter_rows(named=True)
     }
     return [{**row, MEMORY: counted.get(tuple(row[name] for name in ARM), row[MEMORY])} for row in rows]
+
+
+def _at(one: _Listed) -> tuple[str, ...]:
+    return tuple(one.head[name] for name in HEAD[:2])
 
 
 def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:
@@ -239,12 +270,38 @@ def steps_of(settings: ConfirmSection) -> StepSettings:
     )
 
 
-def _check_deployed(row: Row, numerics: NumericsClass) -> None:
-    """ValueError where the deployed files failed in a step, or gave wrong gradients."""
-    error = row["gradient_rel_error"]
-    wrong = row["message"] or ("" if error is None else wrong_gradients(error, numerics))
+def _check_deployed(row: Row, beside: Sequence[Row], numerics: NumericsClass) -> None:
+    """ValueError where the files failed in a step, or gave wrong gradients. beside: rows of the same model."""
+    wrong = _wrong(row, numerics)
     if row["arm"] == ArmName.DEPLOYED and wrong:
-        raise ValueError(
-            f"the deployed files, in {label(row['model'], row['microbatches'])}: {wrong}: do not use them; look at "
-            "what the backend emits"
+        right = any(
+            _programs(one) == _programs(row) and not _wrong(one, numerics)
+            for one in beside
+            if one["microbatches"] == row["microbatches"] and one["arm"] != ArmName.DEPLOYED
         )
+        where = label(row["model"], row["microbatches"])
+        raise ValueError(
+            f"what was chosen cannot be deployed: its files, in {where}: {wrong}: {_fault(emitted_right=right)}"
+        )
+
+
+def _wrong(row: Row, numerics: NumericsClass) -> str:
+    error = row["gradient_rel_error"]
+    return row["message"] or ("" if error is None else wrong_gradients(error, numerics))
+
+
+def _programs(row: Row) -> dict[str, str]:
+    return {site: stamp["program"] for site, stamp in row["stamps"].items()}
+
+
+def _fault(*, emitted_right: bool) -> str:
+    """Who has to mend a wrong file, by the emitted module of the same Program."""
+    if emitted_right:
+        return (
+            "the emitted module of the same Program is right here, so OverlayCCL prints the file wrongly (emit/), "
+            "and the library is not at fault: report it, and set OVERLAYCCL_PLAIN=1 wherever such a file is used"
+        )
+    return (
+        "the emitted module of the same Program is not right here either: look at what the backend emits, or try "
+        "another version of the library"
+    )

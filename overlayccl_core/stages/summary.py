@@ -1,6 +1,6 @@
-"""summary: proof, price and bench of each candidate; what is deployed and what that is worth."""
+"""summary: proof, price and bench of each candidate, and which one was chosen."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,8 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
-from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, ratio_columns, split_rows
+from overlayccl_core.evidence.confirmed import ratio_columns
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
-from overlayccl_core.evidence.splits import chosen_as
-from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -32,7 +30,7 @@ _MEASURED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemTables:
-    """The tables of one Problem. candidates: of all searches; may be empty. confirmed: this Problem's rows."""
+    """The tables of one Problem. candidates: of all searches; may be empty."""
 
     seeds: pl.DataFrame
     prices: pl.DataFrame
@@ -40,37 +38,19 @@ class ProblemTables:
     shortlist: pl.DataFrame
     bench: pl.DataFrame
     choice: pl.DataFrame
-    verdicts: pl.DataFrame
-    confirmed: pl.DataFrame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTables:
-    """Steps and stamps of all models: of training, by which was chosen, and of the launches after it."""
-
-    steps: pl.DataFrame
-    stamps: pl.DataFrame
-    confirmed_steps: pl.DataFrame
-    confirmed_stamps: pl.DataFrame
 
 
 def run(
     deployment: Deployment,
     problems: Mapping[str, ProblemTables],
-    steps: StepTables,
     probes: pl.DataFrame,
     fidelity: pl.DataFrame,
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `summary`, `deployed` and `splits`.
-
-    `summary`: of each Case and direction that has something to choose, seeds before finds.
-    """
+    """The rows of `summary`: of each Case and direction that has something to choose, seeds before finds."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
-    frames |= {f"{name}: confirmed": tables.confirmed for name, tables in problems.items()}
-    frames["confirmed_steps"] = steps.confirmed_steps
     one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
     floor = floor_of(probes)
     rows = [row for tables in problems.values() for row in _problem_rows(tables, floor)]
@@ -80,61 +60,7 @@ def run(
         progress(f"below the physical floor, so not valid: {', '.join(invalid)}")
     if any(row["disturbed"] for row in rows):
         progress("others took CPU time while candidates ran: measure again on a quiet machine")
-    deployed = [row for tables in problems.values() for row in _deployed(tables, floor)]
-    return {"summary": rows, "deployed": deployed, "splits": _splits(problems, steps)}
-
-
-def records(
-    tables: Mapping[str, Sequence[Row]], verdicts: Mapping[str, pl.DataFrame], library: str
-) -> dict[str, dict[str, Any]]:
-    """problem -> what stands in deploy/<problem>.json: its rows of `deployed` with their verdicts, and `splits`."""
-    return {
-        problem: {
-            "problem": problem,
-            "library": library,
-            "deployed": [
-                {**row, "verdicts": list(verdicts_of(row, table))}
-                for row in tables["deployed"]
-                if row["problem"] == problem
-            ],
-            "splits": list(tables["splits"]),
-        }
-        for problem, table in verdicts.items()
-    }
-
-
-def _deployed(tables: ProblemTables, floor: Floor) -> list[Row]:
-    predicted = predictions(tables.prices, tables.candidates)
-    rows = [
-        deployed_row(
-            place,
-            at(tables.choice, place).row(0, named=True),
-            at(tables.confirmed, place),
-            listed,
-            predicted,
-            at(tables.verdicts, place),
-        )
-        for place, listed in benched(tables.shortlist, tables.bench, floor).items()
-    ]
-    add_pairs(rows)
-    return rows
-
-
-def _splits(problems: Mapping[str, ProblemTables], steps: StepTables) -> list[Row]:
-    """Of every model."""
-    choices = [tables.choice for tables in problems.values()]
-    return [
-        row
-        for model in steps.confirmed_steps["model"].unique(maintain_order=True)
-        for row in split_rows(
-            model,
-            chosen_as(model, choices),
-            steps.steps,
-            steps.stamps,
-            steps.confirmed_steps,
-            steps.confirmed_stamps,
-        )
-    ]
+    return {"summary": rows}
 
 
 def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:

@@ -1,4 +1,5 @@
-"""What is deployed and what that is worth, by the launches that chose nothing (`confirmed`, `confirmed_steps`).
+"""What was chosen, whether it stands and what it is worth, by the launches that chose nothing (`confirmed`,
+`confirmed_steps`).
 
 `deployed`: one row a Case and direction. `splits`: one row a model, count of microbatches and arm.
 """
@@ -23,9 +24,20 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 class Part(StrEnum):
     """What an arm is to the headline of its model."""
 
-    DEPLOYED = "deployed"  # what is deployed, at the count of microbatches that training chose
+    DEPLOYED = (
+        "deployed"  # what was chosen, as the file has it, at the count of microbatches that training chose
+    )
     RIVAL = "rival"  # the fastest that needs no search, at any such count, at the same or less memory
+    INSTEAD = "instead"  # such a one that takes its place: it is slower beyond noise
     BESIDE = "beside"
+
+
+class Use(StrEnum):
+    """What is to be used at a Case."""
+
+    FOUND = "found"  # the module in deploy/: what a search found
+    KNOWN = "known"  # the module in deploy/: what people write
+    FRAMEWORK = "framework"  # the framework's own: no file in deploy/ has the Case
 
 
 _DISTURBED = Column(
@@ -39,8 +51,8 @@ DEPLOYED = Table(
     name="deployed",
     row="one Case and direction",
     folder="",
-    rule="summary",
-    version=1,
+    rule="deploy",
+    version=2,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
@@ -49,18 +61,30 @@ DEPLOYED = Table(
         Column(
             name="trained_in", dtype=pl.String(), nullable=True, doc="`nano m8, ...`; null: no model has it"
         ),
+        Column(
+            name="use",
+            dtype=pl.String(),
+            values=tuple(Use),
+            doc="found, known: the module in deploy/, which a search found or people write; framework: its own arm",
+        ),
+        Column(
+            name="instead",
+            dtype=pl.String(),
+            nullable=True,
+            doc="the arm that takes the place of `candidate`, as that is slower beyond noise; null: it stands",
+        ),
         us("predicted_us", "null: no price"),
         us(
             "predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"
         ),
-        us("measured_us", "of the deployed file, timed alone; null: a model has the Case"),
-        *ratio("speedup", "developer's time over the deployed file's; null ends: too few rounds"),
-        *ratio("gain", "time of best_other over the deployed file's"),
+        us("measured_us", "of the file that was chosen, timed alone; null: a model has the Case"),
+        *ratio("speedup", "developer's time over that file's; null ends: too few rounds"),
+        *ratio("gain", "time of best_other over that file's"),
         Column(
             name="best_other",
             dtype=pl.String(),
             nullable=True,
-            doc="the fastest arm that needs no search; null: that is what is deployed",
+            doc="the fastest arm that needs no search; null: that is `candidate`",
         ),
         Column(name="launches", dtype=pl.Int64(), doc="in which it was timed alone"),
         Column(
@@ -85,8 +109,8 @@ SPLITS = Table(
     name="splits",
     row="one arm of one model at one count of microbatches",
     folder="",
-    rule="summary",
-    version=2,
+    rule="deploy",
+    version=3,
     columns=(
         Column(name="model", dtype=pl.String(), doc="a file in config/models"),
         Column(
@@ -114,7 +138,7 @@ SPLITS = Table(
             nullable=True,
             doc="most bytes of tensors that a step holds on a rank; null: not known",
         ),
-        *ratio("slower", "its step over that of what is deployed (2: that is twice as fast)"),
+        *ratio("slower", "its step over that of part `deployed` (2: that is twice as fast)"),
         Column(name="launches", dtype=pl.Int64(), doc="that timed it"),
         _DISTURBED,
         FINGERPRINT_OR_NULL,

@@ -3,14 +3,14 @@
 import polars as pl
 
 from overlayccl_core.tables.table import Column, Table
-from overlayccl_core.tables.timing_columns import FINGERPRINT
+from overlayccl_core.tables.timing_columns import FINGERPRINT, REPEAT_ERROR
 
 FIDELITY = Table(
     name="fidelity",
     row="the held-out Programs, or one Case and direction of a Problem",
     folder="[problems/<problem>/]",
     rule="fit, finalists",
-    version=2,
+    version=3,
     columns=(
         Column(name="problem", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),
         Column(name="case", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),
@@ -38,7 +38,7 @@ FIDELITY = Table(
             doc="the interval of the paired ratio holds 1; null: too few rounds for one",
         ),
         Column(name="repeat_spearman", dtype=pl.Float64(), nullable=True, doc="even against odd rounds"),
-        Column(name="repeat_rel_error", dtype=pl.Float64(), doc="even against odd rounds"),
+        REPEAT_ERROR,
         Column(name="residual_low", dtype=pl.Float64(), doc="lower factor of the prediction interval"),
         Column(name="residual_high", dtype=pl.Float64(), doc="upper factor of the prediction interval"),
         FINGERPRINT,

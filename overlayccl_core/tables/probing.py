@@ -1,11 +1,13 @@
 """What the target `probing` leaves: probes that a language model chose, and how good they are beside the sweep."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.table import Column, Table
-from overlayccl_core.tables.timing_columns import FINGERPRINT, TIMING_COLUMNS
+from overlayccl_core.tables.timing_columns import FINGERPRINT, REPEAT_ERROR, TIMING_COLUMNS
 
 SEARCH = Column(name="search", dtype=pl.String(), doc="a file in config/searches: who chose")
 PROBE, ROLE = PROBES.columns[:2]
@@ -112,9 +114,7 @@ PROBING = Table(
             doc="nine of ten are not above; null: a tenth or more have no price",
         ),
         Column(name="spearman", dtype=pl.Float64(), nullable=True, doc="of what has a price; null: too few"),
-        Column(
-            name="repeat_rel_error", dtype=pl.Float64(), doc="of those that judge, even against odd rounds"
-        ),
+        replace(REPEAT_ERROR, doc=f"of those that judge, {REPEAT_ERROR.doc}"),
         Column(
             name="disturbed", dtype=pl.Boolean(), doc="others took too much of the CPU while all were timed"
         ),

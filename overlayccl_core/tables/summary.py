@@ -1,5 +1,6 @@
 """One row per Case, direction and candidate: proof, price, bench, validity, and which one is deployed."""
 
+from dataclasses import replace
 from enum import StrEnum
 
 import polars as pl
@@ -13,7 +14,7 @@ from overlayccl_core.tables.candidate_columns import (
 )
 from overlayccl_core.tables.seeds import SeedStatus
 from overlayccl_core.tables.table import Column, Table
-from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
+from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL, REPEAT_ERROR
 
 
 class Validity(StrEnum):
@@ -33,7 +34,7 @@ SUMMARY = Table(
     row="one candidate at one Case and direction",
     folder="",
     rule="summary",
-    version=5,
+    version=6,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
@@ -61,7 +62,7 @@ SUMMARY = Table(
             "speedup",
             "developer's time over this one's in the bench, whose fastest look faster than they are",
         ),
-        _number("repeat_rel_error", doc="of the measurement: even against odd rounds"),
+        replace(REPEAT_ERROR, nullable=True),
         _number("algbw_gbps", "GB/s", "payload over time"),
         _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
         us("floor_us", "no time below this can be true"),

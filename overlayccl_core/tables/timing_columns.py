@@ -35,6 +35,12 @@ OF_A_LAUNCH = (
     ),
 )
 
+REPEAT_ERROR = Column(
+    name="repeat_rel_error",
+    dtype=pl.Float64(),
+    doc="by how much noise makes a time wrong: half of what even and odd rounds differ by",
+)
+
 TIMING_COLUMNS = (
     Column(name="program", dtype=pl.String(), doc="digest of the Program"),
     Column(name="program_json", dtype=pl.String(), doc="the Program"),

@@ -61,11 +61,17 @@ def test_a_regret_of_few_rounds_is_no_noise_and_rounds_of_one_alone_do_not_count
     assert top1([2 * x for x in quick], [*quick, *([40.0] * 20)]) == (pytest.approx(1), False)
 
 
-def test_the_repeat_error_is_of_even_against_odd_rounds() -> None:
+def test_the_repeat_error_is_half_of_even_against_odd_rounds() -> None:
     wobbly = [10.0, 12.0] * 6
     figures = fidelity(scored((11, wobbly), (21, [2 * x for x in wobbly]), (41, [4 * x for x in wobbly])))
-    assert figures.repeat_rel_error == pytest.approx(2 / 11)
+    assert figures.repeat_rel_error == pytest.approx(1 / 11)
     assert figures.repeat_spearman == 1
+
+
+def test_a_model_that_knows_the_true_times_is_right_within_its_noise_and_no_closer() -> None:
+    times = 100 * (1 + 0.1 * np.random.default_rng(7).normal(size=(1000, 12)))
+    figures = fidelity(scored(*((100.0, list(samples)) for samples in times)))
+    assert 0.9 < figures.median_rel_error / figures.repeat_rel_error < 1.1
 
 
 def test_what_has_no_meaning_has_no_value() -> None:

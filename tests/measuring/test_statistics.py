@@ -27,15 +27,23 @@ def test_standard_error_matches_the_spread_of_repeated_estimates() -> None:
     assert 0.8 < claimed / spread < 1.2
 
 
-def test_repeat_error_compares_even_with_odd_rounds() -> None:
+def test_the_repeat_error_is_half_of_what_even_and_odd_rounds_differ_by() -> None:
     alternating = [10.0, 30.0] * 8
     steady = [10.0] * 16
-    assert statistics.repeat_error([alternating]) == pytest.approx(1.0)
+    assert statistics.repeat_error([alternating]) == pytest.approx(0.5)
     assert statistics.repeat_error([alternating, steady, steady]) == 0.0
 
 
 def test_repeat_error_between_launches() -> None:
-    assert statistics.repeat_error_between([[10.0] * 4], [[30.0] * 4]) == pytest.approx(1.0)
+    assert statistics.repeat_error_between([[10.0] * 4], [[30.0] * 4]) == pytest.approx(0.5**0.5)
+
+
+def test_a_repeat_error_is_the_median_error_of_the_true_time() -> None:
+    """By rounds of one launch, and by launches."""
+    batch = 1 + 0.1 * np.random.default_rng(7).normal(size=(2, 2000, 12))
+    errors = np.abs(statistics.trimmed_mean(batch[0]) - 1)
+    for told in (statistics.repeat_error(batch[0]), statistics.repeat_error_between(*batch)):
+        assert 0.9 < told / np.median(errors) < 1.1
 
 
 def test_paired_ratio_sees_through_noise_that_both_sides_share() -> None:

@@ -9,8 +9,8 @@ PROBLEM_OF = {
     "nano-dp": "grad_ar",
     **dict.fromkeys(("nano", "nano-small", "nano-m8", "nano-wide"), "tp_mlp"),
 }
-AFTER_CONFIRM = {"summary", "report"}
-AFTER_TRAINING = {"choose", "confirm", "summary", "report"}
+AFTER_CONFIRM = {"deploy", "summary", "report"}
+AFTER_TRAINING = {"choose", "confirm", *AFTER_CONFIRM}
 AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
 AFTER_SEED = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
 AFTER_ASKING = frozenset({"trial", "mended_search", *AFTER_SEED} - {"price"})

@@ -1,0 +1,80 @@
+"""The files in deploy/, which scripts import: nothing of them is dropped without a word.
+
+Snakemake declares the records beside them and not the files: it takes away what a job is to write, and a script may
+be using it.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from overlayccl_core.tables.atomic import write_bytes
+
+FOLDER, EARLIER = "deploy", "earlier"  # the second in the first: what was deployed before, for other Cases
+TABLE = "ENTRIES"  # of a module: Case -> what it holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """A file that was deployed before, and its Cases that the file of today lacks."""
+
+    path: Path
+    cases: tuple[str, ...]
+
+
+def cases_of(source: str) -> tuple[str, ...]:
+    """The Cases of a deployed module; nothing of it is run. None of a text that is no module."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return ()
+    tables = (
+        one.value
+        for one in body
+        if isinstance(one, ast.Assign) and [ast.unparse(name) for name in one.targets] == [TABLE]
+    )
+    return tuple(
+        str(key.value)
+        for table in tables
+        if isinstance(table, ast.Dict)
+        for key in table.keys
+        if isinstance(key, ast.Constant)
+    )
+
+
+def publish(file: Path, source: str | None) -> Path | None:
+    """Write a module, whole or not at all; None: there is none any more.
+
+    Where the file there has a Case that the new one lacks, it is kept in the folder `earlier`: its path; else None.
+    """
+    before = file.read_text() if file.exists() else None
+    kept = None
+    if before is not None and set(cases_of(before)) - set(cases_of(source or "")):
+        kept = _free(file.parent / EARLIER / file.name, before)
+        write_bytes(kept, before.encode())
+    if source is None:
+        file.unlink(missing_ok=True)
+    else:
+        write_bytes(file, source.encode())
+    return kept
+
+
+def _free(wanted: Path, text: str) -> Path:
+    """`grad_ar_2.py`, where other files have the names before; the same text has its own."""
+    number, path = 1, wanted
+    while path.exists() and path.read_text() != text:
+        number += 1
+        path = wanted.with_stem(f"{wanted.stem}_{number}")
+    return path
+
+
+def earlier(tree: Path) -> Iterator[Earlier]:
+    """Of a results tree all that was deployed before and has Cases that nothing has today."""
+    folder = tree / FOLDER
+    for path in sorted((folder / EARLIER).glob("*.py")):
+        problem = next(iter(cases_of(path.read_text())), "").partition("/")[0]
+        today = folder / f"{problem}.py"
+        there = cases_of(today.read_text()) if today.exists() else ()
+        if lacking := tuple(case for case in cases_of(path.read_text()) if case not in there):
+            yield Earlier(path=path, cases=lacking)

@@ -9,6 +9,7 @@ from typing import Any
 
 from snakemake.settings.types import RerunTrigger
 
+from overlayccl_core.tables import published
 from workflow_scripts import dag
 
 
@@ -19,7 +20,7 @@ def planned(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[s
         {
             "rule": job.rule.name,
             "command": job.shellcmd,
-            "outputs": sorted(map(str, job.output)),
+            "outputs": sorted(map(str, (*job.output, *published.modules(map(Path, job.output))))),
             "log": sorted(map(str, job.log)),
             "parameters": workflow.persistence._params(job),
             "alone": dag.ALONE in job.rule.resources,

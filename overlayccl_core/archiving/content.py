@@ -4,7 +4,7 @@ from pathlib import Path
 
 from overlayccl_core.archiving.packing import Link
 from overlayccl_core.digest import ROOT
-from overlayccl_core.tables import records
+from overlayccl_core.tables import published, records
 
 PROJECT = (
     "Snakefile",
@@ -15,7 +15,10 @@ PROJECT = (
     "plugins",
 )  # of the folder in which Snakemake ran
 CODE = ("overlayccl_core", "workflow_scripts", "run_display")  # of where Python finds it
-LEFT_OUT = ("__pycache__", ".partial")  # what was compiled; launches of jobs that have not ended
+LEFT_OUT = (
+    *("__pycache__", ".partial"),  # what was compiled; launches of jobs that have not ended
+    published.EARLIER,  # no job of this run made it
+)
 PROGRESS = ".progress.json"
 
 

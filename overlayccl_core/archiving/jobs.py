@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.tables import records
+from overlayccl_core.tables import published, records
 from overlayccl_core.tables.records import Record
 
 SCRIPT = re.compile(r"python -m ([\w.]+)")
@@ -49,7 +49,7 @@ def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: i
     """
     made: dict[str, list[tuple[str, Record]]] = {}
     for file in sorted(files):
-        if (record := records.read(Path(file), root)) is not None:
+        if (record := records.read(published.recorded_with(Path(file)), root)) is not None:
             made.setdefault(repr(replace(record, started=0.0, ended=0.0)), []).append((file, record))
     alone = set(measuring)
     jobs = [

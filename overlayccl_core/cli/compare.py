@@ -12,6 +12,7 @@ from rich.table import Table
 from overlayccl_core.cli.render import NOTHING, at_joints, console, plain_table, times
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.ranges import gains, state
+from overlayccl_core.report.sentences import KNOWN
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.theta import THETA
@@ -129,7 +130,9 @@ def _gains(a: Tree, b: Tree) -> Table:
             text
             for one in both
             for text in (
-                (NOTHING, NOTHING) if one is None else (times(one.over_developer), times(one.over_best))
+                (NOTHING, NOTHING)
+                if one is None
+                else (times(one.over_developer), KNOWN if one.known else times(one.over_best))
             )
         )
         table.add_row(model, *texts)

@@ -14,22 +14,23 @@ from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.passes import untrained_text
-from overlayccl_core.report.worth import DISTURBED, Split, Worth, case_warnings, facts, warnings
+from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, facts, warnings
+from overlayccl_core.report.worth import Split, Worth, use_text
 from overlayccl_core.tables.deployed import Part
 
 Row = Mapping[str, Any]
 CASE_WIDTH, NAME_WIDTH, ARM_WIDTH = 28, 22, 32
 MODELS_LEGEND = (
     "M: into how many microbatches the batch of a step is split; 1: not at all. x step: its step over that "
-    "of what is deployed (2: that is twice as fast), with its 95% interval; deployed is: what the interval "
-    "says of what is deployed (faster: above 1.02; not slower: from 0.95 on; slower: below 0.98). The rival "
-    "is the fastest that needs no search, at any M, with the same or less memory (of a step, on a rank). = "
-    "ARM: the same Programs."
+    "of what was chosen (2: that is twice as fast), with its 95% interval; chosen is: what the interval "
+    "says of what was chosen (faster: above 1.02; not slower: from 0.95 on; slower: below 0.98). The rival "
+    "is the fastest that needs no search, at any M, with the same or less memory (activations of a rank). "
+    "Than which what was chosen is slower, that is used in its place. = ARM: the same Programs. <-: to be used."
 )
 CASES_LEGEND = (
-    "How many times as fast what is deployed is: of a Case that a model trains (step of ...) the step above says "
-    "it; any other was timed alone, in launches that chose nothing. The best other: the fastest arm that needs no "
-    "search and is another Program. = ARM: what is deployed is what people write, so the search added nothing."
+    "x best known way: how many times as fast what was chosen is as the fastest arm that needs no search. Of a "
+    "Case that a model trains (step of ...) the step above says it; any other was timed alone, in launches that "
+    "chose nothing. no search needed: what was chosen is a way that people write (= ARM), chosen by measuring."
 )
 
 
@@ -51,8 +52,9 @@ def _ways(worth: Worth) -> Table:
     table.add_column("arm", no_wrap=True)
     for header in ("step ms", "MiB", "x step"):
         table.add_column(header, justify="right", no_wrap=True)
-    for header in ("deployed is", "search"):
+    for header in ("chosen is", "search"):
         table.add_column(header, no_wrap=True)
+    used = worth.instead or worth.deployed
     for one in worth.splits:
         if not one.timed:
             continue
@@ -60,22 +62,24 @@ def _ways(worth: Worth) -> Table:
         memory = one.peak_activation_bytes
         table.add_row(
             str(one.microbatches),
-            at_joints(", ".join([_name(one), *(names if one.arm == one.ran_as else [])]), ARM_WIDTH),
+            at_joints(
+                ", ".join([_name(one, used is one), *(names if one.arm == one.ran_as else [])]), ARM_WIDTH
+            ),
             ms(one.step_us),
             NOTHING if memory is None else f"{memory / MIB:.1f}",
             times(one.gain),
             one.gain.word if one.gain else NOTHING,
             "needed" if one.needs_search else "",
-            style="bold" if one.part is Part.DEPLOYED else None,
+            style="bold" if used is one else None,
         )
     return table
 
 
-def _name(one: Split) -> str:
-    """`the deployed file = hand bundled`, `developer: the rival`."""
+def _name(one: Split, used: bool) -> str:
+    """`the deployed file = hand bundled <-`, `developer: the rival`."""
     same = "" if one.ran_as == one.arm else f" = {arm_label(one.ran_as)}"
-    mark = {Part.DEPLOYED: " <-", Part.RIVAL: ": the rival"}.get(one.part, "")
-    return f"{arm_label(one.arm)}{same}{mark}"
+    mark = {Part.RIVAL: ": the rival", Part.INSTEAD: ": in its place"}.get(one.part, "")
+    return f"{arm_label(one.arm)}{same}{mark}{' <-' if used else ''}"
 
 
 def case_parts(deployed: pl.DataFrame) -> Iterator[RenderableType]:
@@ -94,8 +98,8 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
     table = plain_table(f"{problem}: deployed")
     for header in ("Case", "candidate"):
         table.add_column(header, no_wrap=True)
-    for header in ("x developer", "x best other"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("x best known way", justify="right", no_wrap=True)
+    table.add_column("use", overflow="fold")
     for row in rows.iter_rows(named=True):
         case, arm = str(row["case"]).partition("/")[2], stands_as(row["arm"], row["problem"])
         other = "" if row["best_other"] is None else f"\n{arm_label(row['best_other'])}"
@@ -106,8 +110,8 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
             at_joints(
                 row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""), NAME_WIDTH
             ),
-            _worded(columns_ratio(row, "speedup")),
-            _worded(columns_ratio(row, "gain")) + other,
+            (KNOWN if case_known(row) else _worded(columns_ratio(row, "gain"))) + other,
+            use_text(row["instead"]) if row["instead"] else "deployed",
         )
     return table
 

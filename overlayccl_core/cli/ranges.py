@@ -9,13 +9,15 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, console, percent, plain_table, programs_of, times
 from overlayccl_core.report.ranges import Fidelities, Gain, Range, fidelities, gains, range_of, state
+from overlayccl_core.report.sentences import KNOWN
 from overlayccl_core.report.tree import Tree, trees_of
 
 LEGEND = (
     "error, repeat, order, regret: as in `overlayccl summary`, the least and the largest over the runs. beyond "
     "noise: in how many of them the model's first choice was slower than the fastest measured beyond noise. "
     "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the same "
-    "or less memory; how many times as fast, over all runs and then in each with its 95% interval."
+    "or less memory; x fastest: at any memory. How many times as fast, over all runs and then in each with its 95% "
+    "interval. no search needed: what was chosen is a known way, too."
 )
 
 
@@ -72,19 +74,26 @@ def _fidelities(rows: Iterable[Fidelities]) -> Table:
     return table
 
 
-def _gains(found: dict[str, list[Gain]]) -> Table:
+def _gains(gained: dict[str, list[Gain]]) -> Table:
     table = plain_table("What is deployed")
     table.add_column("step of, or pass of", overflow="fold")
     table.add_column("run", overflow="fold")
-    for header in ("x developer", "x best other"):
+    for header in ("x developer", "x best other", "x fastest"):
         table.add_column(header, justify="right", no_wrap=True)
-    for place, here in found.items():
-        ratios = ([one.over_developer for one in here], [one.over_best for one in here])
+    table.add_column("use", overflow="fold")
+    for place, here in gained.items():
+        found = [one for one in here if not one.known]
+        ratios = (
+            [one.over_developer for one in here],
+            *([getattr(one, name) for one in found] for name in ("over_best", "over_fastest")),
+        )
         spans = (_range(range_of(r.value for r in each if r), _two_digits) for each in ratios)
-        table.add_row(place, f"all {len(here)}", *spans, style="bold")
+        table.add_row(place, f"all {len(here)}", *spans, "", style="bold")
         for one in here:
             beside = "" if one.best_other is None else f" {one.best_other}"
-            table.add_row("", str(one.run.path), times(one.over_developer), times(one.over_best) + beside)
+            gains = (KNOWN if one.known else times(of) for of in (one.over_best, one.over_fastest))
+            best, fastest = gains
+            table.add_row("", str(one.run.path), times(one.over_developer), best + beside, fastest, one.use)
     return table
 
 

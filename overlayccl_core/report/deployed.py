@@ -28,9 +28,9 @@ from overlayccl_core.report.disturbed import disturbed
 from overlayccl_core.report.emulated import emulated
 from overlayccl_core.report.measured import fingerprints_of, frames
 from overlayccl_core.report.nodes import of_nodes
+from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
 from overlayccl_core.report.tree import Tree, sourced
-from overlayccl_core.report.worth import DISTURBED, case_warnings, place_of
-from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.report.worth import use_text
 from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS
@@ -128,14 +128,14 @@ def _choices(tree: Tree) -> list[Block]:
         Text(text=_counted(rows)),
         *([Text(text=" ".join(warned), tone="warning")] if warned else []),
         Table(
-            title="What is deployed at each Case, and the time of a pass",
+            title="What was chosen at each Case, and the time of a pass",
             headers=(
                 "Case",
                 "candidate",
                 "how it is made; numerics",
                 "a pass",
-                "over developer",
-                "over the best other that needs no search",
+                "over the best known way",
+                "use",
             ),
             rows=tuple(_choice(row, recipes.get((row["case"], row["direction"]))) for row in rows),
             numeric=frozenset({3}),
@@ -159,8 +159,8 @@ def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str,
         row["candidate"] + (f" (= {arm_label(arm)})" if arm in NEEDS_NO_SEARCH else ""),
         made,
         ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
-        worded(columns_ratio(row, "speedup")),
-        f"{worded(columns_ratio(row, 'gain'))}{other}",
+        f"{KNOWN if case_known(row) else worded(columns_ratio(row, 'gain'))}{other}",
+        use_text(row["instead"]) if row["instead"] else "deployed",
     )
 
 
@@ -168,22 +168,24 @@ def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
     by_hand = sum(stands_as(row["arm"], row["problem"]) in NEEDS_NO_SEARCH for row in rows)
     said = f"{count(len(rows), 'Case and direction', 'Cases and directions')}. "
     if by_hand:
-        said += f"In {by_hand} of them the search added nothing: what people write is deployed. "
-    faster = sum(1 for row in rows if (gain := columns_ratio(row, "gain")) and gain.beyond_noise)
+        said += f"In {by_hand} of them the search added nothing: what people write was chosen. "
+    gains = (columns_ratio(row, "gain") for row in rows if not case_known(row))
+    faster = sum(1 for gain in gains if gain and gain.beyond_noise)
     alone = sum(row["measured_us"] is not None for row in rows)
     return said + (
-        f"{count(alone, 'was', 'were')} timed alone; in {faster} a pass is faster beyond noise than with any other "
-        "arm that needs no search."
+        f"{count(alone, 'was', 'were')} timed alone; in {faster} a pass of what a search found is faster beyond "
+        "noise than with any arm that needs no search."
     )
 
 
 READING = (
-    "A pass is all exchanges of the Case once, timed alone in launches that chose nothing: the file in "
-    "deploy/ beside every arm that needs no search. The ratio says how many times as fast what is deployed "
-    "is, over the fastest of those arms; one with the same Program is no other. A Case that a model trains is "
-    "not timed alone: its step is what counts, and what was chosen by. Numerics: exact passes inputs on or "
-    "makes the same sums in the same primitive (last digits can still differ, as the library may add in "
-    "another order in a larger buffer); reordered makes the sums in another order; lossy rounds to fewer bits."
+    "A pass is all exchanges of the Case once, timed alone in launches that chose nothing: the file that is to be "
+    "deployed beside every arm that needs no search. The ratio says how many times as fast what was chosen is, "
+    "over the fastest of those arms; one with the same Program is no other. Where what was chosen is such an arm "
+    "itself, no search was needed: it was chosen among known ways by measuring. A Case that a model trains is not "
+    "timed alone: its step is what counts, and what was chosen by. Numerics: exact passes inputs on or makes the "
+    "same sums in the same primitive (last digits can still differ, as the library may add in another order in a "
+    "larger buffer); reordered makes the sums in another order; lossy rounds to fewer bits."
 )
 
 
@@ -207,8 +209,7 @@ def _files(tree: Tree) -> list[Block]:
     )
     if not files:
         return [missing("No module was deployed in this run.", "")]
-    rules = {".py": CHOICE.rule, ".json": DEPLOYED.rule}
-    tree.has_read(Source("deployed files", rules[p.suffix], f"deploy/{p.name}") for p in files)
+    tree.has_read(Source("deployed files", DEPLOYED.rule, f"deploy/{p.name}") for p in files)
     meaning = {
         ".py": "the module: needs torch and nothing of OverlayCCL",
         ".json": "its predicted and measured figures",

@@ -19,19 +19,21 @@ from overlayccl_core.report.blocks import (
     times,
     worded,
 )
+from overlayccl_core.report.sentences import CHOSEN, KNOWN, facts, warnings
 from overlayccl_core.report.tree import Tree, sourced
-from overlayccl_core.report.worth import Worth, facts, warnings
+from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import Part
 
 READING = (
     "A step is a whole training step (forward, backward, optimizer) on the slowest rank. A model has a "
     "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
     "the same batch, so steps compare across M. An arm is one way of communicating in a step. The rival is "
-    "the fastest arm that needs no search, at any M, that takes no more memory than what is "
-    "deployed. All figures here are of launches made after everything was chosen: the file in deploy/ itself, "
-    "in turn, step by step, beside every arm that needs no search at the same M, and at other M the fastest "
-    "that training knew. A ratio says how many times as fast what "
-    "is deployed is (2: twice as fast). Faster: the interval lies above 1.02. Not slower: its low end is at "
+    "the fastest arm that needs no search, at any M, whose activations take no more memory than what was "
+    "chosen. Where what was chosen is slower than that, it is not deployed: the rival is, or torch's own is "
+    "to be kept. All figures here are of launches made after everything was chosen: the file that is to be "
+    "deployed, in turn, step by step, beside every arm that needs no search at the same M, and at other M the "
+    "fastest that training knew. A ratio says how many times as fast what was chosen is (2: twice as fast). "
+    "Faster: the interval lies above 1.02. Not slower: its low end is at "
     "least 0.95. Slower: it lies below 0.98. Else undecided. A call is one call of the collective library; a "
     "pass is all exchanges of a Case once."
 )
@@ -78,8 +80,12 @@ def _tone(worth: Worth) -> str:
 def _card(worth: Worth) -> Card:
     rival = worth.rival
     gain = worth.gain_over(rival)
-    if rival is None or gain is None:
+    if worth.instead is not None:
+        head, unit = worth.use, f"at M = {worth.instead.microbatches}, in place of what was chosen"
+    elif rival is None or gain is None:
         head, unit = NOTHING, "there is no rival"
+    elif worth.known:
+        head, unit = KNOWN, f"{CHOSEN}; {worth.best}: {rival.name} ({rival.figures})"
     else:
         interval = worded(gain).removeprefix(f"{gain.value:.2f}{TIMES}")
         head, unit = f"{gain.value:.2f}{TIMES}", f"as fast as {worth.best}, {rival.name}{interval}"
@@ -104,10 +110,13 @@ def _meanings(tree: Tree) -> Iterator[Block]:
     )
 
 
+_MARKS = {Part.RIVAL: " (rival)", Part.INSTEAD: " (in its place)"}
+
+
 def _table(worth: Worth) -> Table:
     rows = [
         (
-            f"M = {one.microbatches}, {arm_label(one.arm)}{' (rival)' if one.part is Part.RIVAL else ''}",
+            f"M = {one.microbatches}, {arm_label(one.arm)}{_MARKS.get(one.part, '')}",
             ms(one.step_us),
             mebibytes(one.peak_activation_bytes),
             times(one.gain),
@@ -122,13 +131,13 @@ def _table(worth: Worth) -> Table:
         headers=(
             "split into, arm",
             "step time",
-            "peak memory, a rank",
-            "step over that of what is deployed (95% interval)",
-            "what is deployed is",
+            "peak activations, a rank",
+            "step over that of what was chosen (95% interval)",
+            "what was chosen is",
             "needs search",
             "the same Programs as",
         ),
         rows=tuple(rows),
         numeric=frozenset(range(1, 7)),
-        strong=frozenset(n for n, one in enumerate(worth.splits) if one.part is Part.DEPLOYED),
+        strong=frozenset(n for n, one in enumerate(worth.splits) if one is (worth.instead or worth.deployed)),
     )

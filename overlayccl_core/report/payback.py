@@ -63,11 +63,12 @@ def cost_of(tree: Tree) -> Cost | None:
 def payback(worth: Worth, other: Split | None, cost: Cost | None) -> Payback:
     """Break-even step: the seconds of a run over what a step saves (medians over launches).
 
-    Nothing where that is not faster beyond noise: what may be noise pays for nothing.
+    Nothing where that is not faster beyond noise, or does not stand: what may be noise pays for nothing.
     """
     mine, gain = worth.deployed, worth.gain_over(other)
     if (
         mine is None
+        or worth.instead is not None
         or other is None
         or gain is None
         or not gain.beyond_noise

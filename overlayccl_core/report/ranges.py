@@ -9,7 +9,9 @@ from overlayccl_core.measuring.arms import arm_label
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.measured import frames
+from overlayccl_core.report.sentences import case_known
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.worth import use_text
 from overlayccl_core.tables.fidelity import FIDELITY
 
 
@@ -52,12 +54,16 @@ class Fidelities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What is deployed over others, in one run. over_best: over the best that needs no search, best_other."""
+    """What was chosen over others, in one run. over_best: over the best that needs no search at the same or less
+    memory, best_other; over_fastest: at any memory. known: it needs no search itself. use: what takes its place."""
 
     run: Tree
-    over_developer: Ratio | None
-    over_best: Ratio | None = None
-    best_other: str | None = None
+    over_best: Ratio | None
+    best_other: str | None
+    known: bool
+    use: str
+    over_developer: Ratio | None = None
+    over_fastest: Ratio | None = None
 
 
 def range_of(values: Iterable[float | None]) -> Range | None:
@@ -119,7 +125,10 @@ def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
                 run=tree,
                 over_developer=worth.gain_over(worth.developer),
                 over_best=worth.gain_over(worth.rival),
+                over_fastest=worth.gain_over(worth.fastest),
                 best_other=worth.rival.name if worth.rival else None,
+                known=worth.known,
+                use=worth.use,
             )
             found.setdefault(worth.model, []).append(gain)
     for tree in trees:
@@ -128,9 +137,10 @@ def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
         for row in tree.deployed.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
             gain = Gain(
                 run=tree,
-                over_developer=columns_ratio(row, "speedup"),
                 over_best=columns_ratio(row, "gain"),
                 best_other=row["best_other"] and arm_label(row["best_other"]),
+                known=case_known(row),
+                use=use_text(row["instead"]) if row["instead"] else "",
             )
             place = f"{row['case']} {row['direction']}".removesuffix(" forward")
             found.setdefault(place, []).append(gain)

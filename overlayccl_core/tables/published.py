@@ -5,7 +5,8 @@ be using it.
 """
 
 import ast
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def cases_of(source: str) -> tuple[str, ...]:
         for key in table.keys
         if isinstance(key, ast.Constant)
     )
+
+
+def recorded_with(file: Path) -> Path:
+    """The output that a file has the record of: of a module the one beside it, of any other file itself."""
+    return file.with_suffix(".json") if file.parent.name == FOLDER and file.suffix == ".py" else file
+
+
+def modules(outputs: Iterable[Path]) -> Iterator[Path]:
+    """The modules that these outputs tell of."""
+    for path in outputs:
+        if path.parent.name == FOLDER and path.exists() and json.loads(path.read_bytes())["module"]:
+            yield path.with_suffix(".py")
 
 
 def publish(file: Path, source: str | None) -> Path | None:

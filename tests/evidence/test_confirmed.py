@@ -7,9 +7,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.evidence.confirmed import StepTables, headline_of, instead_at, split_rows
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.table import write
+from tests.fake_timings import FINGERPRINT
 from tests.stages.training import train_tables
 
 CASES = {1: "tp_mlp/whole", 8: "tp_mlp/split"}
@@ -72,16 +73,23 @@ def tables(
     return steps, stamps
 
 
+def step_tables(*frames: pl.DataFrame) -> StepTables:
+    """Of (steps, stamps) of training, and of the launches after it."""
+    return StepTables(
+        **dict(zip(("steps", "stamps", "confirmed_steps", "confirmed_stamps"), frames, strict=True))
+    )
+
+
 def headline(
     folder: Path, trained: Speeds = QUICK, after: Speeds | None = None, **changes: Any
 ) -> tuple[dict[str, Any], dict[str, Any] | None, pl.DataFrame]:
     """(the row of what is deployed, that of its rival, all rows)."""
     steps, stamps = tables(folder, trained, **changes)
     confirmed = tables(folder, after or trained, **changes)
-    rows = split_rows("nano", TRAINED, steps, stamps, *confirmed)
-    frame = write(SPLITS, rows, folder / "splits.parquet")
+    headline = headline_of("nano", TRAINED, step_tables(steps, stamps, *confirmed))
+    frame = write(SPLITS, split_rows("nano", headline, FINGERPRINT), folder / "splits.parquet")
     [deployed] = frame.filter(part="deployed").iter_rows(named=True)
-    rival = next(frame.filter(part="rival").iter_rows(named=True), None)
+    rival = next(frame.filter(pl.col("part").is_in(("rival", "instead"))).iter_rows(named=True), None)
     return deployed, rival, frame
 
 
@@ -152,3 +160,69 @@ def test_mostly_disturbed_launches_are_said(tmp_path: Path) -> None:
     }
     assert headline(tmp_path)[0]["disturbed"] is False
     assert headline(tmp_path, more=disturbed)[0]["disturbed"] is True
+
+
+# ------------------------------------------------------------------------------------- what takes the place of what
+def replaced(
+    folder: Path, after: Speeds, trained: Speeds = QUICK, **changes: Any
+) -> tuple[str | None, dict[int, str]]:
+    """(the arm of the model's row of part `instead`, count of microbatches -> what takes the place there)."""
+    of = headline_of(
+        "nano", TRAINED, step_tables(*tables(folder, trained, **changes), *tables(folder, after, **changes))
+    )
+    return of.instead and of.instead.arm, of.at_counts
+
+
+def test_what_was_chosen_stands_where_no_rival_is_faster_beyond_noise(tmp_path: Path) -> None:
+    assert replaced(tmp_path, QUICK) == (None, {})
+    near = {1: {**QUICK[1], "deployed": 1320.0 * 1.01}, 8: QUICK[8]}  # slower, and not below 0.98
+    assert replaced(tmp_path, near) == (None, {})
+
+
+def test_a_program_that_is_faster_takes_the_place(tmp_path: Path) -> None:
+    slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
+    assert replaced(tmp_path, slower) == ("best_seed", {1: "best_seed"})
+    _, _, frame = headline(tmp_path, QUICK, slower)
+    assert frame.filter(part="instead").select("microbatches", "arm").rows() == [(1, "best_seed")]
+    assert frame.filter(part="rival").is_empty()
+
+
+def test_where_the_frameworks_own_is_faster_nothing_of_the_model_is_deployed(tmp_path: Path) -> None:
+    ddp = {1: {**QUICK[1], "ddp_25": 1000.0}, 8: QUICK[8]}
+    assert replaced(tmp_path, ddp) == ("ddp_25", {1: "ddp_25", 8: "ddp_25"})
+
+
+def test_at_another_count_rivals_of_that_count_take_the_place(tmp_path: Path) -> None:
+    there = {1: QUICK[1], 8: {**QUICK[8], "ddp_25": 1800.0}}
+    assert replaced(tmp_path, there) == (None, {8: "ddp_25"})
+
+
+def test_a_rival_at_another_count_takes_its_own_place_there(tmp_path: Path) -> None:
+    """Not to split is faster: what is chosen at 8 stands where somebody has to split."""
+    whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0, "best_seed": 2400.0}
+    speeds = {1: whole, 8: QUICK[8]}
+    assert replaced(tmp_path, speeds, speeds) == ("developer", {1: "developer"})
+
+
+def test_what_holds_more_memory_takes_no_place(tmp_path: Path) -> None:
+    slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
+    more = {(1, arm): {"peak_activation_bytes": 20 * MIB} for arm in QUICK[1] if arm != "deployed"}
+    assert replaced(tmp_path, slower, more=more) == (None, {})
+
+
+def test_steps_that_share_a_case_are_decided_together(tmp_path: Path) -> None:
+    slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
+    one = headline_of("nano", TRAINED, step_tables(*tables(tmp_path, QUICK), *tables(tmp_path, slower)))
+    choice = pl.DataFrame(
+        [
+            {"case": case, "direction": "forward", "trained_in": trained}
+            for case, trained in (
+                ("a/1", "nano m1"),
+                ("b/1", "nano m1, nano m8"),
+                ("a/8", "nano m8"),
+                ("c/1", None),
+            )
+        ]
+    )
+    taken = {(case, "forward"): "best_seed" for case in ("a/1", "b/1", "a/8")}
+    assert instead_at([choice], {"nano": one}) == taken

@@ -126,8 +126,8 @@ def test_a_block_is_of_what_was_read_for_it_alone(
 def test_the_rule_that_wrote_a_file_is_told(told: list[tuple[str, Block]]) -> None:
     of = {source.file: source.rule for _, block in told for source in block.sources}
     assert of["fidelity.parquet"] == "fit" and of["problems/tp_mlp/fidelity.parquet"] == "finalists"
-    assert of["logs/bench-tp_mlp.tsv"] == "bench" and of["deploy/tp_mlp.py"] == "choose"
-    assert of["deploy/tp_mlp.json"] == "summary"
+    assert of["logs/bench-tp_mlp.tsv"] == "bench" and of["deploy/tp_mlp.py"] == "deploy"
+    assert of["deploy/tp_mlp.json"] == "deploy"
     assert of["probes.sidecar.json"] == "probe" and "logs/report.tsv" not in of
 
 

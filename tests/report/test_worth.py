@@ -1,11 +1,13 @@
 """What a run says first of a model and of a Case: every honest sentence, in the situation that it is for."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 import pytest
 
-from overlayccl_core.report.worth import Worth, case_warnings, facts, warnings, worths_of
+from overlayccl_core.report.sentences import case_warnings, facts, warnings
+from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from tests.report.fixture_models import slower, split
 from tests.report.fixture_rows import Row, row
@@ -22,14 +24,21 @@ def rival(microbatches: int, arm: str, *ratio: float, **more: Any) -> Row:
     return beside(microbatches, arm, *ratio, part="rival", **more)
 
 
+def instead(microbatches: int, arm: str, *ratio: float, **more: Any) -> Row:
+    return beside(microbatches, arm, *ratio, part="instead", **more)
+
+
 def beside(microbatches: int, arm: str, *ratio: float, **more: Any) -> Row:
     return split("nano", microbatches, arm, 1e5 * ratio[0], **slower(*ratio), **more)
 
 
-def worth(*splits: Row, chosen: str = "finalist_1") -> Worth:
-    """Of nano, whose Cases are chosen as `chosen`."""
-    case = {"case": "tp_mlp/n4", "candidate": "found-1", "arm": chosen}
-    cases = [row(DEPLOYED, **case, trained_in="nano m1, nano m2, nano m8, other m4")]
+def worth(*splits: Row, chosen: str = "finalist_1", replaced: Mapping[int, str] | None = None) -> Worth:
+    """Of nano, whose Cases are chosen as `chosen`. replaced: count of microbatches -> what takes its place."""
+    case = {"candidate": "found-1", "arm": chosen}
+    cases = [
+        row(DEPLOYED, **case, case=f"tp_mlp/n4-m{m}", trained_in=f"nano m{m}, other m4", instead=arm)
+        for m, arm in (dict.fromkeys((1, 2, 4, 8)) | dict(replaced or {})).items()
+    ]
     (one,) = worths_of(
         pl.DataFrame(splits, schema=SPLITS.schema), pl.DataFrame(cases, schema=DEPLOYED.schema)
     )
@@ -50,6 +59,7 @@ def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_dev
         "Deployed: the batch in 2 microbatches (M = 2), found-1: 100 ms a step, 12 MiB of memory.",
         "Over the best that needs no search at the same or less memory, best seed at M = 1 (130 ms, 11 MiB): "
         "1.30\N{MULTIPLICATION SIGN} (1.20..1.40), faster.",
+        "That is the fastest that needs no search at any memory, too.",
         "Over developer at M = 2: 4.00\N{MULTIPLICATION SIGN} (3.90..4.20), faster.",
         "Over developer at M = 1, where developer alone is fastest: "
         "1.50\N{MULTIPLICATION SIGN} (1.45..1.60), faster.",
@@ -67,7 +77,7 @@ def test_developer_is_told_once_where_its_best_is_what_is_deployed_splits_into()
 
 def test_a_developer_that_is_the_rival_is_told_once() -> None:
     told = worth(deployed(), rival(2, "developer", 1.5, 1.4, 1.6))
-    assert [said[:4] for said in facts(told)] == ["Depl", "Over", "By 4"]
+    assert [said[:4] for said in facts(told)] == ["Depl", "Over", "That", "By 4"]
 
 
 def test_what_is_not_faster_beyond_noise_is_not_called_faster() -> None:
@@ -93,12 +103,61 @@ def test_the_file_is_compared_with_the_module_that_was_chosen() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ the warnings
-def test_a_faster_rival_is_said_first_with_its_m() -> None:
-    told = worth(deployed(), rival(8, "hand_bundled", 0.9, 0.85, 0.97), beside(8, "developer", 3.0, 2.9, 3.1))
+def test_a_known_way_that_takes_the_place_is_said_first_with_its_m_and_what_was_timed_of_it() -> None:
+    told = worth(
+        deployed(), instead(8, "hand_bundled", 0.9, 0.85, 0.97), beside(8, "developer", 3.0, 2.9, 3.1)
+    )
     (said,) = warnings(told)
     assert said == (
-        "Hand bundled at M = 8, which needs no search, is faster at the same or less memory: what is deployed is "
-        "0.90\N{MULTIPLICATION SIGN} (0.85..0.97) as fast."
+        "Use hand bundled at M = 8, which needs no search, at the same or less memory: what was chosen (M = 2) is "
+        "0.90\N{MULTIPLICATION SIGN} (0.85..0.97) as fast. It has the place in deploy/: its module was timed in "
+        "these launches, the file was not."
+    )
+    assert facts(told)[0].startswith("Chosen: ") and told.use == "use hand bundled"
+
+
+def test_the_frameworks_own_is_to_be_kept_and_no_module_claims_the_place() -> None:
+    told = worth(deployed(1), instead(1, "ddp_25", 0.79, 0.71, 0.9), replaced={1: "ddp_25", 2: "ddp_25"})
+    (said,) = warnings(told)
+    assert said.startswith(
+        "Keep torch DDP (25 MiB) at M = 1, which needs no search, at the same or less memory: "
+    )
+    assert said.endswith(
+        "is 0.79\N{MULTIPLICATION SIGN} (0.71..0.90) as fast. No file in deploy/ has a Case of this model: keep or "
+        "take torch's own in your script."
+    )
+
+
+def test_what_takes_the_place_at_another_count_is_said_after_it() -> None:
+    told = worth(deployed(), rival(2, "best_seed", 1.3, 1.2, 1.4), replaced={8: "ddp_25", 1: "best_seed"})
+    assert warnings(told) == [
+        "At M = 1, use best seed: what was chosen there is slower.",
+        "At M = 8, keep torch DDP (25 MiB): what was chosen there is slower.",
+    ]
+
+
+def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
+    more = beside(1, "best_seed", 1.14, 0.99, 1.4, peak_activation_bytes=int(13.7 * 2**20))
+    over = [s for s in facts(worth(deployed(), rival(1, "fsdp", 1.54, 1.3, 1.8), more)) if "search" in s]
+    assert over == [
+        "Over the best that needs no search at the same or less memory, torch FSDP at M = 1 (154 ms, 12 MiB): "
+        "1.54\N{MULTIPLICATION SIGN} (1.30..1.80), faster.",
+        "Over the fastest that needs no search at any memory, best seed at M = 1 (114 ms, 13.7 MiB): "
+        "1.14\N{MULTIPLICATION SIGN} (0.99..1.40), not slower.",
+    ]
+
+
+def test_between_two_known_ways_no_number_stands_that_reads_as_a_find() -> None:
+    mine = deployed(4, ran_as="hand_bundled", needs_search=False)
+    more = beside(8, "best_seed", 1.2, 1.1, 1.3, peak_activation_bytes=20 * 2**20)
+    told = worth(mine, rival(1, "developer", 1.43, 1.24, 1.61), more, chosen="hand_bundled")
+    _, known, fastest, *_ = facts(told)
+    assert known == (
+        "No search needed: known ways, chosen by measuring. The best other that needs no search at the same or "
+        "less memory: developer at M = 1 (143 ms, 12 MiB)."
+    )
+    assert fastest == (
+        "The fastest other that needs no search at any memory: best seed at M = 8 (120 ms, 20 MiB)."
     )
 
 
@@ -112,8 +171,9 @@ def test_an_undecided_rival_is_said_first() -> None:
 
 @pytest.mark.parametrize(("high", "says"), [(0.97, "wins"), (1.1, "may win")])
 def test_a_faster_rival_that_does_not_split_the_batch_is_called_so(high: float, says: str) -> None:
-    _, said = warnings(worth(deployed(8), rival(1, "hand_bundled", 0.95, 0.75, high)))
-    assert said == f"Not splitting the batch (M = 1) {says}: what is deployed splits it into 8."
+    than = instead if high < 0.98 else rival
+    _, said = warnings(worth(deployed(8), than(1, "hand_bundled", 0.95, 0.75, high)))
+    assert said == f"Not splitting the batch (M = 1) {says}: what was chosen splits it into 8."
 
 
 def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_measured() -> None:
@@ -137,9 +197,9 @@ def test_where_people_wrote_what_is_deployed_the_search_added_nothing() -> None:
         chosen="best_seed",
     )
     assert warnings(told) == [
-        "The search added nothing here: what is deployed is best seed, which people write."
+        "The search added nothing here: what was chosen is best seed, which people write."
     ]
-    assert "Over the best other that needs no search" in facts(told)[1]
+    assert "The best other that needs no search" in facts(told)[1]
 
 
 def test_a_baseline_is_never_compared_with_itself() -> None:
@@ -162,7 +222,7 @@ def test_what_is_faster_with_more_memory_is_said_and_what_a_search_has_to_find_i
         beside(2, "ddp_1", 0.97, 0.9, 1.05),
     )
     assert warnings(told) == [
-        "Torch DDP, 4 MiB at M = 1 is faster with more memory (40 MiB): what is deployed is "
+        "Torch DDP, 4 MiB at M = 1 is faster with more memory (40 MiB): what was chosen is "
         "0.80\N{MULTIPLICATION SIGN} (0.70..0.90) as fast."
     ]
 
@@ -172,7 +232,7 @@ def test_the_same_file_that_is_faster_at_another_split_is_said() -> None:
         deployed(), rival(2, "hand_bundled", 1.3, 1.2, 1.4), beside(8, "deployed", 0.9, 0.85, 0.95, **FOUND)
     )
     (said,) = warnings(told)
-    assert said.startswith("The deployed file at M = 8 is faster: what is deployed is 0.90")
+    assert said.startswith("The deployed file at M = 8 is faster: what was chosen is 0.90")
 
 
 def test_most_launches_disturbed_is_said_beside_the_figures() -> None:
@@ -209,11 +269,12 @@ def case_row(*gain: float, **more: Any) -> Row:
     return row(DEPLOYED, **(known | names | more))
 
 
-def test_a_case_whose_best_other_is_faster_or_undecided_is_said() -> None:
-    (said,) = case_warnings(case_row(0.9, 0.85, 0.95))
+def test_a_case_whose_place_is_taken_or_whose_best_other_may_be_faster_is_said() -> None:
+    (said,) = case_warnings(case_row(0.9, 0.85, 0.95, instead="hand_bundled"))
     assert said == (
-        "uniform_a2a/n4, forward: hand bundled, which needs no search, is faster: what is deployed is "
-        "0.90\N{MULTIPLICATION SIGN} (0.85..0.95) as fast."
+        "uniform_a2a/n4, forward: use hand bundled, which needs no search: what was chosen is "
+        "0.90\N{MULTIPLICATION SIGN} (0.85..0.95) as fast. It has the place in deploy/: its module was timed in "
+        "these launches, the file was not."
     )
     (said,) = case_warnings(case_row(1.1, 0.9, 1.2))
     assert "it is undecided whether what is deployed is faster than hand bundled" in said

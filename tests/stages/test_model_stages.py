@@ -1,7 +1,5 @@
 """From timings to theta, prices, fidelity and summary, through the tables' own checks."""
 
-import json
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,18 +9,13 @@ import pytest
 from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.decided import Decided, rows_of
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
 from overlayccl_core.probes.sweep import probes_of
-from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import choose, finalists, fit, price, summary
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import write
-from tests.fake_timings import FINGERPRINT, timing_columns
+from tests.fake_timings import FINGERPRINT
 from tests.stages.flow import quiet
 
 
@@ -40,23 +33,7 @@ def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
     chosen = choose.run("uniform_a2a", "gloo", tables, {}, printer=deployed, progress=quiet)
     measured.choice = measured.checked(CHOICE, chosen.choice)
     measured.verdicts = measured.checked(VERDICTS, chosen.verdicts)
-    measured.confirmed = measured.checked(CONFIRMED, list(confirmed_rows(measured.ready, measured.choice)))
     return measured
-
-
-def confirmed_rows(
-    finalists: pl.DataFrame, choice: pl.DataFrame, launches: int = 3
-) -> Iterator[dict[str, Any]]:
-    """What needs no search, and what is deployed: as fast as its Program should be."""
-    decided = Decided(finalists=finalists, choice=choice, module="")
-    for row in rows_of(decided):
-        if row["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED):
-            for launch in range(launches):
-                yield {
-                    "problem": row["case"].partition("/")[0],
-                    **{key: row[key] for key in ("case", "direction", "arm", "candidate")},
-                    **timing_columns(loads(row["program_json"]), launch=launch),
-                }
 
 
 def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dict[str, Any]]:
@@ -74,54 +51,14 @@ def summary_tables(
         shortlist=flow.shortlisted,
         bench=flow.bench if bench is None else bench,
         choice=flow.choice,
-        verdicts=flow.verdicts,
-        confirmed=flow.confirmed,
     )
-    steps, stamps = pl.DataFrame(schema=STEPS.schema), pl.DataFrame(schema=STAMPS.schema)
     return summary.run(
         flow.deployment,
         {"uniform_a2a": tables},
-        summary.StepTables(steps=steps, stamps=stamps, confirmed_steps=steps, confirmed_stamps=stamps),
         flow.probes,
         flow.judged,
         progress=quiet,
     )
-
-
-def test_what_is_deployed_is_told_by_the_launches_after_the_choice(flow: SimpleNamespace) -> None:
-    rows = summary_tables(flow)["deployed"]
-    frame = write(DEPLOYED, rows, flow.folder / "deployed.parquet")
-    assert frame.select("case", "direction").rows() == flow.choice.select("case", "direction").rows()
-    for row in frame.iter_rows(named=True):
-        assert row["launches"] == 3 and row["measured_us"] > 0 and not row["disturbed"]
-        if row["arm"] == "developer":  # over itself there is no gain
-            assert row["speedup"] is None and row["reason"].startswith("nothing is faster beyond noise")
-        else:
-            assert row["speedup_low"] < row["speedup"] < row["speedup_high"] and row["speedup"] > 1
-            assert "times as fast as" in row["reason"] and "in the bench" in row["reason"]
-        assert row["best_other"] is None or row["best_other"] != row["arm"]
-        assert row["regret"] < 0.2
-    pairs = frame.group_by("case").agg(pl.col("predicted_us").sum(), pl.col("predicted_pair_us").unique())
-    assert all(pair == [pytest.approx(total)] for _, total, pair in pairs.iter_rows())
-
-
-def test_a_pair_with_a_direction_that_has_no_price_has_none(flow: SimpleNamespace) -> None:
-    backward = pl.col("direction") == "backward"
-    without = {name: getattr(flow, name).filter(~backward) for name in ("prices", "candidates")}
-    rows = summary_tables(SimpleNamespace(**vars(flow) | without))["deployed"]
-    assert {row["predicted_us"] is None for row in rows} == {True, False}
-    assert {row["predicted_pair_us"] for row in rows} == {None}
-
-
-def test_the_records_hold_figures_and_verdicts_of_what_is_deployed(flow: SimpleNamespace) -> None:
-    made = summary.records(summary_tables(flow), {"uniform_a2a": flow.verdicts}, "gloo")
-    record = json.loads(json.dumps(made["uniform_a2a"]))
-    assert (record["problem"], record["library"], record["splits"]) == ("uniform_a2a", "gloo", [])
-    for row in record["deployed"]:
-        assert row["measured_us"] > 0
-        gates = {verdict["gate"]: verdict["outcome"] for verdict in row["verdicts"]}
-        passed = dict.fromkeys(("legality", "equivalence", "bench", "choice"), "pass")
-        assert gates in (passed, passed | {"training": "not_applicable"})
 
 
 def test_the_held_out_programs_are_predicted_to_the_noise(flow: SimpleNamespace) -> None:

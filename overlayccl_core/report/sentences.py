@@ -1,0 +1,184 @@
+"""The sentences that a run says first, on the screen and in the report: what to use, and what it is worth."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework
+from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
+from overlayccl_core.report.worth import Split, Worth, use_text
+from overlayccl_core.tables.deployed import Use
+
+Row = Mapping[str, Any]
+KNOWN = "no search needed"  # in place of a gain between two ways that people write
+CHOSEN = "known ways, chosen by measuring"
+DISTURBED = "Disturbed: others took CPU time in most of these launches. Measure again on a quiet machine."
+PLACED = "It has the place in deploy/: its module was timed in these launches, the file was not."
+EMPTY = "No file in deploy/ has a Case of this model: keep or take torch's own in your script."
+
+
+def warnings(worth: Worth) -> list[str]:
+    """What has to be read before any gain: what to use in its place, what may be faster, that nothing was found."""
+    mine = worth.deployed
+    if mine is None:
+        return ["Nothing that was chosen was timed in its steps, so no gain is told."]
+    said = [*_instead(worth), *_undecided(worth), *_whole_batch(worth)]
+    if worth.known:
+        said.append(
+            f"The search added nothing here: what was chosen is {arm_label(mine.ran_as)}, which people write."
+        )
+    for one in worth.quicker:
+        more = (one.peak_activation_bytes or 0) > (mine.peak_activation_bytes or 0)
+        memory = f" with more memory ({mebibytes(one.peak_activation_bytes)})" if more else ""
+        said.append(f"{_first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast.")
+    return [*said, *([DISTURBED] if worth.disturbed else [])]
+
+
+def facts(worth: Worth, *, rival: bool = True) -> list[str]:
+    """What is deployed, its gains over others, and what being a file costs it.
+
+    rival: False where the gain over it is told already.
+    """
+    mine = worth.deployed
+    if mine is None:
+        return []
+    return [
+        f"{'Chosen' if worth.instead else 'Deployed'}: {_split_into(mine.microbatches)}, "
+        f"{_candidates(worth, mine)}: {ms(mine.step_us)} a step, "
+        f"{mebibytes(mine.peak_activation_bytes)} of activations.",
+        *([_over_rival(worth)] if rival else []),
+        *_over_fastest(worth),
+        *_over_developer(worth, mine),
+        *_overhead(worth),
+        f"By {count(worth.launches, 'launch', 'launches')} that chose nothing.",
+    ]
+
+
+def place_of(row: Row) -> str:
+    """`tp_mlp/n4-m8-l8-32KiB-f32, forward` of a row of `deployed`."""
+    return f"{row['case']}, {row['direction']}"
+
+
+def case_warnings(row: Row) -> Iterator[str]:
+    """What has to be said of a row of `deployed` before its gains. Of a trained Case, the step says it."""
+    if row["trained_in"]:
+        return
+    gain = columns_ratio(row, "gain")
+    if row["instead"]:
+        yield (
+            f"{place_of(row)}: {use_text(row['instead'])}, which needs no search: what was chosen is {times(gain)} "
+            f"as fast. {PLACED}"
+        )
+    elif row["measured_us"] is None:
+        yield f"{place_of(row)}: what is deployed was not timed again, so no gain is told."
+    elif gain is not None and gain.word == "undecided":
+        other = f"{arm_label(row['best_other'])}, which needs no search"
+        yield f"{place_of(row)}: it is undecided whether what is deployed is faster than {other}: {times(gain)}."
+
+
+def case_known(row: Row) -> bool:
+    """Whether a row of `deployed` is of a known way that was timed alone: then no gain is this project's."""
+    return row["use"] == Use.KNOWN and row["instead"] is None and row["measured_us"] is not None
+
+
+def _instead(worth: Worth) -> Iterator[str]:
+    """What is to be done in place of what was chosen: first where the model is fastest, then at other counts."""
+    mine, better = worth.deployed, worth.instead
+    if mine is not None and better is not None:
+        less = "the same or less memory"
+        yield (
+            f"{_first_up(worth.use)} at M = {better.microbatches}, which needs no search, at {less}: what was "
+            f"chosen (M = {mine.microbatches}) is {times(better.gain)} as fast. "
+            f"{EMPTY if is_framework(better.arm) else PLACED}"
+        )
+        if is_framework(better.arm):
+            return
+    for m, arm in sorted(worth.replaced.items()):
+        if better is None or m != better.microbatches:
+            yield f"At M = {m}, {use_text(arm)}: what was chosen there is slower."
+
+
+def _undecided(worth: Worth) -> Iterator[str]:
+    rival = worth.rival
+    gain = worth.gain_over(rival)
+    if rival is not None and gain is not None and gain.word == "undecided":
+        yield (
+            f"It is undecided whether what is deployed is faster than {rival.name}, which needs no search: "
+            f"{times(gain)}."
+        )
+
+
+def _whole_batch(worth: Worth) -> Iterator[str]:
+    mine, rival = worth.deployed, worth.rival
+    if mine is None:
+        return
+    if mine.microbatches == 1:
+        split = [one for one in worth.splits if one.microbatches != 1]
+        gain = worth.gain_over(min(split, key=lambda one: one.step_us, default=None))
+        if gain and not gain.slower:
+            wins = "wins" if gain.beyond_noise else "may win"
+            yield f"Not splitting the batch {wins}: what is deployed computes it whole (M = 1)."
+        return
+    gain = worth.gain_over(rival)
+    if rival is not None and rival.microbatches == 1 and gain and gain.value < 1:
+        wins = "wins" if gain.slower else "may win"
+        yield f"Not splitting the batch (M = 1) {wins}: what was chosen splits it into {mine.microbatches}."
+
+
+def _over_rival(worth: Worth) -> str:
+    rival = worth.rival
+    if rival is None or not (gain := worth.gain_over(rival)):
+        return f"There is no rival: nothing beside it is {worth.best}."
+    if worth.known and not gain.slower:
+        return f"{_first_up(KNOWN)}: {CHOSEN}. {_first_up(worth.best)}: {rival.name} ({rival.figures})."
+    return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(gain)}."
+
+
+def _over_fastest(worth: Worth) -> Iterator[str]:
+    """The other gain, which memory has no part in."""
+    fastest = worth.fastest
+    if fastest is None or not (gain := worth.gain_over(fastest)):
+        return
+    if fastest is worth.rival:
+        yield "That is the fastest that needs no search at any memory, too."
+    elif worth.known and not gain.slower:
+        yield f"{_first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
+    else:
+        yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(gain)}."
+
+
+def _over_developer(worth: Worth, mine: Split) -> Iterator[str]:
+    """At the same count of microbatches, and where developer alone is fastest; not where that is the rival."""
+    alone, here = worth.developer, worth.at(mine.microbatches, ArmName.DEVELOPER)
+    if here is not worth.rival and (gain := worth.gain_over(here)):
+        also = ", where developer alone is fastest" if here is alone else ""
+        yield f"{_over(worth)} developer at M = {mine.microbatches}{also}: {worded(gain)}."
+    if alone is not None and alone not in (here, worth.rival) and (gain := worth.gain_over(alone)):
+        name = f"developer at M = {alone.microbatches}, where developer alone is fastest"
+        yield f"{_over(worth)} {name}: {worded(gain)}."
+
+
+def _over(worth: Worth) -> str:
+    return "By that choice among known ways, over" if worth.known else "Over"
+
+
+def _overhead(worth: Worth) -> Iterator[str]:
+    """The file's step over that of the module that was chosen: what being a file costs, its groups left out."""
+    module = worth.generator
+    if module is not None and (gain := module.gain) is not None:
+        low, high = (None if end is None else 1 / end for end in (gain.high, gain.low))
+        ratio = Ratio(value=1 / gain.value, low=low, high=high)
+        name = arm_label(module.arm)
+        yield f"The deployed file's step is {times(ratio)} that of the module that was chosen ({name})."
+
+
+def _split_into(microbatches: int) -> str:
+    return f"the batch {'whole' if microbatches == 1 else f'in {microbatches} microbatches'} (M = {microbatches})"
+
+
+def _candidates(worth: Worth, mine: Split) -> str:
+    return " and ".join(worth.candidates.get(mine.microbatches, ()))
+
+
+def _first_up(text: str) -> str:
+    return text[:1].upper() + text[1:]

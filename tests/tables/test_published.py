@@ -1,0 +1,57 @@
+"""Files in deploy/: what a script may be using is never dropped without a word, and nothing of it is run."""
+
+from pathlib import Path
+
+from overlayccl_core.tables.published import Earlier, cases_of, earlier, modules, publish, recorded_with
+
+
+def module(*cases: str, more: str = "") -> str:
+    entries = "".join(f'    "{case}": Entry(\n        ranks=2,\n    ),\n' for case in cases)
+    return f'"""Proven calls."""\nraise SystemExit("it was run")\n{more}ENTRIES = {{\n{entries}}}\n'
+
+
+def test_the_cases_of_a_module_are_read_and_nothing_of_it_is_run() -> None:
+    assert cases_of(module("grad_ar/n2", "grad_ar/n4")) == ("grad_ar/n2", "grad_ar/n4")
+    assert cases_of("import torch\n") == cases_of("no module at all") == cases_of("") == ()
+
+
+def test_a_file_with_a_case_that_the_new_one_lacks_is_kept_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "deploy/grad_ar.py"
+    assert publish(file, module("grad_ar/n2", "grad_ar/n4")) is None
+    kept = publish(file, module("grad_ar/n4", "grad_ar/n8"))
+    assert kept == tmp_path / "deploy/earlier/grad_ar.py"
+    assert kept.read_text() == module("grad_ar/n2", "grad_ar/n4")
+    assert cases_of(file.read_text()) == ("grad_ar/n4", "grad_ar/n8")
+    assert list(earlier(tmp_path)) == [Earlier(path=kept, cases=("grad_ar/n2",))]
+    assert publish(file, module("grad_ar/n2", "grad_ar/n4", "grad_ar/n8")) is None
+    assert list(earlier(tmp_path)) == []  # all its Cases are deployed again
+
+
+def test_what_holds_the_same_cases_takes_the_place_and_a_second_earlier_file_has_a_name_of_its_own(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "deploy/grad_ar.py"
+    for number, case in enumerate(("a/1", "a/1", "a/2", "a/3", "a/2", "a/4")):
+        publish(file, module(case, more=f"N = {number if case == 'a/1' else 0}\n"))
+    kept = {path.name: cases_of(path.read_text()) for path in (tmp_path / "deploy/earlier").iterdir()}
+    assert kept == {"grad_ar.py": ("a/1",), "grad_ar_2.py": ("a/2",), "grad_ar_3.py": ("a/3",)}
+
+
+def test_where_nothing_is_deployed_there_is_no_file_and_the_one_before_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "deploy/grad_ar.py"
+    assert publish(file, None) is None and not file.exists()
+    publish(file, module("grad_ar/n2"))
+    assert publish(file, None) == tmp_path / "deploy/earlier/grad_ar.py" and not file.exists()
+    assert [one.cases for one in earlier(tmp_path)] == [("grad_ar/n2",)]
+
+
+def test_a_module_has_the_record_of_the_file_beside_it(tmp_path: Path) -> None:
+    records = [tmp_path / "deploy" / f"{name}.json" for name in ("tp_mlp", "grad_ar", "gone")]
+    records[0].parent.mkdir()
+    for path, told in zip(records, ('{"module": "0f"}', '{"module": null}'), strict=False):
+        path.write_text(told)
+    table = tmp_path / "deployed.parquet"
+    assert list(modules([table, *records])) == [tmp_path / "deploy/tp_mlp.py"]
+    assert recorded_with(tmp_path / "deploy/tp_mlp.py") == records[0]
+    assert recorded_with(tmp_path / "problems/tp_mlp/chosen.py") == tmp_path / "problems/tp_mlp/chosen.py"
+    assert recorded_with(table) == table

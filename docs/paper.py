@@ -1,6 +1,7 @@
-"""The figures of README.md, all of one archive: `make paper ARCHIVE=results/local.tar.zst`.
+"""The figures of README.md, of one archive: `make paper ARCHIVE=results/local.tar.zst RUNS="results/local ..."`.
 
-The archive is verified first; nothing is written of one in which something is wrong.
+The archive is verified first; nothing is written of one in which something is wrong. How right the cost model was
+is told as ranges over it and the folders of other finished runs, RUNS: one run says little of the next.
 
 Between `<!-- paper: NAME ... -->` and `<!-- end -->` stands what BLOCKS says of NAME; docs/report.png is the top of
 the archive's report, as Chromium shows it. Nothing is measured.
@@ -32,8 +33,9 @@ from overlayccl_core.cli.summary import WIDEST
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.report.blocks import count, mebibytes, ms, times, worded
 from overlayccl_core.report.ranges import state
-from overlayccl_core.report.tree import Tree
-from overlayccl_core.report.worth import Worth
+from overlayccl_core.report.sentences import KNOWN
+from overlayccl_core.report.tree import Tree, trees_of
+from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.fidelity import FIDELITY
 
@@ -46,7 +48,7 @@ WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 class Archive:
     """An archive that was unpacked: its file, its results tree, what it says of itself, the jobs that made it.
 
-    verified: the last line of `overlayccl verify`.
+    verified: the last line of `overlayccl verify`. others: finished runs beside it, for ranges.
     """
 
     file: Path
@@ -54,6 +56,7 @@ class Archive:
     said: Said
     jobs: Sequence[Job]
     verified: str
+    others: tuple[Tree, ...] = ()
 
     def worth(self, model: str) -> Worth:
         """Of a model. ValueError where it was not trained."""
@@ -63,7 +66,7 @@ class Archive:
         return found
 
 
-def opened(file: Path, place: Path, verified: str) -> Archive:
+def opened(file: Path, place: Path, verified: str, others: Sequence[Path] = ()) -> Archive:
     """Unpack an archive below a folder. ValueError where it is none."""
     root = packing.unpack(file, place)
     said = Said.loads((root / NAME).read_bytes())
@@ -74,6 +77,7 @@ def opened(file: Path, place: Path, verified: str) -> Archive:
         said=said,
         jobs=jobs_of(root, files, said.measuring, said.nodes),
         verified=verified,
+        others=trees_of(others),
     )
 
 
@@ -139,21 +143,21 @@ def outcomes(archive: Archive, _: str) -> Iterator[str]:
     yield from _rows(
         (
             "model",
-            "deployed: a step",
+            "chosen: a step",
             "over developer, where that is fastest",
-            "over the best (other) that needs no search",
+            "over the best that needs no search, at the same or less memory",
+            "at any memory",
             "it is",
         ),
         (row for one in sorted(archive.tree.worths, key=_gain) if (row := _outcome(one)) is not None),
     )
     worths = archive.tree.worths
-    found = [w.model for w in worths if w.deployed and w.deployed.needs_search]
-    names = f" ({', '.join(found)})" if found else ""
+    found = [w for w in worths if w.deployed and not w.known and not w.instead]
+    names = f" ({', '.join(w.model for w in found)})" if found else ""
     yield ""
     yield (
         f"In {len(found)} of {count(len(worths), 'model')} what is deployed is something that only a search "
-        f"found{names}; in the others it is what people write."
-        + _not_faster([w for w in worths if w.deployed and w.deployed.needs_search])
+        f"found{names}; in the others it is what people write." + _not_faster(found)
     )
 
 
@@ -174,33 +178,44 @@ def _not_faster(found: Sequence[Worth]) -> str:
 
 def _gain(of: Worth) -> float:
     gain = of.gain_over(of.rival)
-    return gain.value if gain else 0.0
+    return gain.value if gain and not of.known else 0.0
 
 
 def _outcome(of: Worth) -> tuple[str, ...] | None:
     mine = of.deployed
     if mine is None:
         return None
-    ratios = [of.gain_over(other) for other in (of.developer, of.rival)]
+    developer = of.gain_over(of.developer)
     step = f"{ms(mine.step_us)}, {mebibytes(mine.peak_activation_bytes)}"
-    searched = "found by search" if mine.needs_search else "what people write"
-    told = (NOTHING if one is None else times(one) for one in ratios[:1])
-    beside = NOTHING if ratios[1] is None or of.rival is None else f"{worded(ratios[1])} ({of.rival.name})"
-    return (f"`{of.model}`", step, *told, beside, searched)
+    is_ = of.use or ("what people write" if of.known else "found by search")
+    beside = (_beside(of, of.rival), NOTHING if of.fastest is of.rival else _beside(of, of.fastest))
+    return (f"`{of.model}`", step, NOTHING if developer is None else times(developer), *beside, is_)
+
+
+def _beside(of: Worth, other: Split | None) -> str:
+    """A gain over a known way; none that reads as a find where what was chosen is such a way, too."""
+    gain = of.gain_over(other)
+    if gain is None or other is None:
+        return NOTHING
+    return f"{KNOWN if of.known and not gain.slower else worded(gain)} ({other.name}, {other.figures})"
 
 
 def rightness(archive: Archive, _: str) -> Iterator[str]:
-    """How right the model was: a row for each Problem, over the Cases that were timed."""
+    """How right the model was: a row for each Problem, over the Cases that were timed, in all runs."""
     header = ("Programs of", "Cases", "error", "repeat", "order", "regret", "beyond noise")
-    held_out = archive.tree.table(FIDELITY, "fidelity")
-    of_problems = archive.tree.of_problems(FIDELITY)
-    frames = [("held-out mixed Programs", held_out)] if held_out is not None else []
-    if of_problems is not None:
-        named = of_problems.with_columns(problem=pl.col("case").str.split("/").list.first())
+    trees = (archive.tree, *archive.others)
+    held_out = [frame for tree in trees if (frame := tree.table(FIDELITY, "fidelity")) is not None]
+    of_problems = [frame for tree in trees if (frame := tree.of_problems(FIDELITY)) is not None]
+    frames = [("held-out mixed Programs", pl.concat(held_out))] if held_out else []
+    if of_problems:
+        named = pl.concat(of_problems).with_columns(problem=pl.col("case").str.split("/").list.first())
         frames += [
             (f"`{problem}`", rows) for (problem,), rows in named.group_by("problem", maintain_order=True)
         ]
     yield from _rows(header, (_right(name, frame) for name, frame in frames))
+    yield ""
+    runs = count(len(trees), "run")
+    yield f"The least and the largest of {runs}; beyond noise: of all Cases in all of them."
 
 
 def _right(name: str, rows: pl.DataFrame) -> tuple[str, ...]:
@@ -212,7 +227,7 @@ def _right(name: str, rows: pl.DataFrame) -> tuple[str, ...]:
     beyond = ranked.filter((pl.col("top1_regret") > 0) & ~pl.col("top1_within_noise"))
     return (
         name,
-        str(rows.height) if rows["case"][0] else "",
+        str(rows.select("case", "direction").n_unique()) if rows["case"][0] else "",
         span("median_rel_error", percent),
         span("repeat_rel_error", percent),
         span("spearman", lambda value: f"{value:.2f}"),
@@ -261,12 +276,16 @@ def main(arguments: Sequence[str]) -> None:
     """Write README.md's blocks and the picture. ValueError for an archive that they cannot be of."""
     parser = argparse.ArgumentParser(prog="python -m docs.paper", description=__doc__)
     parser.add_argument("archive", type=Path)
-    file: Path = parser.parse_args(arguments).archive
+    parser.add_argument(
+        "--runs", nargs="*", type=Path, default=[], metavar="TREE", help="folders, for ranges"
+    )
+    told = parser.parse_args(arguments)
+    file: Path = told.archive
     wrong, verified = verify.told(file, os.cpu_count() or 1)
     if wrong:
         raise ValueError(f"{verified}: figures are of an archive in which nothing is")
     with tempfile.TemporaryDirectory() as place:
-        archive = opened(file, Path(place), verified)
+        archive = opened(file, Path(place), verified, told.runs)
         text = filled(README.read_text(), archive)
         photograph(archive.tree.path / "report.html", PICTURE)
         write_bytes(README, text.encode())

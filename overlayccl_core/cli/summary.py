@@ -19,6 +19,7 @@ from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.published import earlier
 from overlayccl_core.tables.summary import SUMMARY
 
 WIDEST = 100  # columns: a run ends with these tables, wherever it is watched
@@ -48,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
     ):
         screen.print(part, highlight=False)
+    for part in earlier_text(tree):
+        screen.print(part, highlight=False)
     for part in every:
         console().print(part, highlight=False, soft_wrap=isinstance(part, str))
     for part in (
@@ -59,6 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         screen.print(part, highlight=False)
     return 0
+
+
+def earlier_text(tree: Tree) -> Iterator[str]:
+    """What a script may be using that this run does not deploy."""
+    for one in earlier(tree.path):
+        yield (
+            f"{one.path} is kept of an earlier run: nothing in deploy/ has {', '.join(one.cases)} now. A script "
+            "that uses it can import that file; remove it when none does."
+        )
 
 
 def spent_text(tree: Tree) -> Iterator[str]:

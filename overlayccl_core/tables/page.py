@@ -68,8 +68,11 @@ in `<table>.sidecar.json` beside it. A column that is marked `?` may be null.
 
 A row of `bench` or `steps` that failed on the ranks has empty lists. Its `message` names the file with what the
 ranks said, in `logs/<rule>-<subject>.failure-<k>/`, where k counts the failures of the rule from 0.
-`deploy/P.py` is the module that is deployed: a function of recipes, Programs and the proven library alone.
-`deploy/P.json` holds its rows of `deployed` with their verdicts, and `splits`.
+`problems/P/chosen.py` is the module that was chosen, and that the rule `confirm` runs: a function of recipes,
+Programs and the proven library alone. `deploy/P.py` is the same file where all in it stands. Where a rival took the
+place of a Case it has that one's Programs. There is none where nothing of P is deployed. `deploy/P.json` holds its
+sha256, its rows of `deployed` with their verdicts, and `splits`. `deploy/earlier/` keeps what an earlier run
+deployed for Cases that `deploy/P.py` no longer has.
 
 Anything that knows Parquet reads them: [`examples/questions.py`](../examples/questions.py) answers three questions
 with polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.

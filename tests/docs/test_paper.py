@@ -1,19 +1,25 @@
 """README's blocks, of made-up figures; tests/workflow/test_archive.py makes them of a real run's archive."""
 
 import hashlib
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from docs import paper
 from overlayccl_core.archiving.jobs import Job
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.cli import verify
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.report.worth import Worth
-from tests.report.test_worth import deployed, rival, worth
+from overlayccl_core.tables.fidelity import FIDELITY
+from tests.report.fixture_tree import write_tree
+from tests.report.test_ranges import changed
+from tests.report.test_worth import deployed, instead, rival, worth
 
 ROOT = Path(__file__).parents[2]
 LAST = "local.tar.zst: nothing is wrong (87 s)"
@@ -101,3 +107,35 @@ def test_an_archive_without_the_models_of_a_page_names_those_that_it_has(tmp_pat
     page = "<!-- paper: worth nano-pp -->\n<!-- end -->\n"
     with pytest.raises(ValueError, match="no model nano-pp: nano"):
         paper.filled(page, archive(tmp_path, found(1.3, 1.2, 1.4)))
+
+
+def test_how_right_the_model_was_is_a_range_over_several_runs(tmp_path: Path) -> None:
+    whole = write_tree(tmp_path / "one", problems=("tp_mlp",), data=False)
+    shutil.copytree(whole, other := tmp_path / "other")
+    changed(
+        other, FIDELITY, "problems/tp_mlp/fidelity", lambda f: f.with_columns(median_rel_error=pl.lit(0.77))
+    )
+    one = replace(archive(tmp_path), tree=Tree(path=whole))
+    for of, runs in ((one, 1), (replace(one, others=trees_of([other])), 2)):
+        rows = list(paper.rightness(of, ""))
+        ((_, _, cases, error, *_, beyond, _),) = (row.split("|") for row in rows if "`tp_mlp`" in row)
+        places = int(cases)
+        assert error.strip().endswith("..77.0%") is (runs == 2) and beyond.strip().endswith(
+            f"of {places * runs}"
+        )
+        assert rows[-1].startswith(f"The least and the largest of {runs} run")
+
+
+def test_a_known_way_has_no_number_and_what_takes_a_place_is_named(tmp_path: Path) -> None:
+    by_hand = worth(
+        deployed(ran_as="hand_bundled", needs_search=False),
+        rival(1, "developer", 1.4, 1.2, 1.6),
+        chosen="hand_bundled",
+    )
+    kept = worth(deployed(), instead(1, "ddp_25", 0.8, 0.7, 0.9))
+    for one, told in (
+        (by_hand, "| no search needed (developer at M = 1, 140 ms, 12 MiB) | - | what people write |"),
+        (kept, "slower (torch DDP, 25 MiB at M = 1, 80 ms, 12 MiB) | - | keep torch DDP (25 MiB) |"),
+    ):
+        _, _, row, _, said = paper.outcomes(archive(tmp_path, one), "")
+        assert row.endswith(told) and said.startswith("In 0 of 1 model")

@@ -1,5 +1,6 @@
 """The whole DAG on real ranks, as small as it gets: what it leaves, and what it loaded."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -28,7 +29,8 @@ pytestmark = [
 
 RULES = {
     *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
-    *("finalists", "train", "choose", "confirm", "summary", "report", "longtrain", "losses"),
+    *("finalists", "train", "choose", "confirm", "deploy", "summary", "report"),
+    *("longtrain", "losses"),
     *("ablation", "ablation_page"),
     *("ask_probes", "time_probes", "weigh_probes", "probing_page"),
     "archive",
@@ -93,9 +95,12 @@ def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     module = (results / "deploy/tp_mlp.py").read_text()
     record = json.loads((results / "deploy/tp_mlp.json").read_text())
     shown = (finished / "shown.txt").read_text()
-    for row in choice.iter_rows(named=True):
-        assert row["case"] in module and row["candidate"] in module
+    for row in record["deployed"]:
+        assert row["case"] in module and (row["instead"] or row["candidate"] in module)
         assert row["candidate"][:20] in shown
+    stands = all(row["instead"] is None for row in record["deployed"])
+    assert (module == (results / "problems/tp_mlp/chosen.py").read_text()) == stands
+    assert record["module"] == hashlib.sha256(module.encode()).hexdigest()
     assert [one["case"] for one in record["deployed"]] == choice["case"].to_list()
 
 
@@ -104,7 +109,11 @@ def test_snakemakes_own_report_carries_the_pages_and_the_modules_with_what_they_
     done = snakemake(finished, *asked)
     assert done.returncode == 0, done.stderr
     said = (finished / "pipeline.html").read_text()
-    for words in ("the page that", "module that is deployed for tp_mlp", "Searches side by side on local"):
+    for words in (
+        "the page that",
+        "What is deployed of a Problem on local",
+        "Searches side by side on local",
+    ):
         assert words in said, words
 
 

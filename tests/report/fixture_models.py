@@ -78,7 +78,7 @@ def _memory(m: int, arm: str) -> int:
 
 
 def _splits(model: str, ms: Steps, chosen: str) -> list[Row]:
-    """What is deployed is so at M = 1; the rival is the fastest there that needs no search."""
+    """What was chosen is so at M = 1; the rival is the fastest there that needs no search, or takes its place."""
     mine = _us(ms, 1, "deployed", chosen)
     by_hand = [arm for arm in ms[1] if arm not in (*SEARCHED, chosen)]
     rival = min(by_hand, key=lambda arm: _us(ms, 1, arm, chosen))
@@ -86,7 +86,8 @@ def _splits(model: str, ms: Steps, chosen: str) -> list[Row]:
     for m, arm, ran_as in _arms(model, ms, deployed=True):
         us = _us(ms, m, ran_as, chosen)
         plain = chosen if arm == "deployed" and chosen not in SEARCHED else ran_as
-        part = "deployed" if (m, arm) == (1, "deployed") else "rival" if (m, arm) == (1, rival) else "beside"
+        against = "instead" if 1.03 * us < 0.98 * mine else "rival"
+        part = "deployed" if (m, arm) == (1, "deployed") else against if (m, arm) == (1, rival) else "beside"
         ratio = {} if part == "deployed" else slower(us / mine, 0.97 * us / mine, 1.03 * us / mine)
         searched = plain in (*SEARCHED, "deployed")
         memory = _memory(m, chosen if arm == "deployed" else ran_as)

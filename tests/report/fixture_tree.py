@@ -294,6 +294,7 @@ def _deployed(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
         candidate=seed["strategy"],
         arm=arm,
         trained_in=TRAINED_IN.get(problem),
+        **({"use": "framework", "instead": "ddp_25"} if problem == "grad_ar" else {}),
         predicted_us=4000.0,
         predicted_pair_us=8000.0,
         measured_us=4100.0,
@@ -315,7 +316,7 @@ def _write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     seconds = {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}
-    seconds["confirm"] = 172.0
+    seconds |= {"confirm": 172.0, "deploy": 0.2}
     for problem in problems:
         rules = ("cases", "seed", "price", "shortlist", "finalists", "choose")
         seconds |= {f"{rule}-{problem}": 1.1 for rule in rules}

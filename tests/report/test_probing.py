@@ -53,7 +53,7 @@ def test_every_choice_has_a_row_and_parts_of_the_sweep_their_spread() -> None:
     assert "the sweep, all of it" in text and "the sweep, parts of the seconds of asks" in text
     assert "0.2 (0.1..0.3)" in text and "12 of 40" in text and "41 of 60" in text
     assert "4 questions, 3 launches, 0.25 USD; it called finish." in text
-    assert "scripted" not in text and "within 9.4%" in text
+    assert "scripted" not in text and "is wrong by 9.4%" in text
     assert '<a href="probing.parquet">' in text and "by the rule <code>weigh_probes</code>" in text
 
 

@@ -78,11 +78,11 @@ RIGHTNESS = [  # |11/10 - 1|, |30/15 - 1|, |11/11 - 1|; |60/40 - 1|
     ("one", 2, 0.1, 1.0),
     ("other", 1, 0.5, 0.5),
 ]
-CALM = [  # of x 0 and of y 1: 0.5 between them
-    ("one", 0, 2, 0.5, 0.5),
-    ("one", 1, 1, 0.0, 0.2),
+CALM = [  # half of what even and odd rounds differ by: of x 0 and of y 0.5, 0.25 between them
+    ("one", 0, 2, 0.5, 0.25),
+    ("one", 1, 1, 0.0, 0.1),
     ("other", 0, 1, 0.0, 0.0),
-    ("probes", 0, 1, 0.25, 0.5),
+    ("probes", 0, 1, 0.25, 0.25),
 ]
 
 

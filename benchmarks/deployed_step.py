@@ -38,7 +38,7 @@ def report(tree: Path = Path("results/local")) -> list[str]:
         path.name: Decided(
             finalists=read(FINALISTS, path / "finalists.parquet"),
             choice=read(CHOICE, path / "choice.parquet"),
-            module=(tree / "deploy" / f"{path.name}.py").read_text(),
+            module=(path / "chosen.py").read_text(),
         )
         for path in sorted((tree / "problems").iterdir())
     }

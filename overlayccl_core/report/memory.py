@@ -28,7 +28,7 @@ ROLES = {  # colour, shape: no two differ by colour alone
 
 def _role(split: Split) -> str:
     if split.part is not Part.BESIDE:
-        return split.part.value
+        return "deployed" if split.part is Part.DEPLOYED else "rival"
     return "needs search" if split.needs_search else "needs no search"
 
 
@@ -42,7 +42,7 @@ def _shown(worth: Worth) -> list[Split]:
         one
         for one in worth.splits
         if one.peak_activation_bytes
-        and (one.timed or one.part is Part.RIVAL)
+        and (one.timed or _role(one) == "rival")
         and not (one.needs_search and (one.microbatches, one.arm) in chosen)
     ]
     return sorted(shown, key=lambda one: list(ROLES).index(_role(one)), reverse=True)

@@ -197,7 +197,7 @@ def _beside(of: Worth, other: Split | None) -> str:
     gain = of.gain_over(other)
     if gain is None or other is None:
         return NOTHING
-    return f"{KNOWN if of.known and not gain.slower else worded(gain)} ({other.name}, {other.figures})"
+    return f"{KNOWN if of.known and of.instead is None else worded(gain)} ({other.name}, {other.figures})"
 
 
 def rightness(archive: Archive, _: str) -> Iterator[str]:

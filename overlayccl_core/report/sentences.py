@@ -22,7 +22,9 @@ def warnings(worth: Worth) -> list[str]:
     mine = worth.deployed
     if mine is None:
         return ["Nothing that was chosen was timed in its steps, so no gain is told."]
-    said = [*_instead(worth), *_undecided(worth), *_whole_batch(worth)]
+    said = [*_instead(worth)]
+    if worth.instead is None:
+        said += [*_undecided(worth), *_whole_batch(worth)]
     if worth.known:
         said.append(
             f"The search added nothing here: what was chosen is {arm_label(mine.ran_as)}, which people write."
@@ -94,7 +96,9 @@ def _instead(worth: Worth) -> Iterator[str]:
         if is_framework(better.arm):
             return
     for m, arm in sorted(worth.replaced.items()):
-        if better is None or m != better.microbatches:
+        if better is not None and arm == better.arm and m != better.microbatches:
+            yield f"At M = {m}, {use_text(arm)}, too: its step shares a Case, so both are decided together."
+        elif better is None or m != better.microbatches:
             yield f"At M = {m}, {use_text(arm)}: what was chosen there is slower."
 
 
@@ -121,15 +125,14 @@ def _whole_batch(worth: Worth) -> Iterator[str]:
         return
     gain = worth.gain_over(rival)
     if rival is not None and rival.microbatches == 1 and gain and gain.value < 1:
-        wins = "wins" if gain.slower else "may win"
-        yield f"Not splitting the batch (M = 1) {wins}: what was chosen splits it into {mine.microbatches}."
+        yield f"Not splitting the batch (M = 1) may win: what was chosen splits it into {mine.microbatches}."
 
 
 def _over_rival(worth: Worth) -> str:
     rival = worth.rival
     if rival is None or not (gain := worth.gain_over(rival)):
         return f"There is no rival: nothing beside it is {worth.best}."
-    if worth.known and not gain.slower:
+    if worth.known and worth.instead is None:
         return f"{_first_up(KNOWN)}: {CHOSEN}. {_first_up(worth.best)}: {rival.name} ({rival.figures})."
     return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(gain)}."
 
@@ -141,7 +144,7 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
         return
     if fastest is worth.rival:
         yield "That is the fastest that needs no search at any memory, too."
-    elif worth.known and not gain.slower:
+    elif worth.known and worth.instead is None:
         yield f"{_first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
     else:
         yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(gain)}."

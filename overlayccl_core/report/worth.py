@@ -129,11 +129,16 @@ class Worth:
 
     @property
     def quicker(self) -> tuple[Split, ...]:
-        """What is faster beyond noise than what is deployed and could be had instead, without the rival."""
+        """What is faster beyond noise than what was chosen and could be had instead, without the rival.
+
+        Where that takes the place, what takes no more memory is a rival, too, and needs no words.
+        """
+        held = (self.deployed and self.deployed.peak_activation_bytes) or 0
         return tuple(
             one
             for one in self.splits
             if one.part is Part.BESIDE
+            and (self.instead is None or (one.peak_activation_bytes or 0) > held)
             and one.arm == one.ran_as
             and (one.arm == ArmName.DEPLOYED or not one.needs_search)
             and (gain := self.gain_over(one))

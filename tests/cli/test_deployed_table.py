@@ -47,7 +47,7 @@ def test_a_model_begins_with_its_warnings_then_what_is_deployed_then_every_way()
         beside(8, "deployed", 1.2, 1.1, 1.3, ran_as="hand_bundled"),
     )
     text = printed(model_parts([told]))
-    order = ["nano", "Use best seed at M = 1, which needs no search", "Not splitting the batch wins"]
+    order = ["nano", "Use best seed at M = 1, which needs no search"]
     order += ["Chosen: the batch whole (M = 1)", "x step", "M: into how many"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     (best, mine), (other, developer) = lines(text, "1"), lines(text, "8")

@@ -20,6 +20,7 @@ if str(workflow.basedir) not in sys.path:
 from overlayccl_core import loader
 from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.configuration.searches import MENDED
+from overlayccl_core.tables.published import forget_gone
 from overlayccl_core.tables.sidecar import sha256_of
 from run_display.handler import show
 from workflow_scripts import one_run
@@ -50,6 +51,7 @@ try:
         tell_jobs(PIPELINE.elsewhere)
         if PIPELINE.starts:
             one_run.begin(PIPELINE.settings.tree, logger.warning)
+            forget_gone(Path(RESULTS))
 except (ValueError, OSError) as error:
     sys.exit(
         f"error: {error}"

@@ -7,6 +7,7 @@ be using it.
 import ast
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +51,18 @@ def recorded_with(file: Path) -> Path:
 
 
 def modules(outputs: Iterable[Path]) -> Iterator[Path]:
-    """The modules that these outputs tell of."""
+    """The modules that these outputs tell of; what cannot be read tells of none."""
     for path in outputs:
-        if path.parent.name == FOLDER and path.exists() and json.loads(path.read_bytes())["module"]:
-            yield path.with_suffix(".py")
+        with suppress(OSError, ValueError, KeyError):
+            if path.parent.name == FOLDER and json.loads(path.read_bytes())["module"]:
+                yield path.with_suffix(".py")
+
+
+def forget_gone(tree: Path) -> None:
+    """Take away the records of modules that somebody took away: their rule then runs again."""
+    for record in (tree / FOLDER).glob("*.json"):
+        if not all(module.exists() for module in modules([record])):
+            record.unlink()
 
 
 def publish(file: Path, source: str | None) -> Path | None:

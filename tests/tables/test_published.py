@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from overlayccl_core.tables.published import Earlier, cases_of, earlier, modules, publish, recorded_with
+from overlayccl_core.tables.published import (
+    Earlier,
+    cases_of,
+    earlier,
+    forget_gone,
+    modules,
+    publish,
+    recorded_with,
+)
 
 
 def module(*cases: str, more: str = "") -> str:
@@ -45,12 +53,24 @@ def test_where_nothing_is_deployed_there_is_no_file_and_the_one_before_is_kept(t
     assert [one.cases for one in earlier(tmp_path)] == [("grad_ar/n2",)]
 
 
+def test_a_module_that_somebody_took_away_is_written_again(tmp_path: Path) -> None:
+    folder = tmp_path / "deploy"
+    folder.mkdir()
+    for name, told in (("here", '"0f"'), ("gone", '"0f"'), ("none", "null")):
+        (folder / f"{name}.json").write_text(f'{{"module": {told}}}')
+    (folder / "here.py").write_text(module("here/n2"))
+    (folder / "damaged.json").write_text("made by somebody")
+    forget_gone(tmp_path)
+    assert sorted(path.stem for path in folder.glob("*.json")) == ["damaged", "here", "none"]
+
+
 def test_a_module_has_the_record_of_the_file_beside_it(tmp_path: Path) -> None:
     records = [tmp_path / "deploy" / f"{name}.json" for name in ("tp_mlp", "grad_ar", "gone")]
     records[0].parent.mkdir()
     for path, told in zip(records, ('{"module": "0f"}', '{"module": null}'), strict=False):
         path.write_text(told)
     table = tmp_path / "deployed.parquet"
+    table.write_bytes(b"PAR1")
     assert list(modules([table, *records])) == [tmp_path / "deploy/tp_mlp.py"]
     assert recorded_with(tmp_path / "deploy/tp_mlp.py") == records[0]
     assert recorded_with(tmp_path / "problems/tp_mlp/chosen.py") == tmp_path / "problems/tp_mlp/chosen.py"

@@ -31,7 +31,7 @@ PRICED = {
 }
 COMPARED = {
     *("finalists tp_mlp", "finalists uniform_a2a", "choose tp_mlp", "choose uniform_a2a"),
-    *("summary", "report"),
+    *("deploy", "summary", "report"),
 }  # not `confirm`: it starts ranks
 EVERYTHING = {
     *("selftest", "probe", "cases tp_mlp", "cases uniform_a2a", "seed tp_mlp", "seed uniform_a2a"),

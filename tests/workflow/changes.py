@@ -100,7 +100,7 @@ ROWS = [
         AFTER_TRAINING,
         new_column("choice", "*VERDICT_COLUMNS,\n"),
     ),
-    Row("a column of summary", {"summary", "report"}, new_column("summary", "*CANDIDATE_KEY,\n")),
+    Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
     Row("a column of confirmed", AFTER_CONFIRM | {"confirm"}, new_column("confirmed", "CANDIDATE_KEY[2],\n")),
     Row(
         "seconds of the launches that confirm",

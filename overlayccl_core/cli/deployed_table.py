@@ -21,11 +21,11 @@ from overlayccl_core.tables.deployed import Part
 Row = Mapping[str, Any]
 CASE_WIDTH, NAME_WIDTH, ARM_WIDTH = 28, 22, 32
 MODELS_LEGEND = (
-    "M: into how many microbatches the batch of a step is split; 1: not at all. x step: its step over that of what "
-    "was chosen (2: that is twice as fast), with its 95% interval; chosen is: what the interval says of what was "
-    "chosen (faster: above 1.02; not slower: from 0.95 on; slower: below 0.98). The rival is the fastest that needs "
-    "no search, at any M, with the same or less memory (activations of a rank). Where what was chosen is slower than "
-    "a rival, that is used in its place. = ARM: the same Programs. <-: to be used."
+    "M: into how many microbatches the batch of a step is split; 1: not at all. x step: its step over that of "
+    "what was chosen (2: that is twice as fast), with its 95% interval; chosen is: what the interval says of what "
+    "was chosen (faster: above 1.02; not slower: from 0.95 on; slower: below 0.98). The rival is the fastest that "
+    "needs no search, at any M, with the same or less memory (activations of a rank). Where what was chosen is "
+    "slower than a rival, that is used in its place. = ARM: the same Programs. <-: to be used."
 )
 CASES_LEGEND = (
     "x best known way: how many times as fast what was chosen is as the fastest arm that needs no search. Of a "

@@ -29,8 +29,8 @@ def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "compare",
-        help="two runs side by side: coefficients, what is deployed, what it is worth",
-        description="Lay two runs side by side: the coefficients of the cost model, what was deployed, and how "
+        help="two runs side by side: coefficients, what was chosen, what it is worth",
+        description="Lay two runs side by side: the coefficients of the cost model, what was chosen, and how "
         "many times as fast it is. An archive is read as it is: `overlayccl verify` says whether to believe it.",
     )
     for name in ("a", "b"):
@@ -100,7 +100,7 @@ def _ratio(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
 
 
 def _choices(a: Tree, b: Tree) -> Table:
-    table = _sides("Deployed", "Case", "the same")
+    table = _sides("Chosen", "Case", "the same")
     chosen = [dict(_chosen(tree)) for tree in (a, b)]
     for case in dict.fromkeys((*chosen[0], *chosen[1])):
         mine, theirs = (side.get(case) for side in chosen)

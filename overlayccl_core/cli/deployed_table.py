@@ -76,7 +76,7 @@ def _ways(worth: Worth) -> Table:
 
 
 def _name(one: Split, used: bool) -> str:
-    """`the deployed file = hand bundled <-`, `developer: the rival`."""
+    """`the chosen file = hand bundled <-`, `developer: the rival`."""
     same = "" if one.ran_as == one.arm else f" = {arm_label(one.ran_as)}"
     mark = {Part.RIVAL: ": the rival", Part.INSTEAD: ": in its place"}.get(one.part, "")
     return f"{arm_label(one.arm)}{same}{mark}{' <-' if used else ''}"

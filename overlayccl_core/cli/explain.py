@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "explain",
-        help="why the deployed candidates are the cheaper ones, by term of the cost model",
+        help="why the chosen candidates are the cheaper ones, by term of the cost model",
         description="Price by term of what was chosen, of the runner-up and of the developer's strategy, with what "
         "the others cost more. Reads the tables of a finished run.",
     )

@@ -113,7 +113,7 @@ def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     """A table of all candidates for each Case and direction."""
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
         yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
-        yield from (f"deployed: {name}" for name in rows.filter("chosen")["candidate"])
+        yield from (f"chosen: {name}" for name in rows.filter("chosen")["candidate"])
     yield CASES_LEGEND
 
 

@@ -19,7 +19,7 @@ class ArmName(StrEnum):
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
     FINALIST_OVERLAP = "finalist_overlap"  # the fastest of those that a bench undervalues: it hides nothing
-    DEPLOYED = "deployed"  # the file in deploy/ itself
+    DEPLOYED = "deployed"  # the file that was chosen itself
 
 
 # What people write without measuring, the plainest first.
@@ -36,7 +36,7 @@ _MEANING: dict[str, str] = {
     ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
     ArmName.FINALIST_2: "the second fastest in the bench",
     ArmName.FINALIST_OVERLAP: "the fastest with calls to hide behind computation, which a bench has none of",
-    ArmName.DEPLOYED: "the file in deploy/ itself, at this count of microbatches",
+    ArmName.DEPLOYED: "the file that was chosen itself, at this count of microbatches",
 }
 
 
@@ -66,7 +66,7 @@ def arm_label(arm: str) -> str:
     if (way := framework_arm(arm)) is not None:
         return way.words
     if arm == ArmName.DEPLOYED:
-        return "the deployed file"
+        return "the chosen file"
     if (problem := only_problem(arm)) is not None:
         return f"only {problem}"
     return arm.replace("_", " ")

@@ -35,7 +35,7 @@ def _role(split: Split) -> str:
 def _shown(worth: Worth) -> list[Split]:
     """Those with a time and a memory of their own, and the rival; what is deployed on top.
 
-    The module that was chosen is left out: the deployed file beside it is the same.
+    The module that was chosen is left out: the file beside it is the same.
     """
     chosen = set(worth.chosen_as.items())
     shown = [

@@ -20,7 +20,7 @@ from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.seeds import SEEDS
 
 Row = Mapping[str, Any]
-_Line = tuple[tuple[str, ...], bool]  # cells, and whether it is what is deployed
+_Line = tuple[tuple[str, ...], bool]  # cells, and whether it is what was chosen
 
 
 def untrained(tree: Tree) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def _lines(
         yield (
             (
                 place_of(row),
-                seeds.get(program, (name, False))[0] + (" (deployed)" if chosen else ""),
+                seeds.get(program, (name, False))[0] + (" (chosen)" if chosen else ""),
                 NOTHING if price is None else price_text(price.predicted_us, price.low_us, price.high_us),
                 spread(Ratio(value=estimate.value, low=low, high=high)),
                 NOTHING if developer is None or one is developer else times(one.speedup_over(developer)),

@@ -172,7 +172,7 @@ def _overhead(worth: Worth) -> Iterator[str]:
         low, high = (None if end is None else 1 / end for end in (gain.high, gain.low))
         ratio = Ratio(value=1 / gain.value, low=low, high=high)
         name = arm_label(module.arm)
-        yield f"The deployed file's step is {times(ratio)} that of the module that was chosen ({name})."
+        yield f"The chosen file's step is {times(ratio)} that of its module ({name})."
 
 
 def _split_into(microbatches: int) -> str:

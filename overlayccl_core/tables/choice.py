@@ -1,4 +1,4 @@
-"""What every gate said of every candidate, and what is deployed at each Case and direction.
+"""What every gate said of every candidate, and what was chosen at each Case and direction.
 
 `choice` holds decisions only, no time: where the same are made, an equal table measures nothing anew. Why: in
 `verdicts`, of the gate `choice`.

@@ -1,4 +1,4 @@
-"""What is deployed beside what needs no search, in launches that choose nothing: one row a launch and arm.
+"""What was chosen beside what needs no search, in launches that choose nothing: one row a launch and arm.
 
 Of Cases that no model has: elsewhere the steps count. A Program that several arms have at a Case and direction is
 timed once, as the plainest.
@@ -28,7 +28,7 @@ CONFIRMED = Table(
             name="arm",
             dtype=pl.String(),
             values=(*NEEDS_NO_SEARCH, ArmName.DEPLOYED),
-            doc="deployed: the file in deploy/ itself",
+            doc="deployed: the file that was chosen itself",
         ),
         CANDIDATE_KEY[2],
         *TIMING_COLUMNS,

@@ -1,4 +1,4 @@
-"""One row per Case, direction and candidate: proof, price, bench, validity, and which one is deployed."""
+"""One row per Case, direction and candidate: proof, price, bench, validity, and which one was chosen."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -72,7 +72,7 @@ SUMMARY = Table(
             values=tuple(Validity),
             doc="can the time be true?",
         ),
-        Column(name="chosen", dtype=pl.Boolean(), doc="what is deployed for this Case and direction"),
+        Column(name="chosen", dtype=pl.Boolean(), doc="what was chosen for this Case and direction"),
         Column(
             name="disturbed",
             dtype=pl.Boolean(),

@@ -217,7 +217,7 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
         "4.32 (4..4.6)",
         "held-out mixed Programs",
         "1.29 (too few rounds)",
-        "deployed: found-0123abcd",
+        "chosen: found-0123abcd",
     ):
         assert part in done.stdout
     assert "1.00 (1.00..1.00)" not in done.stdout  # a baseline is not compared with itself

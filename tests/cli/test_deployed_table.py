@@ -52,8 +52,8 @@ def test_a_model_begins_with_its_warnings_then_what_is_deployed_then_every_way()
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     (best, mine), (other, developer) = lines(text, "1"), lines(text, "8")
     assert best == "1 best seed: in its place <-, hand 90 12.0 0.90 (0.85..0.95) slower"
-    assert mine == "1 the deployed file 100 12.0 - - needed"
-    assert other == "8 the deployed file = hand bundled 120 12.0 1.20 (1.10..1.30) faster"
+    assert mine == "1 the chosen file 100 12.0 - - needed"
+    assert other == "8 the chosen file = hand bundled 120 12.0 1.20 (1.10..1.30) faster"
     assert developer == "8 developer 800 12.0 8.00 (7.00..9.00) faster"
 
 

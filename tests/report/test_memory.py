@@ -33,7 +33,7 @@ def test_every_way_has_a_mark_with_its_figures_in_the_shape_of_its_part() -> Non
     )
     (drawn,) = figures(told)
     for said in (
-        "the deployed file at M = 2: 100 ms, 12 MiB",
+        "the chosen file at M = 2: 100 ms, 12 MiB",
         "best seed at M = 1: 130 ms, 12 MiB",
         "developer at M = 8: 800 ms, 2 MiB",
         "finalist 2 at M = 2: 110 ms, 12 MiB",

@@ -94,7 +94,7 @@ def test_every_way_stands_in_the_table_with_its_time_memory_and_ratio(whole: Pat
     rows = {row[0]: row[1:] for row in table.rows}
     assert len(rows) == len(table.rows) == 19
     (strong,) = table.strong
-    assert table.rows[strong][0] == "M = 1, the deployed file"
+    assert table.rows[strong][0] == "M = 1, the chosen file"
     assert rows["M = 1, hand bundled"][-1] == "single graph"
     ratio = "1.08\N{MULTIPLICATION SIGN} (1.05..1.11)"
     assert rows["M = 1, best seed (rival)"] == ("132 ms", "12.7 MiB", ratio, "faster", "no", "\N{EN DASH}")

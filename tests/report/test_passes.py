@@ -32,7 +32,7 @@ def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_benc
     )
     assert bench is not None and choice is not None
     assert len(table.rows) == bench.select("case", "direction", "program").unique().height
-    assert [table.rows[n][1].removesuffix(" (deployed)") for n in sorted(table.strong)] == choice[
+    assert [table.rows[n][1].removesuffix(" (chosen)") for n in sorted(table.strong)] == choice[
         "candidate"
     ].to_list()
     for row in table.rows:

@@ -83,7 +83,7 @@ def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
 
 def test_a_whole_run_tells_cold_and_steady_steps_and_its_break_even(whole: Path) -> None:
     rows = table(spent.blocks(Tree(path=whole)), "After how many")
-    developer, mine, over_developer, over_rival = rows["nano: the deployed file at M = 1"]
+    developer, mine, over_developer, over_rival = rows["nano: the chosen file at M = 1"]
     assert developer == "336 ms, then 168 ms" and mine == "244 ms, then 122 ms"
     # 9 + 171.2 + 4.4 + 6 x 1.1 + 52.9 + 13 + 205 + 172 s, without summary and report, over about 0.046 s a step
     assert 13_500 < int(over_developer.split()[0].replace(",", "")) < 14_500
@@ -103,7 +103,7 @@ def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
     (run / "logs/bench-tp_mlp.tsv").unlink()
     blocks = spent.blocks(Tree(path=run))
     assert "No break-even is told: bench-tp_mlp left no duration." in texts(blocks)
-    assert "saves 4" in table(blocks, "After how many")["nano: the deployed file at M = 1"][2]
+    assert "saves 4" in table(blocks, "After how many")["nano: the chosen file at M = 1"][2]
     assert list(spent_text(Tree(path=run))) == []
 
 

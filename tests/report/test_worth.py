@@ -93,12 +93,11 @@ def test_too_few_rounds_give_no_interval_no_word_and_a_warning() -> None:
 
 def test_the_file_is_compared_with_the_module_that_was_chosen() -> None:
     told = worth(deployed(), rival(2, "hand_bundled", 1.5, 1.4, 1.6), beside(2, "finalist_1", 0.8, 0.75, 0.9))
-    (said,) = (said for said in facts(told) if "deployed file" in said)
+    (said,) = (said for said in facts(told) if "chosen file" in said)
     assert said == (
-        "The deployed file's step is 1.25\N{MULTIPLICATION SIGN} (1.11..1.33) that of the module that was chosen "
-        "(finalist 1)."
+        "The chosen file's step is 1.25\N{MULTIPLICATION SIGN} (1.11..1.33) that of its module (finalist 1)."
     )
-    assert not [s for s in facts(worth(deployed())) if "deployed file" in s]
+    assert not [s for s in facts(worth(deployed())) if "chosen file" in s]
 
 
 # ------------------------------------------------------------------------------------------------ the warnings
@@ -187,7 +186,7 @@ def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_me
     (said,) = warnings(worth(deployed(1), here, near, other))
     assert said == "Not splitting the batch may win: what is deployed computes it whole (M = 1)."
     (said,) = warnings(worth(deployed(1), here, beside(2, "deployed", 0.9, 0.85, 0.95, **FOUND), other))
-    assert said.startswith("The deployed file at M = 2 is faster")
+    assert said.startswith("The chosen file at M = 2 is faster")
     assert warnings(worth(deployed(1), here)) == []
 
 
@@ -235,7 +234,7 @@ def test_the_same_file_that_is_faster_at_another_split_is_said() -> None:
         deployed(), rival(2, "hand_bundled", 1.3, 1.2, 1.4), beside(8, "deployed", 0.9, 0.85, 0.95, **FOUND)
     )
     (said,) = warnings(told)
-    assert said.startswith("The deployed file at M = 8 is faster: what was chosen is 0.90")
+    assert said.startswith("The chosen file at M = 8 is faster: what was chosen is 0.90")
 
 
 def test_most_launches_disturbed_is_said_beside_the_figures() -> None:

@@ -10,12 +10,12 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, at_joints, ms, plain_table, times
 from overlayccl_core.configuration.sizes import MIB
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.passes import untrained_text
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, facts, warnings
-from overlayccl_core.report.worth import Split, Worth, use_text
+from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.deployed import Part
 
 Row = Mapping[str, Any]

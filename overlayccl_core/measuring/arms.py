@@ -72,6 +72,12 @@ def arm_label(arm: str) -> str:
     return arm.replace("_", " ")
 
 
+def use_text(arm: str) -> str:
+    """`keep torch DDP (25 MiB)`, `use hand bundled`: what to do where an arm takes the place of what was chosen."""
+    name, _, setting = arm_label(arm).partition(", ")
+    return f"{'keep' if is_framework(arm) else 'use'} {name}{f' ({setting})' if setting else ''}"
+
+
 def arm_meaning(arm: str) -> str:
     """What an arm is, for somebody who has not read anything else."""
     if (way := framework_arm(arm)) is not None:

@@ -8,7 +8,7 @@ import polars as pl
 
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as, use_text
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
@@ -30,7 +30,6 @@ from overlayccl_core.report.measured import fingerprints_of, frames
 from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
 from overlayccl_core.report.tree import Tree, sourced
-from overlayccl_core.report.worth import use_text
 from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS

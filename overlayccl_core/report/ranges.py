@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.measuring.arms import arm_label
+from overlayccl_core.measuring.arms import arm_label, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.measured import frames
 from overlayccl_core.report.sentences import case_known
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.report.worth import use_text
 from overlayccl_core.tables.fidelity import FIDELITY
 
 

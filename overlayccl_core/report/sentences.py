@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework
+from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
-from overlayccl_core.report.worth import Split, Worth, use_text
+from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.deployed import Use
 
 Row = Mapping[str, Any]

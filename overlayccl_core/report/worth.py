@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
-from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, least_plain
+from overlayccl_core.measuring.arms import ArmName, arm_label, least_plain, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio, mebibytes, ms
 from overlayccl_core.tables.deployed import Part
@@ -190,9 +190,3 @@ def _split(row: Row) -> Split:
     return Split(
         **{name: row[name] for name in same}, part=Part(row["part"]), gain=columns_ratio(row, "slower")
     )
-
-
-def use_text(arm: str) -> str:
-    """`keep torch DDP (25 MiB)`, `use hand bundled`: what to do where an arm takes the place of what was chosen."""
-    name, _, setting = arm_label(arm).partition(", ")
-    return f"{'keep' if is_framework(arm) else 'use'} {name}{f' ({setting})' if setting else ''}"

@@ -29,6 +29,7 @@ from overlayccl_core.evidence.deployment_files import Printer, module_of
 from overlayccl_core.evidence.predictions import Place, at, predictions
 from overlayccl_core.evidence.splits import chosen_as
 from overlayccl_core.evidence.verdict_rows import verdicts_of
+from overlayccl_core.measuring.arms import use_text
 from overlayccl_core.tables.deployed import Use
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
@@ -78,7 +79,9 @@ def run(
     floor = floor_of(probes)
     rows = {name: _rows(of, floor, instead) for name, of in problems.items()}
     for row in (row for listed in rows.values() for row in listed if row["instead"]):
-        progress(f"{row['case']} {row['direction']}: {row['instead']} in place of {row['candidate']}")
+        progress(
+            f"{row['case']} {row['direction']}: {use_text(row['instead'])} in place of {row['candidate']}"
+        )
     return Deployed(
         deployed=[row for listed in rows.values() for row in listed],
         splits=[row for name, of in headlines.items() for row in split_rows(name, of, fingerprint or "")],

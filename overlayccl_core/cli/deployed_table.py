@@ -24,7 +24,7 @@ MODELS_LEGEND = (
     "M: into how many microbatches the batch of a step is split; 1: not at all. x step: its step over that of "
     "what was chosen (2: that is twice as fast), with its 95% interval; chosen is: what the interval says of what "
     "was chosen (faster: above 1.02; not slower: from 0.95 on; slower: below 0.98). The rival is the fastest that "
-    "needs no search, at any M, with the same or less memory (activations of a rank). Where what was chosen is "
+    "needs no search, at any M, with the same or less memory (of a step, on a rank). Where what was chosen is "
     "slower than a rival, that is used in its place. = ARM: the same Programs. <-: to be used."
 )
 CASES_LEGEND = (

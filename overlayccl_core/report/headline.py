@@ -28,7 +28,7 @@ READING = (
     "A step is a whole training step (forward, backward, optimizer) on the slowest rank. A model has a "
     "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
     "the same batch, so steps compare across M. An arm is one way of communicating in a step. The rival is "
-    "the fastest arm that needs no search, at any M, whose activations take no more memory than what was "
+    "the fastest arm that needs no search, at any M, that takes no more memory than what was "
     "chosen. Where what was chosen is slower than that, it is not deployed: the rival is, or torch's own is "
     "to be kept. All figures here are of launches made after everything was chosen: the file that is to be "
     "deployed, in turn, step by step, beside every arm that needs no search at the same M, and at other M the "
@@ -131,7 +131,7 @@ def _table(worth: Worth) -> Table:
         headers=(
             "split into, arm",
             "step time",
-            "peak activations, a rank",
+            "peak memory, a rank",
             "step over that of what was chosen (95% interval)",
             "what was chosen is",
             "needs search",

@@ -47,7 +47,7 @@ def facts(worth: Worth, *, rival: bool = True) -> list[str]:
     return [
         f"{'Chosen' if worth.instead else 'Deployed'}: {_split_into(mine.microbatches)}, "
         f"{_candidates(worth, mine)}: {ms(mine.step_us)} a step, "
-        f"{mebibytes(mine.peak_activation_bytes)} of activations.",
+        f"{mebibytes(mine.peak_activation_bytes)} of memory.",
         *([_over_rival(worth)] if rival else []),
         *_over_fastest(worth),
         *_over_developer(worth, mine),

@@ -52,7 +52,7 @@ def facts(worth: Worth, *, rival: bool = True) -> list[str]:
         *_over_fastest(worth),
         *_over_developer(worth, mine),
         *_overhead(worth),
-        f"By {count(worth.launches, 'launch', 'launches')} that chose nothing.",
+        f"Measured in {count(worth.launches, 'launch', 'launches')} that chose nothing.",
     ]
 
 

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from snakemake.logging import logger
 
-if str(workflow.basedir) not in sys.path:
-    sys.path.insert(0, str(workflow.basedir))
+# Snakemake puts these first: a file of yours, queue.py, would be imported in place of Python's.
+for folder in (str(workflow.basedir), str(Path(workflow.basedir, "rules"))):
+    if folder in sys.path:
+        sys.path.remove(folder)
+        sys.path.append(folder)
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.again import OTHERS
@@ -27,15 +30,19 @@ from workflow_scripts.command_line import (
     lay_profile,
     name_profile,
     prefer_this_python,
+    refuse_braces,
     starts_jobs,
 )
 from workflow_scripts.pipeline import prepare
 from workflow_scripts.records import refuse_unrecorded, tell_jobs
+from workflow_scripts.replanning import forget_what_was_to_come
 
-prefer_this_python()
+forget_what_was_to_come()
+prefer_this_python(workflow.deployment_settings.deployment_method)
 name_profile()
 loader.use_project(Path())
 try:
+    refuse_braces(Path(workflow.basedir))
     lay_profile(config, workflow.config_settings)
     PIPELINE = prepare(
         config,

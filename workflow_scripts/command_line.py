@@ -3,10 +3,12 @@
 import argparse
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.configuration.profile import read as read_profile
+from overlayccl_core.digest import ROOT
 from overlayccl_core.tables.remake import PROFILE
 
 WITHOUT_JOBS = (
@@ -33,12 +35,21 @@ def starts_jobs(dryrun: bool) -> bool:
     return not any(getattr(asked, name) for name in WITHOUT_JOBS)
 
 
-def prefer_this_python() -> None:
+def prefer_this_python(environments: Collection[object]) -> None:
     """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
 
-    With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
+    With --sdm conda (there are `environments`) a rule runs in that of envs/local.yaml, whose `python` then comes
+    first: it is told where this package is.
     """
+    if environments:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+
+
+def refuse_braces(folder: Path) -> None:
+    """ValueError for a folder that Snakemake would take for a pattern: it formats paths below its rules."""
+    if set("{}") & set(str(folder)):
+        raise ValueError(f"{folder}: Snakemake cannot work in a folder with braces in its path: give it another name")
 
 
 def name_profile() -> None:

@@ -32,5 +32,5 @@ def run(arguments: argparse.Namespace) -> int:
     words = [arguments.target, *(("--config", *config) if config else ())]
     if arguments.profile:
         words += ["--profile", arguments.profile]
-    done = subprocess.run([sys.executable, "-m", SCRIPT, *words], cwd=arguments.root)
+    done = subprocess.run([sys.executable, "-P", "-m", SCRIPT, *words], cwd=arguments.root)
     return done.returncode if done.returncode in (0, NOBODY_READS) else WRONG_INPUT

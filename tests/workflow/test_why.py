@@ -54,8 +54,8 @@ def test_after_a_run_nothing_is_to_be_done(made: Path) -> None:
         ),
         (
             "rules/cost_model.smk",
-            '"python -m workflow_scripts.fit ',
-            '"true && python -m workflow_scripts.fit ',
+            '"python -P -m workflow_scripts.fit ',
+            '"true && python -P -m workflow_scripts.fit ',
             "rules/",
         ),
     ],

@@ -34,7 +34,7 @@ from workflow_scripts.command_line import (
     starts_jobs,
 )
 from workflow_scripts.pipeline import prepare
-from workflow_scripts.records import refuse_unrecorded, tell_jobs
+from workflow_scripts.records import tell_jobs
 from workflow_scripts.replanning import forget_what_was_to_come
 
 forget_what_was_to_come()
@@ -50,11 +50,12 @@ try:
         starts=starts_jobs(workflow.output_settings.dryrun),
     )
     RESULTS = f"results/{PIPELINE.settings.tree}"
-    refuse_unrecorded(Path(RESULTS))
     if (
         workflow.is_main_process
     ):  # what the jobs' own Snakemakes are told by their environment
         tell_jobs(PIPELINE.elsewhere)
+        if PIPELINE.starts and PIPELINE.unrecorded:
+            raise ValueError(PIPELINE.unrecorded)
         if PIPELINE.starts:
             one_run.begin(PIPELINE.settings.tree, logger.warning)
 except (ValueError, OSError) as error:
@@ -63,7 +64,15 @@ except (ValueError, OSError) as error:
     )  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
 if workflow.is_main_process:
-    for line in filter(None, (PIPELINE.left_out, PIPELINE.elsewhere, PIPELINE.besides)):
+    for line in filter(
+        None,
+        (
+            PIPELINE.left_out,
+            PIPELINE.elsewhere,
+            PIPELINE.besides,
+            PIPELINE.unrecorded,
+        ),
+    ):
         logger.warning(line)
 
 # What rules ask for that run ranks: the machine alone; of a cluster, a job on the deployment's nodes.

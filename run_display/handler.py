@@ -2,7 +2,7 @@
 
 Until the first job begins, and in dry runs, all is shown as Snakemake shows it. Then the jobs are shown, and of
 Snakemake's own records the warnings and the errors; all of them are in its log file. What went wrong is said again
-at the end, so that it is the last thing on the screen.
+at the end, so that it is the last thing on the screen. After Ctrl-C nothing went wrong: what ran is said.
 """
 
 import atexit
@@ -21,6 +21,8 @@ from run_display.screen import Lines, Screen, Terminal
 from workflow_scripts.causes import again
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
+INTERRUPTED = "Terminating processes on user request"  # Snakemake's word at Ctrl-C
+KEPT = "what was measured so far is kept, and the same command goes on from there"
 AT_THE_END = ("Complete log", "Elapsed time")  # of what Snakemake says in passing
 
 
@@ -56,6 +58,7 @@ class RunHandler(logging.Handler):
         self.why = why
         self.screen: Screen | None = None  # as long as no job has begun
         self.failed: list[str] = []
+        self.interrupted = ""  # the jobs that ran then
         atexit.register(self.close)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -64,7 +67,11 @@ class RunHandler(logging.Handler):
             self._follow(getattr(record, "event", None), record)
             if self.screen is None:
                 self.plain.emit(record)
-            elif record.levelno >= logging.WARNING or str(record.msg).startswith(AT_THE_END):
+            elif str(record.msg).startswith(INTERRUPTED):
+                self.interrupted = ", ".join(job.name for job in self.board.running.values()) or "no job ran"
+            elif (record.levelno >= logging.WARNING and not self.interrupted) or str(record.msg).startswith(
+                AT_THE_END
+            ):
                 self.screen.write(self.format(record))
         except Exception:
             self.handleError(record)
@@ -88,6 +95,8 @@ class RunHandler(logging.Handler):
                 self.board.done, self.board.total = fields["done"], fields["total"]
             case LogEvent.JOB_ERROR:
                 ended = self.board.end(fields["jobid"])
+                if self.interrupted:
+                    return  # it ended as it was told to
                 name = ended[0] if ended else fields["rule_name"]
                 self.failed.append(f"{name} failed, and this is why:\n{last_words(fields['log'])}".rstrip())
             case _:
@@ -109,5 +118,7 @@ class RunHandler(logging.Handler):
             self.screen.end()
             for text in self.failed:
                 self.screen.write(f"\n{text}")
+            if self.interrupted:
+                self.screen.write(f"\ninterrupted ({self.interrupted}): {KEPT}")
         self.screen = None
         super().close()

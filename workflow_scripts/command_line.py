@@ -49,7 +49,9 @@ def prefer_this_python(environments: Collection[object]) -> None:
 def refuse_braces(folder: Path) -> None:
     """ValueError for a folder that Snakemake would take for a pattern: it formats paths below its rules."""
     if set("{}") & set(str(folder)):
-        raise ValueError(f"{folder}: Snakemake cannot work in a folder with braces in its path: give it another name")
+        raise ValueError(
+            f"{folder}: braces in a path mean something to Snakemake: give the folder another name"
+        )
 
 
 def name_profile() -> None:

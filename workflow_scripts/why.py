@@ -1,6 +1,6 @@
 """What a run would do again, and because of what, in words: `make why`, or with a profile and --config of its own.
 
-    python -m workflow_scripts.why --profile local [--config key=value ...] [target]
+    python -m workflow_scripts.why --profile local [--config key=value ...] [--configfile FILE ...] [target]
 
 Nothing is started. What stands behind a table that is made again runs only if that comes out different, or if it
 has a cause of its own.
@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from snakemake.cli import parse_config
@@ -60,18 +61,18 @@ def main() -> None:
     parser.add_argument("target", nargs="?", default="all")
     parser.add_argument("--profile", default="local", help="as Snakemake's")
     parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help="as Snakemake's")
+    parser.add_argument(
+        "--configfile", nargs="*", default=[], type=Path, metavar="FILE", help="as Snakemake's"
+    )
     asked = parser.parse_args()
     if "--profile" not in sys.argv:
         sys.argv += ["--profile", asked.profile]  # the Snakefile looks which profile is in use
-    with tempfile.TemporaryFile() as said, _shown_where_it_fails(said):
-        workflow = dag.planned(parse_config(asked.config), asked.target)
+    with tempfile.TemporaryFile() as hidden, _shown_where_it_fails(hidden):
+        workflow = dag.planned(parse_config(asked.config), asked.target, configfiles=asked.configfile)
         causes, behind = because(workflow)
     pipeline = workflow.globals["PIPELINE"]
-    print(
-        "\n".join(
-            filter(None, (pipeline.left_out, pipeline.elsewhere, pipeline.besides, *told(causes, behind)))
-        )
-    )
+    said = (pipeline.left_out, pipeline.elsewhere, pipeline.besides, pipeline.unrecorded)
+    print("\n".join(filter(None, (*said, *told(causes, behind)))))
 
 
 @contextmanager

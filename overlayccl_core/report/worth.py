@@ -186,7 +186,7 @@ def facts(worth: Worth, *, rival: bool = True) -> list[str]:
         *([_over_rival(worth)] if rival else []),
         *_over_developer(worth, mine),
         *_overhead(worth),
-        f"By {count(worth.launches, 'launch', 'launches')} that chose nothing.",
+        f"Measured in {count(worth.launches, 'launch', 'launches')} that chose nothing.",
     ]
 
 

@@ -53,7 +53,7 @@ def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_dev
         "Over developer at M = 2: 4.00\N{MULTIPLICATION SIGN} (3.90..4.20), faster.",
         "Over developer at M = 1, where developer alone is fastest: "
         "1.50\N{MULTIPLICATION SIGN} (1.45..1.60), faster.",
-        "By 4 launches that chose nothing.",
+        "Measured in 4 launches that chose nothing.",
     ]
 
 
@@ -67,7 +67,7 @@ def test_developer_is_told_once_where_its_best_is_what_is_deployed_splits_into()
 
 def test_a_developer_that_is_the_rival_is_told_once() -> None:
     told = worth(deployed(), rival(2, "developer", 1.5, 1.4, 1.6))
-    assert [said[:4] for said in facts(told)] == ["Depl", "Over", "By 4"]
+    assert [said[:4] for said in facts(told)] == ["Depl", "Over", "Meas"]
 
 
 def test_what_is_not_faster_beyond_noise_is_not_called_faster() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.repository import copy_to, python
+from tests.workflow.repository import copy_to, python, snakemake
 
 FIT = "overlayccl_core/costmodel/fit.py"
 
@@ -90,6 +90,13 @@ def test_what_has_a_cause_of_its_own_is_named_though_it_stands_behind_another(ma
     assert not any(one in rest for one in own)
 
 
+def test_a_file_with_fields_that_differ_is_read_as_snakemake_reads_it(made: Path) -> None:
+    (made / "mine.yaml").write_text("fit: {bootstraps: 201}\n")
+    words = ("-m", "overlayccl_core.cli.main", "--root", str(made), "why", "--configfile", "mine.yaml")
+    for told in (why(made, "--configfile", "mine.yaml"), python(made, *words)):
+        assert told.stdout.startswith("fit: told something else: fit.bootstraps 200 -> 201\n"), told.stderr
+
+
 def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path) -> None:
     config = (made / "config/config.yaml").read_text()
     with (
@@ -127,6 +134,15 @@ def test_on_another_machine_it_says_so_first(made: Path, monkeypatch: pytest.Mon
     assert then == "Nothing is to be done."
     with edited(made, CALLS, "\nMORE = 1\n"):
         assert why(made).stdout.splitlines()[0] == says
+
+
+def test_tables_without_records_are_named_and_no_run_begins(made: Path) -> None:
+    away = (made / ".snakemake/metadata").rename(made / "metadata")
+    says = why(made).stdout
+    run = snakemake(made, "--profile", "local", "all")
+    away.rename(made / ".snakemake/metadata")
+    assert says.startswith("nothing here says how results/local/") and "move results/local away" in says
+    assert run.returncode != 0 and says.splitlines()[0] in run.stderr
 
 
 def test_models_that_are_left_out_are_named(made: Path) -> None:

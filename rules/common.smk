@@ -9,16 +9,27 @@
 # nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
 
 import json
+import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from snakemake.logging import logger
 
-# Snakemake puts these first: a file of yours, queue.py, would be imported in place of Python's.
+# Snakemake puts these first, where a file of yours, queue.py, would be imported in place of Python's. Only a clone that
+# is not installed needs to be there.
+HOME = Path(workflow.basedir).resolve()
 for folder in (str(workflow.basedir), str(Path(workflow.basedir, "rules"))):
     if folder in sys.path:
         sys.path.remove(folder)
-        sys.path.append(folder)
+for package in ("overlayccl_core", "run_display", "workflow_scripts"):
+    found = find_spec(package)
+    at_home = found and Path(found.origin).resolve().is_relative_to(HOME)
+    if Path(HOME, package).is_dir() and not at_home and str(HOME) not in sys.path:
+        sys.path.insert(0, str(HOME))
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [str(HOME), os.environ.get("PYTHONPATH", "")]
+        ).rstrip(os.pathsep)
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.again import OTHERS

@@ -9,7 +9,6 @@
 # nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
 
 import json
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,19 +16,17 @@ from pathlib import Path
 from snakemake.logging import logger
 
 # Snakemake puts these first, where a file of yours, queue.py, would be imported in place of Python's. Only a clone that
-# is not installed needs to be there.
+# the Python of its rules does not have, installed, needs to be there.
 HOME = Path(workflow.basedir).resolve()
 for folder in (str(workflow.basedir), str(Path(workflow.basedir, "rules"))):
     if folder in sys.path:
         sys.path.remove(folder)
 for package in ("overlayccl_core", "run_display", "workflow_scripts"):
     found = find_spec(package)
-    at_home = found and Path(found.origin).resolve().is_relative_to(HOME)
-    if Path(HOME, package).is_dir() and not at_home and str(HOME) not in sys.path:
+    here = found and Path(found.origin).resolve().is_relative_to(HOME)
+    lacking = not here or workflow.deployment_settings.deployment_method
+    if lacking and Path(HOME, package).is_dir() and str(HOME) not in sys.path:
         sys.path.insert(0, str(HOME))
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [str(HOME), os.environ.get("PYTHONPATH", "")]
-        ).rstrip(os.pathsep)
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.again import OTHERS
@@ -39,6 +36,7 @@ from run_display.handler import show
 from workflow_scripts import one_run
 from workflow_scripts.command_line import (
     lay_profile,
+    lend,
     name_profile,
     prefer_this_python,
     refuse_braces,
@@ -49,7 +47,9 @@ from workflow_scripts.records import tell_jobs
 from workflow_scripts.replanning import forget_what_was_to_come
 
 forget_what_was_to_come()
-prefer_this_python(workflow.deployment_settings.deployment_method)
+prefer_this_python()
+if str(HOME) in sys.path:
+    lend(HOME)
 name_profile()
 loader.use_project(Path())
 try:

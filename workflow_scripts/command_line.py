@@ -3,12 +3,10 @@
 import argparse
 import os
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.configuration.profile import read as read_profile
-from overlayccl_core.digest import ROOT
 from overlayccl_core.tables.remake import PROFILE
 
 WITHOUT_JOBS = (
@@ -35,15 +33,18 @@ def starts_jobs(dryrun: bool) -> bool:
     return not any(getattr(asked, name) for name in WITHOUT_JOBS)
 
 
-def prefer_this_python(environments: Collection[object]) -> None:
+def prefer_this_python() -> None:
     """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
 
-    With --sdm conda (there are `environments`) a rule runs in that of envs/local.yaml, whose `python` then comes
-    first: it is told where this package is.
+    With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
     """
-    if environments:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+
+
+def lend(clone: Path) -> None:
+    """Let the `python` of rules find the package of a clone that is not installed there."""
+    named = filter(None, [str(clone), os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(named)
 
 
 def refuse_braces(folder: Path) -> None:

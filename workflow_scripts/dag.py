@@ -47,6 +47,7 @@ def planned(
         settings = DAGSettings(
             targets={target},
             forceall=touched,
+            force_incomplete=True,
             rerun_triggers=frozenset(triggers),
             max_checksum_file_size=CHECKSUM_LIMIT_BYTES,
         )

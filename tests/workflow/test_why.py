@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.tables import records
 from tests.workflow.repository import copy_to, python, snakemake
 
 FIT = "overlayccl_core/costmodel/fit.py"
@@ -165,6 +166,15 @@ def test_a_table_that_is_gone_is_named(made: Path, gone: str, said: str) -> None
     told = why(made).stdout
     away.rename(table)
     assert told.startswith(f"{said}\n")
+
+
+def test_a_table_whose_job_was_cut_off_is_named_with_that(made: Path) -> None:
+    marker = made / records.INCOMPLETE / records.place_of(Path("results/local/theta.parquet")).name
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    told = why(made)
+    marker.unlink()
+    assert told.stdout.startswith("fit: it was cut off\n"), told.stderr
 
 
 def test_of_two_tables_that_are_gone_both_are_named(made: Path) -> None:

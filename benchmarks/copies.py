@@ -232,8 +232,8 @@ def _job_of(pid: int) -> tuple[str, str] | None:
     """(job, rule) that a process is the command of; None for others, shells among them."""
     with suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        if "--log" in words and words[1:2] == ["-m"] and words[2].startswith("workflow_scripts."):
-            return Path(words[words.index("--log") + 1]).stem, words[2].partition(".")[2]
+        if "--log" in words and words[1:3] == ["-P", "-m"] and words[3].startswith("workflow_scripts."):
+            return Path(words[words.index("--log") + 1]).stem, words[3].partition(".")[2]
     return None
 
 

@@ -56,7 +56,7 @@ rule ablation:
     message:
         "Comparing the searches of {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.ablation --problems {params.problems}"
+        "python -P -m workflow_scripts.ablation --problems {params.problems}"
         " --inputs {input} --outputs {output} --log {log}"
 
 
@@ -87,5 +87,5 @@ rule ablation_page:
     message:
         "Drawing the searches of {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.ablation_page --name {wildcards.deployment}"
+        "python -P -m workflow_scripts.ablation_page --name {wildcards.deployment}"
         " --inputs {input} --outputs {output} --log {log}"

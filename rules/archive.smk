@@ -33,5 +33,5 @@ rule archive:
     message:
         "Archiving {params.tree}"
     shell:
-        "python -m workflow_scripts.archive --tree {params.tree} --said {params.said:q}"
+        "python -P -m workflow_scripts.archive --tree {params.tree} --said {params.said:q}"
         " --outputs {output} --log {log}"

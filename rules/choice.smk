@@ -28,7 +28,7 @@ checkpoint shortlist:
     message:
         "Listing what is timed of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.shortlist --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.shortlist --deployment {params.file} --problem {wildcards.problem}"
         " --settings {params.settings:q} --inputs {input} --outputs {output} --log {log}"
 
 
@@ -61,7 +61,7 @@ checkpoint finalists:
     message:
         "Comparing predicted with measured times of {wildcards.problem}, and naming finalists"
     shell:
-        "python -m workflow_scripts.finalists --problem {wildcards.problem} --trained {params.trained:q}"
+        "python -P -m workflow_scripts.finalists --problem {wildcards.problem} --trained {params.trained:q}"
         " --inputs {input} --outputs {output} --log {log}"
 
 
@@ -103,5 +103,5 @@ checkpoint choose:
     message:
         "Choosing what is to be deployed of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.choose --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.choose --deployment {params.file} --problem {wildcards.problem}"
         " --problems {params.problems} --trained {params.trained:q} --inputs {input} --outputs {output} --log {log}"

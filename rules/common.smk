@@ -10,12 +10,23 @@
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from snakemake.logging import logger
 
-if str(workflow.basedir) not in sys.path:
-    sys.path.insert(0, str(workflow.basedir))
+# Snakemake puts these first, where a file of yours, queue.py, would be imported in place of Python's. Only a clone that
+# the Python of its rules does not have, installed, needs to be there.
+HOME = Path(workflow.basedir).resolve()
+for folder in (str(workflow.basedir), str(Path(workflow.basedir, "rules"))):
+    if folder in sys.path:
+        sys.path.remove(folder)
+for package in ("overlayccl_core", "run_display", "workflow_scripts"):
+    found = find_spec(package)
+    here = found and Path(found.origin).resolve().is_relative_to(HOME)
+    lacking = not here or workflow.deployment_settings.deployment_method
+    if lacking and Path(HOME, package).is_dir() and str(HOME) not in sys.path:
+        sys.path.insert(0, str(HOME))
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.again import OTHERS
@@ -26,17 +37,24 @@ from run_display.handler import show
 from workflow_scripts import one_run
 from workflow_scripts.command_line import (
     lay_profile,
+    lend,
     name_profile,
     prefer_this_python,
+    refuse_braces,
     starts_jobs,
 )
 from workflow_scripts.pipeline import prepare
-from workflow_scripts.records import refuse_unrecorded, tell_jobs
+from workflow_scripts.records import tell_jobs
+from workflow_scripts.replanning import forget_what_was_to_come
 
+forget_what_was_to_come()
 prefer_this_python()
+if str(HOME) in sys.path:
+    lend(HOME)
 name_profile()
 loader.use_project(Path())
 try:
+    refuse_braces(Path(workflow.basedir))
     lay_profile(config, workflow.config_settings)
     PIPELINE = prepare(
         config,
@@ -44,11 +62,12 @@ try:
         starts=starts_jobs(workflow.output_settings.dryrun),
     )
     RESULTS = f"results/{PIPELINE.settings.tree}"
-    refuse_unrecorded(Path(RESULTS))
     if (
         workflow.is_main_process
     ):  # what the jobs' own Snakemakes are told by their environment
         tell_jobs(PIPELINE.elsewhere)
+        if PIPELINE.starts and PIPELINE.unrecorded:
+            raise ValueError(PIPELINE.unrecorded)
         if PIPELINE.starts:
             one_run.begin(PIPELINE.settings.tree, logger.warning)
             forget_gone(Path(RESULTS))
@@ -58,7 +77,15 @@ except (ValueError, OSError) as error:
     )  # Snakemake would add where in this file its own error was raised
 show(workflow, PIPELINE.settings)
 if workflow.is_main_process:
-    for line in filter(None, (PIPELINE.left_out, PIPELINE.elsewhere, PIPELINE.besides)):
+    for line in filter(
+        None,
+        (
+            PIPELINE.left_out,
+            PIPELINE.elsewhere,
+            PIPELINE.besides,
+            PIPELINE.unrecorded,
+        ),
+    ):
         logger.warning(line)
 
 # What rules ask for that run ranks: the machine alone; of a cluster, a job on the deployment's nodes.

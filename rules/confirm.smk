@@ -40,7 +40,7 @@ rule confirm:
     message:
         "Timing again what was chosen on {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.confirm --deployment {params.file} --problems {params.problems}"
+        "python -P -m workflow_scripts.confirm --deployment {params.file} --problems {params.problems}"
         " --models {params.models:q} --settings {params.settings:q} --partial {params.partial}"
         " --code {params.code} --inputs {input} --outputs {output} --log {log}"
 

@@ -26,5 +26,5 @@ rule fit:
     message:
         "Fitting the cost model of {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.fit --settings {params.settings:q}"
+        "python -P -m workflow_scripts.fit --settings {params.settings:q}"
         " --inputs {input} --outputs {output} --log {log}"

@@ -50,7 +50,7 @@ rule longtrain:
     message:
         "Training {wildcards.model} for many steps"
     shell:
-        "python -m workflow_scripts.longtrain --deployment {params.file} --model {wildcards.model}"
+        "python -P -m workflow_scripts.longtrain --deployment {params.file} --model {wildcards.model}"
         " --problems {params.problems} --settings {params.settings:q} --partial {params.partial}"
         " --code {params.code} --inputs {input} --outputs {output} --log {log}"
 
@@ -83,5 +83,5 @@ rule losses:
     message:
         "Comparing the losses of {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.losses --problems {params.problems}"
+        "python -P -m workflow_scripts.losses --problems {params.problems}"
         " --inputs {input} --outputs {output} --log {log}"

@@ -27,7 +27,7 @@ checkpoint selftest:
     message:
         "Checking the ranks of {wildcards.deployment} and what their library can do"
     shell:
-        "python -m workflow_scripts.selftest --deployment {params.file} --partial {params.partial}"
+        "python -P -m workflow_scripts.selftest --deployment {params.file} --partial {params.partial}"
         " --payload {params.payload} --code {params.code} --outputs {output} --log {log}"
 
 
@@ -57,7 +57,7 @@ rule probe:
     message:
         "Timing probe Programs on {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.probe --deployment {params.file} --settings {params.settings:q}"
+        "python -P -m workflow_scripts.probe --deployment {params.file} --settings {params.settings:q}"
         " --partial {params.partial} --code {params.code}"
         " --inputs {input} --outputs {output} --log {log}"
 
@@ -88,6 +88,6 @@ rule bench:
     message:
         "Timing the shortlist of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.bench --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.bench --deployment {params.file} --problem {wildcards.problem}"
         " --settings {params.settings:q} --partial {params.partial} --code {params.code}"
         " --inputs {input} --outputs {output} --log {log}"

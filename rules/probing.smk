@@ -46,7 +46,7 @@ rule ask_probes:
     message:
         "Letting {wildcards.search} choose probes on {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.ask_probes --deployment {params.file} --search {params.search:q}"
+        "python -P -m workflow_scripts.ask_probes --deployment {params.file} --search {params.search:q}"
         " --settings {params.settings:q} --partial {params.partial} --answers {params.answers}"
         " --tree results/{wildcards.deployment} --code {params.code}"
         " --inputs {input} --outputs {output} --log {log}"
@@ -79,7 +79,7 @@ rule time_probes:
     message:
         "Timing the sweep and what models chose on {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.time_probes --deployment {params.file} --settings {params.settings:q}"
+        "python -P -m workflow_scripts.time_probes --deployment {params.file} --settings {params.settings:q}"
         " --partial {params.partial} --code {params.code}"
         " --inputs {input} --outputs {output} --log {log}"
 
@@ -109,7 +109,7 @@ rule weigh_probes:
     message:
         "Weighing the probes that models chose on {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.weigh_probes --settings {params.settings:q}"
+        "python -P -m workflow_scripts.weigh_probes --settings {params.settings:q}"
         " --inputs {input} --outputs {output} --log {log}"
 
 
@@ -139,5 +139,5 @@ rule probing_page:
     message:
         "Drawing the probes that models chose on {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.probing_page --name {wildcards.deployment}"
+        "python -P -m workflow_scripts.probing_page --name {wildcards.deployment}"
         " --inputs {input} --outputs {output} --log {log}"

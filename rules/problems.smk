@@ -24,7 +24,7 @@ rule cases:
     message:
         "Writing down the Cases of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.cases --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.cases --deployment {params.file} --problem {wildcards.problem}"
         " --settings {params.settings:q} --outputs {output} --log {log}"
 
 
@@ -53,7 +53,7 @@ rule seed:
     message:
         "Tracing and proving the strategies of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.seed --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.seed --deployment {params.file} --problem {wildcards.problem}"
         " --inputs {input} --outputs {output} --log {log}"
 
 
@@ -83,5 +83,5 @@ rule price:
     message:
         "Pricing the strategies of {wildcards.problem}"
     shell:
-        "python -m workflow_scripts.price --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.price --deployment {params.file} --problem {wildcards.problem}"
         " --inputs {input} --outputs {output} --log {log}"

@@ -48,5 +48,5 @@ rule report:
     message:
         "Drawing the report of {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.report --tree {params.tree}"
+        "python -P -m workflow_scripts.report --tree {params.tree}"
         " --inputs {input} --outputs {output} --log {log}"

@@ -49,7 +49,7 @@ rule search:
     message:
         "Searching {wildcards.problem} ({wildcards.search})"
     shell:
-        "python -m workflow_scripts.search --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.search --deployment {params.file} --problem {wildcards.problem}"
         " --search {params.search:q} --max-usd {params.max_usd}"
         " --answers {params.answers} --tree results/{wildcards.deployment}"
         " --inputs {input} --outputs {output} --log {log}"
@@ -80,7 +80,7 @@ rule trial:
     message:
         "Running what was sketched of {wildcards.problem} ({wildcards.search}) once"
     shell:
-        "python -m workflow_scripts.trial --deployment {params.file} --problem {wildcards.problem}"
+        "python -P -m workflow_scripts.trial --deployment {params.file} --problem {wildcards.problem}"
         " --search {wildcards.search} --partial {params.partial} --code {params.code}"
         " --inputs {input} --outputs {output} --log {log}"
 

@@ -37,6 +37,6 @@ rule summary:
     message:
         "Summing up {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.summary --deployment {params.file} --problems {params.problems}"
+        "python -P -m workflow_scripts.summary --deployment {params.file} --problems {params.problems}"
         " --inputs {input} --outputs {output} --log {log}"
-        " && python -m overlayccl_core.cli.main {params.print} summary"
+        " && python -P -m overlayccl_core.cli.main {params.print} summary"

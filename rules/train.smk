@@ -34,6 +34,6 @@ rule train:
     message:
         "Training {wildcards.model} in all ways that are compared"
     shell:
-        "python -m workflow_scripts.train --deployment {params.file} --model {wildcards.model}"
+        "python -P -m workflow_scripts.train --deployment {params.file} --model {wildcards.model}"
         " --problems {params.problems} --settings {params.settings:q} --partial {params.partial}"
         " --code {params.code} --inputs {input} --outputs {output} --log {log}"

@@ -2,15 +2,14 @@
 
 Until the first job begins, and in dry runs, all is shown as Snakemake shows it. Then the jobs are shown, and of
 Snakemake's own records the warnings and the errors; all of them are in its log file. What went wrong is said again
-at the end, so that it is the last thing on the screen.
+at the end, so that it is the last thing on the screen. After Ctrl-C nothing went wrong: what ran is said.
 """
 
 import atexit
 import logging
 import os
-import re
 import sys
-import textwrap
+from collections.abc import Callable
 from typing import Any
 
 from snakemake.logging import ColorizingTextHandler, logger
@@ -19,11 +18,11 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from run_display.board import Board, last_words
 from run_display.expected import Expectations, name_of
 from run_display.screen import Lines, Screen, Terminal
+from workflow_scripts.causes import again
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
-CHANGED = "Union of exclusive params before and now across all output: "  # in Snakemake's words
-BEFORE, NOW, NOTHING = "before: ", " now: ", "<nothing exclusive>"
-LONGEST = 400  # characters of what differs
+INTERRUPTED = "Terminating processes on user request"  # Snakemake's word at Ctrl-C
+KEPT = "what was measured so far is kept, and the same command goes on from there"
 AT_THE_END = ("Complete log", "Elapsed time")  # of what Snakemake says in passing
 
 
@@ -38,20 +37,28 @@ def show(workflow: Any, settings: Any) -> None:
         return
     os.environ[SHOWN_BY_SNAKEMAKE] = "1"
     logger.removeHandler(plain)
-    logger.addHandler(RunHandler(plain, Board(expectations=Expectations(workflow, settings))))
+    board = Board(expectations=Expectations(workflow, settings))
+    logger.addHandler(RunHandler(plain, board, lambda jobid: again(_job(workflow.dag, jobid), workflow)))
+
+
+def _job(dag: Any, jobid: int) -> Any:
+    return next(job for job in dag.jobs if dag.jobid(job) == jobid)
 
 
 class RunHandler(logging.Handler):
     """Stands where Snakemake's own handler stood, with its filters and its words."""
 
-    def __init__(self, plain: logging.Handler, board: Board) -> None:
+    def __init__(self, plain: logging.Handler, board: Board, why: Callable[[int], str]) -> None:
+        """why: of a job that begins, what is said of its running again."""
         super().__init__(plain.level)
         self.filters = plain.filters
         self.formatter = plain.formatter
         self.plain = plain
         self.board = board
+        self.why = why
         self.screen: Screen | None = None  # as long as no job has begun
         self.failed: list[str] = []
+        self.interrupted = ""  # the jobs that ran then
         atexit.register(self.close)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -60,7 +67,11 @@ class RunHandler(logging.Handler):
             self._follow(getattr(record, "event", None), record)
             if self.screen is None:
                 self.plain.emit(record)
-            elif record.levelno >= logging.WARNING or str(record.msg).startswith(AT_THE_END):
+            elif str(record.msg).startswith(INTERRUPTED):
+                self.interrupted = ", ".join(job.name for job in self.board.running.values()) or "no job ran"
+            elif (record.levelno >= logging.WARNING and not self.interrupted) or str(record.msg).startswith(
+                AT_THE_END
+            ):
                 self.screen.write(self.format(record))
         except Exception:
             self.handleError(record)
@@ -76,7 +87,7 @@ class RunHandler(logging.Handler):
                 if fields["log"]:  # what has none, as `all`, only names files
                     name = name_of(fields["rule_name"], fields["wildcards"])
                     self.board.start(fields, name)
-                    self._note(f"{name}: begins{again(str(fields.get('reason')))}")
+                    self._note(f"{name}: begins{self.why(fields['jobid'])}")
             case LogEvent.JOB_FINISHED:
                 if ended := self.board.end(fields["job_id"]):
                     self._note(f"{ended[0]}: done in {ended[1]:.0f} s")
@@ -84,6 +95,8 @@ class RunHandler(logging.Handler):
                 self.board.done, self.board.total = fields["done"], fields["total"]
             case LogEvent.JOB_ERROR:
                 ended = self.board.end(fields["jobid"])
+                if self.interrupted:
+                    return  # it ended as it was told to
                 name = ended[0] if ended else fields["rule_name"]
                 self.failed.append(f"{name} failed, and this is why:\n{last_words(fields['log'])}".rstrip())
             case _:
@@ -105,20 +118,7 @@ class RunHandler(logging.Handler):
             self.screen.end()
             for text in self.failed:
                 self.screen.write(f"\n{text}")
+            if self.interrupted:
+                self.screen.write(f"\ninterrupted ({self.interrupted}): {KEPT}")
         self.screen = None
         super().close()
-
-
-def again(reason: str) -> str:
-    """Of Snakemake's reason for a job, how its parameters differ from what they were; empty for any other reason.
-
-    Snakemake tells them whole, one may have hundreds of fields, and in any order.
-    """
-    _, _, changed = reason.partition(CHANGED)
-    if not changed:
-        return ""
-    texts = changed.removeprefix(BEFORE).replace(NOTHING, "").partition(NOW)[::2]
-    sides = [list(filter(None, map(str.strip, re.split(r"[,'}\]]+", text)))) for text in texts]
-    was, now = (", ".join(w for w in mine if w not in other) for mine, other in (sides, sides[::-1]))
-    text = textwrap.shorten(f"before: {was or 'nothing'}; now: {now or 'nothing'}", LONGEST)
-    return f" again, as its parameters have changed: {text}"

@@ -101,7 +101,7 @@ class Command:
             write_sidecar(
                 path,
                 inputs=self._arguments.inputs,
-                command=["python", "-m", f"workflow_scripts.{self.rule}", *sys.argv[1:]],
+                command=["python", "-P", "-m", f"workflow_scripts.{self.rule}", *sys.argv[1:]],
                 started=self._started,
                 ended=datetime.now(UTC),
             )

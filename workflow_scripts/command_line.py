@@ -41,6 +41,20 @@ def prefer_this_python() -> None:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
 
 
+def lend(clone: Path) -> None:
+    """Let the `python` of rules find the package of a clone that is not installed there."""
+    named = filter(None, [str(clone), os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(named)
+
+
+def refuse_braces(folder: Path) -> None:
+    """ValueError for a folder that Snakemake would take for a pattern: it formats paths below its rules."""
+    if set("{}") & set(str(folder)):
+        raise ValueError(
+            f"{folder}: braces in a path mean something to Snakemake: give the folder another name"
+        )
+
+
 def name_profile() -> None:
     """Let messages name the profile in use: that of the command line, or (in a cluster's job) of who submitted
     it."""

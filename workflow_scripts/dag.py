@@ -29,10 +29,12 @@ def planned(
     snakefile: Path = Path("Snakefile"),
     triggers: Iterable[RerunTrigger] = EVERYTHING,
     *,
+    configfiles: Iterable[Path] = (),
     touched: bool = False,
 ) -> Any:
     """The workflow with its DAG of a target, of the files in the folder that this process is in.
 
+    configfiles: what they say goes over the Snakefile's own.
     touched: all its jobs are recorded as done, with the files that are there.
     """
     with SnakemakeApi(OutputSettings(dryrun=not touched, quiet={Quietness.ALL})) as api:
@@ -40,11 +42,12 @@ def planned(
             resource_settings=ResourceSettings(cores=1),
             storage_settings=StorageSettings(),
             snakefile=snakefile,
-            config_settings=ConfigSettings(config=config),
+            config_settings=ConfigSettings(config=config, configfiles=list(configfiles)),
         )
         settings = DAGSettings(
             targets={target},
             forceall=touched,
+            force_incomplete=True,
             rerun_triggers=frozenset(triggers),
             max_checksum_file_size=CHECKSUM_LIMIT_BYTES,
         )

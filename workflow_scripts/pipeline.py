@@ -29,7 +29,7 @@ from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import RESULTS, of_profile, profile_in_use
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
-from workflow_scripts.records import besides, elsewhere, measured_on
+from workflow_scripts.records import besides, elsewhere, measured_on, unrecorded
 
 DEPLOYMENTS = Path("config/deployments")
 
@@ -41,6 +41,7 @@ class Pipeline:
     machine: that the tree is of, or will be (`Backend.fingerprint`). Rules that measure have it as a parameter.
     elsewhere: why nothing is measured now, where that is another one than this; else empty.
     besides: what is another here and not known to change a measurement; else empty.
+    unrecorded: which tables of the tree came without records, so that nothing is made here; else empty.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
     starts: whether jobs will start. typed: what --config said besides the profile.
     Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
@@ -52,6 +53,7 @@ class Pipeline:
     machine: str
     elsewhere: str = ""
     besides: str = ""
+    unrecorded: str = ""
     left_out: str = ""
     starts: bool = False
     typed: Mapping[str, Any] = field(default_factory=dict)
@@ -349,6 +351,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         machine=machine,
         elsewhere=elsewhere(results, machine, here),
         besides=besides(results) if machine == here and not again and deployment.launcher == "here" else "",
+        unrecorded=unrecorded(results),
         left_out=left_out,
         starts=starts,
         typed=typed,

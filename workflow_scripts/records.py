@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.fingerprint import one_machine
+from overlayccl_core.backends.partial import PARTIAL
 from overlayccl_core.configuration.settings import HERE, MACHINE
 from overlayccl_core.tables import records
 from overlayccl_core.tables.remake import run_command
@@ -84,16 +85,18 @@ def tell_jobs(why: str) -> None:
     os.environ[ELSEWHERE] = why
 
 
-def refuse_unrecorded(results: Path) -> None:
-    """ValueError for tables of another host that came without Snakemake's records of them.
+def unrecorded(results: Path) -> str:
+    """Which tables came without Snakemake's records, and the mend; empty: none. It would keep whatever they are of.
 
-    With them it is known of which machine they are; without, what is there counts as made here.
+    A table whose job was cut off is made again.
     """
-    table = results / "selftest.parquet"
-    host = _sidecar(results).get("host", platform.node())
-    if table.exists() and not records.place_of(table).exists() and host != platform.node():
-        raise ValueError(
-            f"{results} was measured on {host}, this is {platform.node()}, and nothing here says how its tables "
-            f"were made: {records.FOLDER} did not come with them. Move it away to measure this host, or bring "
-            f"{records.FOLDER} along"
-        )
+    tables = [table for table in sorted(results.rglob("*.parquet")) if PARTIAL not in table.parts]
+    known = (records.place_of(table).exists() or records.is_incomplete(table) for table in tables)
+    unknown = [table for table, is_known in zip(tables, known, strict=True) if not is_known]
+    if not unknown:
+        return ""
+    more = f" and {len(unknown) - 1} more tables" if len(unknown) > 1 else ""
+    return (
+        f"nothing here says how {unknown[0]}{more} came about, and so whether to make them again: {records.FOLDER} "
+        f"did not come with them. Bring {records.FOLDER} along, or move {results} away"
+    )

@@ -20,9 +20,8 @@ from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
-from overlayccl_core.archiving.jobs import CODE_DIGEST, Job, by_file
+from overlayccl_core.archiving.jobs import CODE_DIGEST, SCRIPT, Job, by_file
 from overlayccl_core.archiving.said import Said
-from overlayccl_core.digest import ROOT
 from overlayccl_core.project import home
 from overlayccl_core.tables.remake import RESULTS
 
@@ -150,7 +149,7 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
         return
     theirs = {*job.outputs, *job.log}
     words = [str(again / word) if word in theirs else word for word in words]
-    if words[:2] != ["python", "-m"]:
+    if not SCRIPT.match(job.command):
         yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, f"no command of ours: {job.command[:80]}")
         return
     done = _python(folder, words[1:], "")
@@ -176,7 +175,6 @@ def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.Comple
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(OURS)},
         loader.VARIABLE: os.pathsep.join(filter(None, named)),
-        "PYTHONPATH": str(ROOT),
         "PYTHONSAFEPATH": "1",
     }
     return subprocess.run(

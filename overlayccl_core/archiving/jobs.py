@@ -9,7 +9,7 @@ from typing import Any
 from overlayccl_core.tables import published, records
 from overlayccl_core.tables.records import Record
 
-SCRIPT = re.compile(r"python -m ([\w.]+)")
+SCRIPT = re.compile(r"python (?:-P )?-m ([\w.]+)")
 CODE_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 

@@ -53,4 +53,4 @@ def launcher_of(deployment: Deployment) -> Launcher:
 
 def agent(towards: tuple[str, int]) -> list[str]:
     """The command of an agent. towards: address and port of who asks."""
-    return [sys.executable, "-m", AGENT, towards[0], str(towards[1])]
+    return [sys.executable, "-P", "-m", AGENT, towards[0], str(towards[1])]

@@ -16,7 +16,7 @@ from overlayccl_core.report.disturbed import disturbed
 from overlayccl_core.report.emulated import emulated
 from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.payback import cost_of, payback
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.published import earlier
@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     problems = list(summary["problem"].unique(maintain_order=True))
     names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
     fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])
-    tree, every = Tree(path=where.results), case_parts(summary) if arguments.all else ()
+    tree = Tree(path=where.results, files=of_summary(where.results))
+    every = case_parts(summary) if arguments.all else ()
     screen = Console(width=min(console().width, WIDEST))
     for part in (
         *emulated(tree),
@@ -59,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         *of_nodes(tree),
         *shortfalls(tree),
         *spent_text(tree),
+        f"Files: {where.results}/deploy/*.py, what is deployed; {where.results}/report.html, all as a page.",
     ):
         screen.print(part, highlight=False)
     return 0
@@ -78,7 +80,9 @@ def spent_text(tree: Tree) -> Iterator[str]:
     cost = cost_of(tree)
     if cost is None or cost.unknown:
         return
-    said = f"Measuring, proving, searching and confirming took {cost.seconds / 60:.1f} minutes in all."
+    said = (
+        f"The jobs behind this, of this run or of one before it, took {cost.seconds / 60:.1f} minutes in all."
+    )
     paid = []
     for worth in tree.worths:
         others = [one for one in dict.fromkeys((worth.developer, worth.rival)) if one is not None]

@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from overlayccl_core.cli.unread import NOBODY_READS
@@ -22,6 +23,9 @@ def add(commands: Any) -> None:
         "target", nargs="?", default="all", metavar="TARGET", help="of Snakemake (default: all)"
     )
     parser.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE", help="as Snakemake's")
+    parser.add_argument(
+        "--configfile", nargs="+", default=[], type=Path, metavar="FILE", help="as Snakemake's"
+    )
     parser.set_defaults(run=run)
 
 
@@ -30,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     asked = [f"{key}={value}" for key in ("deployment", "preset") if (value := getattr(arguments, key))]
     config = [*arguments.config, *asked]
     words = [arguments.target, *(("--config", *config) if config else ())]
+    if arguments.configfile:
+        words += ["--configfile", *(str(file.absolute()) for file in arguments.configfile)]
     if arguments.profile:
         words += ["--profile", arguments.profile]
-    done = subprocess.run([sys.executable, "-m", SCRIPT, *words], cwd=arguments.root)
+    done = subprocess.run([sys.executable, "-P", "-m", SCRIPT, *words], cwd=arguments.root)
     return done.returncode if done.returncode in (0, NOBODY_READS) else WRONG_INPUT

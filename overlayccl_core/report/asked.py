@@ -53,8 +53,8 @@ def of_confirmed(confirmed: pl.DataFrame, asked: ConfirmSection) -> list[TooFew]
 
 
 def too_few_launches(launches: int) -> str:
-    """A sentence on launches that are too few for intervals over launches; empty: they are not."""
-    if launches >= FEWEST_LAUNCHES:
+    """A sentence on launches that are too few for intervals over launches; empty: not so, or there are none."""
+    if not launches or launches >= FEWEST_LAUNCHES:
         return ""
     return (
         f"What is deployed was timed again in {count(launches, 'launch', 'launches')} only, so intervals "

@@ -27,6 +27,7 @@ from overlayccl_core.tables.table import Table
 T = TypeVar("T")
 P = ParamSpec("P")
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
+WITH_SUMMARY = ("summary.parquet", "deployed.parquet", "splits.parquet")
 PAGE = "report"  # the rule that draws the page: it has no time yet when that is drawn
 
 
@@ -255,6 +256,19 @@ def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:
     if len(set(names)) != len(names):
         raise ValueError(f"every run is given once (got {', '.join(map(str, paths))})")
     return trees
+
+
+def of_summary(path: Path) -> frozenset[Path] | None:
+    """The tables of a tree that its summary was made of, and those made with it; None where nothing tells.
+
+    The tree may hold Problems and models of other runs, too.
+    """
+    beside = path_of(path / "summary.parquet")
+    if not beside.exists():
+        return None
+    made_of = json.loads(beside.read_bytes())["inputs"]
+    below = [Path(*Path(one).parts[2:]) for one in made_of]  # of results/<tree>/
+    return frozenset(path / one for one in (*below, *map(Path, WITH_SUMMARY)))
 
 
 def settings_of(table: Path) -> Settings | None:

@@ -44,7 +44,7 @@ def agents_here() -> list[int]:
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended
-            found += [process.pid] if process.cmdline()[1:3] == ["-m", AGENT] else []
+            found += [process.pid] if process.cmdline()[1:4] == ["-P", "-m", AGENT] else []
     return found
 
 

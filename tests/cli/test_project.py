@@ -47,7 +47,7 @@ def test_the_run_that_is_meant_is_the_one_that_is_planned(
     place = ("--root", str(tmp_path), "--profile", "trn1", "--deployment", "trn1-1n")
     assert main([*place, "why", "longrun", "--preset", "smoke", "--config", "problems=tp_mlp"]) == 0
     assert main(["why"]) == 0
-    script = ["-m", "workflow_scripts.why"]
+    script = ["-P", "-m", "workflow_scripts.why"]
     config = ["--config", "problems=tp_mlp", "deployment=trn1-1n", "preset=smoke"]
     assert asked == [
         ([*script, "longrun", *config, "--profile", "trn1"], tmp_path),

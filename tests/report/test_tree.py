@@ -1,5 +1,6 @@
 """A tree is all that is there, or only the files that a rule declares: then what others left is not seen."""
 
+import json
 import re
 import shutil
 import sys
@@ -11,7 +12,7 @@ from overlayccl_core.report import deployed, headline
 from overlayccl_core.report.blocks import Block, Cards, Source, Text, of, only
 from overlayccl_core.report.page import TITLES, page
 from overlayccl_core.report.payback import cost_of
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.probes import PROBES
 
 LEFT = "grad_ar"  # a Problem that another run left
@@ -55,6 +56,19 @@ def test_answers_alone_are_of_no_search_that_ran(whole: Path, tmp_path: Path) ->
     after = Tree(path=folder)
     assert "claude" not in after.searches("tp_mlp") and LEFT not in after.problems
     assert before is not None and before == cost_of(after)
+
+
+def test_a_summary_tells_of_which_tables_it_is(whole: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(whole, tmp_path / "local"))
+    assert of_summary(folder) is None
+    shutil.copytree(folder / "problems/tp_mlp", folder / "problems" / LEFT)
+    inputs = dict.fromkeys(
+        ["results/local/problems/tp_mlp/choice.parquet", "results/local/probes.parquet"], ""
+    )
+    (folder / "summary.sidecar.json").write_text(json.dumps({"inputs": inputs}))
+    tree = Tree(path=folder, files=of_summary(folder))
+    assert tree.problems == ("tp_mlp",) and not tree.models
+    assert tree.deployed is not None and tree.table(PROBES, "probes") is not None
 
 
 def test_the_pages_own_time_is_not_on_it(whole: Path, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def nodes_of_agents() -> dict[str, int]:
     found = {}
     for process in psutil.process_iter():
         try:
-            if process.cmdline()[1:3] == ["-m", AGENT]:
+            if process.cmdline()[1:4] == ["-P", "-m", AGENT]:
                 told = process.environ()
                 found[told["SLURMD_NODENAME"]] = int(told["SLURM_CPUS_ON_NODE"])
         except (psutil.Error, IndexError, KeyError):

@@ -252,8 +252,8 @@ ROWS = [
         MODEL,
         {
             "rules/cost_model.smk": (
-                '"python -m workflow_scripts.fit ',
-                '"true && python -m workflow_scripts.fit ',
+                '"python -P -m workflow_scripts.fit ',
+                '"true && python -P -m workflow_scripts.fit ',
             )
         },
     ),

@@ -53,6 +53,14 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
     assert not (root / "results").exists()
 
 
+def test_a_folder_with_braces_in_its_path_is_refused_before_the_plan(tmp_path: Path) -> None:
+    root = tmp_path / "{x}"
+    root.mkdir()
+    done = snakemake(copy_to(root), "--profile", "local", "all", "-n")
+    assert done.returncode != 0 and "Building DAG" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"error: {root}: braces in a path")
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

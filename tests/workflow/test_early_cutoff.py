@@ -15,11 +15,13 @@ import yaml
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 
-pytestmark = pytest.mark.timeout(1800)  # nine runs: three minutes, if alone
+pytestmark = pytest.mark.timeout(1800)  # ten runs: four minutes, if alone
 
+PROBLEMS = ("grad_ar", "pp_send_recv", "uniform_a2a")  # the model's sites are of the first two
 CONFIG = {
-    "problems": ["tp_mlp", "uniform_a2a"],
-    "cases": {"uniform_a2a": [{"payload": "1KiB"}]},  # the model's sites are those of tp_mlp
+    "problems": list(PROBLEMS),
+    "models": ["pipe"],
+    "cases": {"uniform_a2a": [{"payload": "1KiB"}]},
     "shortlist": {"families": 2, "random": 1, "at_least": 5, "seed": 0},
     "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 24},
 }
@@ -76,11 +78,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     tree = Tree(copy_to(tmp_path_factory.mktemp("repository")))
     config = tree.root / "config/config.yaml"
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | SMALL | CONFIG))
-    (tree.root / "config/models/tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (tree.root / "config/models/pipe.yaml").write_text(yaml.safe_dump(PIPE))
     tree.edit("config/searches/offline.yaml", "rounds: 100", "rounds: 1")
     tree.edit("config/searches/offline.yaml", "elites_a_round: 6", "elites_a_round: 4")
     shutil.copy(tree.root / "tests/workflow/made_up.py", tree.root / "sitecustomize.py")
     ran = {"a fresh tree": tree.run(), "nothing": tree.run()}
+    text = (tree.root / FEATURES).read_text()
+    (tree.root / FEATURES).write_text(f"{text}\n_TOUCHED = 1\n")
+    ran["a feature that no price has"] = tree.run()
     tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")
     tree.edit("workflow_scripts/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
     ran["all prices alike, and the selftest"] = tree.run()
@@ -111,6 +116,20 @@ def test_nothing_changed_and_nothing_runs(runs: dict[str, Ran]) -> None:
     assert "Nothing to be done" in again.said
 
 
+def test_where_prices_come_out_equal_nothing_behind_the_shortlists_runs(runs: dict[str, Ran]) -> None:
+    """Neither finalists nor, two tables behind the shortlists of both its Problems, the model."""
+    ran = runs["a feature that no price has"]
+    assert set(ran.started) == PRICED | {"report"}  # which has the code of the cost model, too
+    lines = [line.partition("] ")[2] for line in ran.said.splitlines() if ": begins" in line]
+    assert len(lines) == len(ran.started)
+    assert f"fit: begins again: its code is another: {FEATURES}" in lines
+    made = ", ".join(
+        f"results/local/problems/grad_ar/{t}.parquet" for t in ("prices", "search/offline/candidates")
+    )
+    assert f"shortlist grad_ar: begins again: made anew: {made}" in lines
+    assert all(": begins again: " in line for line in lines)
+
+
 def test_an_edit_of_the_cost_model_that_keeps_the_shortlists_measures_nothing(runs: dict[str, Ran]) -> None:
     """The selftest, which is edited too, finds the same capabilities: nothing is timed for that either."""
     started = set(runs["all prices alike, and the selftest"].started)
@@ -121,13 +140,14 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_the_problem_whose_short
     runs: dict[str, Ran],
 ) -> None:
     started = set(runs["one kind cheaper"].started)
-    same = {"finalists uniform_a2a", "choose uniform_a2a"}  # it has no all_reduce: its prices come out equal
-    assert started == (PRICED | COMPARED | {"bench tp_mlp", "train tiny", "confirm"}) - same
+    same = {"finalists uniform_a2a", "choose uniform_a2a"}  # they have no all_reduce: their prices are equal
+    same |= {"finalists pp_send_recv"}  # which is chosen together with grad_ar
+    assert started == (PRICED | COMPARED | {"bench grad_ar", "train pipe", "confirm"}) - same
 
 
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
     started = set(runs["rounds of the bench"].started)
-    assert started == {"bench tp_mlp", "bench uniform_a2a"} | COMPARED
+    assert started == of_problems("bench") | COMPARED
 
 
 def test_probes_that_were_taken_again_and_leave_the_shortlists_time_no_candidate_again(
@@ -142,7 +162,7 @@ def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_wit
     stays = runs["another environment"]
     assert stays.started == () and "Nothing to be done" in stays.said
     refused = runs["another environment, and a change"]
-    assert set(refused.started) <= {"bench tp_mlp", "bench uniform_a2a"}
+    assert set(refused.started) <= of_problems("bench")
     for said in (stays.said, refused.said.partition("ERROR: ")[2]):
         then, now = re.findall(r"cpu .* #[0-9a-f]{8}", said)[0].split(". This is: ")
         assert "MALLOC_ARENA_MAX" not in then and "environment MALLOC_ARENA_MAX=1" in now
@@ -154,9 +174,8 @@ def test_where_it_is_asked_for_all_that_is_measured_is_measured_again_and_the_ru
 ) -> None:
     """Capabilities, shortlists and finalists come out equal: each rule that measures runs for its own parameter."""
     again = runs["measured again"]
-    measured = {"selftest", "probe", "bench tp_mlp", "bench uniform_a2a", "train tiny", "confirm"}
-    assert measured <= set(again.started) <= measured | PRICED | COMPARED
-    for job in measured:
+    assert MEASURED <= set(again.started) <= MEASURED | PRICED | COMPARED
+    for job in MEASURED:
         (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)
-        assert "again, as its parameters have changed: before: " in line, line
+        assert "begins again: told something else: " in line, line
         assert "environment MALLOC_ARENA_MAX=1" in line

@@ -202,7 +202,7 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
     log.write_text("[10:00:00] fit: begins\n[10:00:01] fit: ERROR: theta is wrong: mend it\n")
     plain = logging.StreamHandler()
     plain.setFormatter(DefaultFormatter(show_failed_logs=True))
-    handler = RunHandler(plain, Board(expectations=expectations(tmp_path, [], [])))
+    handler = RunHandler(plain, Board(expectations=expectations(tmp_path, [], [])), lambda _: "")
     of_job = {"jobid": 1, "rule_name": "search", "log": [str(log)]}
     about = {
         "input": [],
@@ -230,24 +230,3 @@ def test_a_bug_is_shown_with_its_traceback(tmp_path: Path) -> None:
     log = tmp_path / "fit.log"
     log.write_text("[1] fit: begins\n[2] fit: BUG: Traceback\n  line 1\nRuntimeError: boom\n")
     assert last_words([str(log)]) == "[2] fit: BUG: Traceback\n  line 1\nRuntimeError: boom"
-
-
-def test_a_job_that_runs_again_for_its_parameters_is_said_with_what_they_were_and_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from snakemake.persistence import ParamsChange
-    from snakemake_interface_logger_plugins.common import LogEvent
-
-    handler = RunHandler(logging.StreamHandler(), Board(expectations=expectations(tmp_path, [], [])))
-    changed = ParamsChange(only_old={"host a, torch 2.12"}, only_new={"host b, torch 2.13"}, files={"x"})
-    fields = {"event": LogEvent.JOB_INFO, "log": ["x.log"], "benchmark": None, "wildcards": {}}
-    reason = f"Params have changed since last execution: {changed}"
-    handler.emit(record(jobid=1, rule_name="probe", reason=reason, **fields))
-    handler.emit(record(jobid=2, rule_name="bench", reason="Missing output files: x", **fields))
-    handler.close()
-    said = capsys.readouterr().err
-    assert (
-        "probe: begins again, as its parameters have changed: before: host a, torch 2.12; now: host b, torch 2.13"
-        in said
-    )
-    assert "bench: begins\n" in said

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.tables.records import FOLDER, place_of
+from overlayccl_core.tables.records import FOLDER, INCOMPLETE, place_of
 from overlayccl_core.tables.sidecar import environment
 from tests.workflow.repository import snakemake
 from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
-from workflow_scripts.records import besides, elsewhere, measured_on, refuse_unrecorded, tell_jobs
+from workflow_scripts.records import besides, elsewhere, measured_on, tell_jobs, unrecorded
 
 MACHINE, DEPLOYMENT = "host o'er there, torch 2.9 #0a1b2c3d", '{"ranks": 4}'
 SNAKEFILE = f"""
@@ -42,32 +42,23 @@ def tree(made: Path, folder: Path, host: str, *, records: bool) -> Path:
     return root
 
 
-@pytest.mark.parametrize(("host", "records"), [("elsewhere", True), (platform.node(), False)])
-def test_what_snakemake_can_compare_is_left_to_it_and_so_is_what_is_of_here(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, records: bool
-) -> None:
-    monkeypatch.chdir(tree(made, tmp_path, host, records=records))
-    refuse_unrecorded(HERE)
-
-
-def test_tables_of_another_host_without_records_are_refused_with_the_mend(
+def test_tables_without_records_are_named_with_the_mend(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tree(made, tmp_path, "elsewhere", records=False))
-    with pytest.raises(ValueError, match=r"results/local was measured on elsewhere, this is .* Move it away"):
-        refuse_unrecorded(HERE)
-
-
-@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}"])
-def test_a_tree_that_says_nothing_of_its_host_is_none_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    refuse_unrecorded(HERE)
-    HERE.mkdir(parents=True)
-    (HERE / "selftest.parquet").touch()
-    (HERE / "selftest.sidecar.json").write_text(text)
-    refuse_unrecorded(HERE)
+    """Snakemake would keep them, whatever is configured."""
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
+    assert unrecorded(HERE) == ""
+    (HERE / ".partial").mkdir()
+    (HERE / ".partial/launch.parquet").touch()  # is no rule's
+    copied = HERE / "copied.parquet"
+    copied.touch()
+    assert f"how {copied} came about" in unrecorded(HERE)
+    INCOMPLETE.mkdir(parents=True, exist_ok=True)
+    (INCOMPLETE / place_of(copied).name).touch()  # of a job that was cut off: it is made again
+    assert unrecorded(HERE) == ""
+    shutil.rmtree(FOLDER)
+    assert f"how {HERE}/selftest.parquet came about" in unrecorded(HERE)
+    assert "Bring .snakemake/metadata along, or move results/local away" in unrecorded(HERE)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from run_display.handler import KEPT
 from tests.workflow.repository import ROOT
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -68,4 +69,7 @@ def test_a_terminal_is_given_back_as_it_was(tmp_path: Path, interrupted: bool) -
     assert termios.tcgetattr(run.terminal) == run.before
     last = run.shown[run.shown.rindex(SHOW_CURSOR) :]
     assert "jobs done" not in last  # the live lines are gone
+    if interrupted:
+        assert run.shown.rstrip().endswith(f"interrupted (wait): {KEPT}")
+        assert not any(word in run.shown for word in ("Error", "RuleException", "failed"))
     os.close(run.terminal)

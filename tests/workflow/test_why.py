@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.repository import copy_to, python
+from overlayccl_core.tables import records
+from tests.workflow.repository import copy_to, python, snakemake
 
 FIT = "overlayccl_core/costmodel/fit.py"
 
@@ -54,8 +55,8 @@ def test_after_a_run_nothing_is_to_be_done(made: Path) -> None:
         ),
         (
             "rules/cost_model.smk",
-            '"python -m workflow_scripts.fit ',
-            '"true && python -m workflow_scripts.fit ',
+            '"python -P -m workflow_scripts.fit ',
+            '"true && python -P -m workflow_scripts.fit ',
             "rules/",
         ),
     ],
@@ -88,6 +89,13 @@ def test_what_has_a_cause_of_its_own_is_named_though_it_stands_behind_another(ma
     assert cause == f"{', '.join(own)}: its code is another: {CALLS}"
     assert rest.startswith("Then, if ") and "seed (9)" in rest
     assert not any(one in rest for one in own)
+
+
+def test_a_file_with_fields_that_differ_is_read_as_snakemake_reads_it(made: Path) -> None:
+    (made / "mine.yaml").write_text("fit: {bootstraps: 201}\n")
+    words = ("-m", "overlayccl_core.cli.main", "--root", str(made), "why", "--configfile", "mine.yaml")
+    for told in (why(made, "--configfile", "mine.yaml"), python(made, *words)):
+        assert told.stdout.startswith("fit: told something else: fit.bootstraps 200 -> 201\n"), told.stderr
 
 
 def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path) -> None:
@@ -129,6 +137,15 @@ def test_on_another_machine_it_says_so_first(made: Path, monkeypatch: pytest.Mon
         assert why(made).stdout.splitlines()[0] == says
 
 
+def test_tables_without_records_are_named_and_no_run_begins(made: Path) -> None:
+    away = (made / ".snakemake/metadata").rename(made / "metadata")
+    says = why(made).stdout
+    run = snakemake(made, "--profile", "local", "all")
+    away.rename(made / ".snakemake/metadata")
+    assert says.startswith("nothing here says how results/local/") and "move results/local away" in says
+    assert run.returncode != 0 and says.splitlines()[0] in run.stderr
+
+
 def test_models_that_are_left_out_are_named(made: Path) -> None:
     told = why(made, "--config", "problems=tp_mlp").stdout
     assert told.startswith("models that are left out, as `problems` does not name what they need: nano-")
@@ -149,6 +166,15 @@ def test_a_table_that_is_gone_is_named(made: Path, gone: str, said: str) -> None
     told = why(made).stdout
     away.rename(table)
     assert told.startswith(f"{said}\n")
+
+
+def test_a_table_whose_job_was_cut_off_is_named_with_that(made: Path) -> None:
+    marker = made / records.INCOMPLETE / records.place_of(Path("results/local/theta.parquet")).name
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    told = why(made)
+    marker.unlink()
+    assert told.stdout.startswith("fit: it was cut off\n"), told.stderr
 
 
 def test_of_two_tables_that_are_gone_both_are_named(made: Path) -> None:

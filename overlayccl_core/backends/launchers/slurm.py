@@ -105,7 +105,7 @@ def _node(deployment: Deployment, profile: Profile | None) -> Rows:
             done = subprocess.run(
                 [
                     *("srun", "--nodes=1", "--ntasks=1", "--time=5", "--mem=0", f"--chdir={folder}", *where),
-                    *(sys.executable, "-m", NODE_DOCTOR, str(folder / file), made.name),
+                    *(sys.executable, "-P", "-m", NODE_DOCTOR, str(folder / file), made.name),
                 ],
                 capture_output=True,
                 text=True,

@@ -31,9 +31,7 @@ def starter(environment: Mapping[str, str]) -> Starter:
 def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
     """Of all ranks: this process's, one thread each, what is `usual` where nobody has set it, and what the
     deployment says, whoever has."""
-    package_root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    own = {**ONE_THREAD, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    own = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
     environment = {**usual, **os.environ, **own, **deployment.environment}
     environment.pop(TOKEN, None)  # of the agent that starts them
     return environment
@@ -63,7 +61,7 @@ class _Server:
         self.made_for = environment, folder
         self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process; never in a shared folder)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            [sys.executable, "-P", "-m", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
             env=environment, bufsize=0, start_new_session=True, preexec_fn=processes.with_me(),
         )  # fmt: skip
         log.touch()

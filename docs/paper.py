@@ -186,7 +186,7 @@ def _outcome(of: Worth) -> tuple[str, ...] | None:
     if mine is None:
         return None
     developer = of.gain_over(of.developer)
-    step = f"{ms(mine.step_us)}, {mebibytes(mine.peak_activation_bytes)}"
+    step = f"{ms(mine.step_us)}, {mebibytes(mine.peak_memory_bytes)}"
     is_ = of.use or ("what people write" if of.known else "found by search")
     beside = (_beside(of, of.rival), NOTHING if of.fastest is of.rival else _beside(of, of.fastest))
     return (f"`{of.model}`", step, NOTHING if developer is None else times(developer), *beside, is_)

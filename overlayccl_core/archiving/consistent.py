@@ -19,7 +19,7 @@ OF_AN_ARM = (
     "matmuls",
     "matmul_digest",
     "collectives",
-    "peak_activation_bytes",
+    "peak_memory_bytes",
 )  # its step is always the same
 FINGERPRINT = "fingerprint"  # the column of all that is measured
 

@@ -59,7 +59,7 @@ def _ways(worth: Worth) -> Table:
         if not one.timed:
             continue
         names = [arm_label(s.arm) for s in worth.splits if not s.timed and s.is_program_of(one)]
-        memory = one.peak_activation_bytes
+        memory = one.peak_memory_bytes
         table.add_row(
             str(one.microbatches),
             at_joints(

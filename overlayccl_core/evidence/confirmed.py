@@ -203,7 +203,7 @@ def split_rows(model: str, of: Headline, fingerprint: str) -> list[Row]:
                 "part": part,
                 "needs_search": one.needs_search,
                 "step_us": one.us,
-                "peak_activation_bytes": one.seen.peak_activation_bytes,
+                "peak_memory_bytes": one.seen.peak_memory_bytes,
                 **ratio_columns("slower", slower),
                 "launches": len(one.seen.steps_us),
                 "disturbed": one.seen.mostly_disturbed,

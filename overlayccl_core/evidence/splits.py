@@ -18,6 +18,7 @@ from overlayccl_core.gates.training import ArmEvidence
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework, least_plain
 
 Way = TypeVar("Way")
+SAME_MEMORY = 1.01  # times as much is as much: a step's count has tensors of a few bytes, too
 RIVALS = 2  # that are confirmed: the launches after the choice may turn two around that are close
 
 
@@ -43,7 +44,7 @@ class Split:
     @property
     def held(self) -> float:
         """Peak bytes of activations; infinite where nobody knows."""
-        held = self.seen.peak_activation_bytes
+        held = self.seen.peak_memory_bytes
         return inf if held is None else held
 
     def is_program_of(self, other: "Split") -> bool:
@@ -109,14 +110,14 @@ def chosen_split(chosen: Mapping[int, str], trained: Sequence[Split]) -> Split |
 
 
 def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
-    """What needs no search, takes the same or less memory and is not what is deployed."""
+    """What needs no search, takes the same memory (within 1%) or less and is not what is deployed."""
     return [
         one
         for one in splits
         if one.arm != ArmName.DEPLOYED
         and not one.needs_search
         and not one.is_program_of(deployed)
-        and one.held <= deployed.held
+        and one.held <= deployed.held * SAME_MEMORY
     ]
 
 
@@ -133,20 +134,25 @@ def frontier(ways: Iterable[Way], *, held: Callable[[Way], float], us: Callable[
 def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, list[str]]:
     """Count of microbatches -> the arms that are timed again beside what is deployed there.
 
-    At the count that is deployed all that needs no search, and the arm as which it was chosen. At the others what
-    could be said against it: the fastest rivals, the fastest at every memory, developer's where they alone are
-    fastest, the fastest of each count. Where training chose nothing, all that needs no search.
+    At the count that is deployed all Programs that need no search, and the arm as which it was chosen. Of all
+    counts what could be said against it: the fastest rivals, the fastest at every memory, the framework's fastest,
+    developer's where they alone are fastest, the fastest of each count. Where training chose nothing, all that
+    needs no search.
     """
     plain = [one for one in trained if not one.needs_search]
     deployed = chosen_split(chosen, trained)
-    wanted = [one for one in plain if deployed is None or one.microbatches == deployed.microbatches]
+    wanted = plain
     if deployed is not None:
+        wanted = [
+            one for one in plain if one.microbatches == deployed.microbatches and not is_framework(one.arm)
+        ]
         fastest = sorted((one for one in plain if one.arm == one.ran_as), key=_pace_beside(deployed))
         wanted += [
             deployed,
             *rivals_of(deployed, fastest)[:RIVALS],
             *frontier(fastest, held=lambda one: one.held, us=lambda one: one.us),
         ]
+        wanted += [one for one in fastest if is_framework(one.arm)][:1]
         wanted += [one for one in fastest if one.arm == ArmName.DEVELOPER][:1]
         wanted += {one.microbatches: one for one in reversed(fastest)}.values()
     counts = sorted({one.microbatches for one in trained} | set(chosen))

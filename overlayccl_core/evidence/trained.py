@@ -89,8 +89,8 @@ def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
         timed_losses={row["launch"]: _losses(row) for row in timed},
         gradient_rel_error=max(errors, default=None),
         matmuls=frozenset(counted),
-        peak_activation_bytes=max(
-            (row["peak_activation_bytes"] for row in rows if row["peak_activation_bytes"] is not None),
+        peak_memory_bytes=max(
+            (row["peak_memory_bytes"] for row in rows if row["peak_memory_bytes"] is not None),
             default=None,
         ),
         disturbed_launches=frozenset(row["launch"] for row in timed if row["disturbed"]),

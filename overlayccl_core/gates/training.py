@@ -38,7 +38,7 @@ class ArmEvidence:
     steps_us: launch -> steps, paired by index with those of the other arms. losses: seed -> losses of long runs;
     empty where they were not compared. timed_losses: launch -> losses of the timed steps. gradient_rel_error: of
     the worst parameter against the unsharded model; None: not looked at. matmuls: (number, digest of shapes) of
-    every step that was looked into. peak_activation_bytes: None: not looked at. disturbed_launches: those of
+    every step that was looked into. peak_memory_bytes: None: not looked at. disturbed_launches: those of
     steps_us in which others took too much of the CPU.
     """
 
@@ -48,7 +48,7 @@ class ArmEvidence:
     timed_losses: Mapping[int, Losses]
     gradient_rel_error: float | None
     matmuls: frozenset[tuple[int, str]]
-    peak_activation_bytes: int | None = None
+    peak_memory_bytes: int | None = None
     disturbed_launches: frozenset[int] = frozenset()
 
     @property

@@ -23,7 +23,7 @@ class Arm:
     timed: Launches
     quiet: Launches
     collectives: int | None
-    peak_activation_bytes: int | None
+    peak_memory_bytes: int | None
 
     @cached_property
     def us(self) -> Ratio | None:
@@ -82,7 +82,7 @@ def _arm(name: str, rows: pl.DataFrame) -> Arm:
         timed=_launches(timed.iter_rows(named=True)),
         quiet=_launches(mine.filter(pl.col("purpose") == Purpose.QUIET).iter_rows(named=True)),
         collectives=_first_known(timed["collectives"]),
-        peak_activation_bytes=_first_known(timed["peak_activation_bytes"]),
+        peak_memory_bytes=_first_known(timed["peak_memory_bytes"]),
     )
 
 

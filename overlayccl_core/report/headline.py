@@ -118,7 +118,7 @@ def _table(worth: Worth) -> Table:
         (
             f"M = {one.microbatches}, {arm_label(one.arm)}{_MARKS.get(one.part, '')}",
             ms(one.step_us),
-            mebibytes(one.peak_activation_bytes),
+            mebibytes(one.peak_memory_bytes),
             times(one.gain),
             one.gain.word if one.gain else NOTHING,
             "yes" if one.needs_search else "no",

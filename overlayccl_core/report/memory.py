@@ -41,7 +41,7 @@ def _shown(worth: Worth) -> list[Split]:
     shown = [
         one
         for one in worth.splits
-        if one.peak_activation_bytes
+        if one.peak_memory_bytes
         and (one.timed or _role(one) == "rival")
         and not (one.needs_search and (one.microbatches, one.arm) in chosen)
     ]
@@ -50,15 +50,15 @@ def _shown(worth: Worth) -> list[Split]:
 
 def frontier(ways: Iterable[Split]) -> list[Split]:
     """Of those that need no search, each that is faster than all with as little memory, the least memory first."""
-    known = [one for one in ways if not one.needs_search and one.peak_activation_bytes]
+    known = [one for one in ways if not one.needs_search and one.peak_memory_bytes]
     known = [one for one in known if one.arm != ArmName.DEPLOYED]
-    return splits.frontier(known, held=lambda one: one.peak_activation_bytes or 0, us=lambda one: one.step_us)
+    return splits.frontier(known, held=lambda one: one.peak_memory_bytes or 0, us=lambda one: one.step_us)
 
 
 def _point(one: Split) -> dict[str, Any]:
-    assert one.peak_activation_bytes is not None  # the caller asked
+    assert one.peak_memory_bytes is not None  # the caller asked
     return {
-        "mib": one.peak_activation_bytes / MIB,
+        "mib": one.peak_memory_bytes / MIB,
         "ms": one.step_us / 1e3,
         "m": str(one.microbatches),
         "role": _role(one),

@@ -30,8 +30,8 @@ def warnings(worth: Worth) -> list[str]:
             f"The search added nothing here: what was chosen is {arm_label(mine.ran_as)}, which people write."
         )
     for one in worth.quicker:
-        more = (one.peak_activation_bytes or 0) > (mine.peak_activation_bytes or 0)
-        memory = f" with more memory ({mebibytes(one.peak_activation_bytes)})" if more else ""
+        more = (one.peak_memory_bytes or 0) > (mine.peak_memory_bytes or 0)
+        memory = f" with more memory ({mebibytes(one.peak_memory_bytes)})" if more else ""
         said.append(f"{_first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast.")
     return [*said, *([DISTURBED] if worth.disturbed else [])]
 
@@ -47,7 +47,7 @@ def facts(worth: Worth, *, rival: bool = True) -> list[str]:
     return [
         f"{'Chosen' if worth.instead else 'Deployed'}: {_split_into(mine.microbatches)}, "
         f"{_candidates(worth, mine)}: {ms(mine.step_us)} a step, "
-        f"{mebibytes(mine.peak_activation_bytes)} of memory.",
+        f"{mebibytes(mine.peak_memory_bytes)} of memory.",
         *([_over_rival(worth)] if rival else []),
         *_over_fastest(worth),
         *_over_developer(worth, mine),

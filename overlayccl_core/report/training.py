@@ -210,7 +210,7 @@ def _steps_table(run: Run) -> Table:
                 NOTHING if arm is fastest else times(ratio_over_launches(arm.timed, fastest.timed)),
                 ms(arm.quiet_us),
                 NOTHING if arm.collectives is None else str(arm.collectives),
-                mebibytes(arm.peak_activation_bytes),
+                mebibytes(arm.peak_memory_bytes),
             )
             for arm in run.arms.values()
         ),

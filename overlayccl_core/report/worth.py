@@ -26,7 +26,7 @@ class Split:
     part: Part
     needs_search: bool
     step_us: float
-    peak_activation_bytes: int | None
+    peak_memory_bytes: int | None
     gain: Ratio | None
 
     @property
@@ -37,7 +37,7 @@ class Split:
     @property
     def figures(self) -> str:
         """`151 ms, 12.5 MiB`."""
-        return f"{ms(self.step_us)}, {mebibytes(self.peak_activation_bytes)}"
+        return f"{ms(self.step_us)}, {mebibytes(self.peak_memory_bytes)}"
 
     @property
     def timed(self) -> bool:
@@ -133,12 +133,12 @@ class Worth:
 
         Where that takes the place, what takes no more memory is a rival, too, and needs no words.
         """
-        held = (self.deployed and self.deployed.peak_activation_bytes) or 0
+        held = (self.deployed and self.deployed.peak_memory_bytes) or 0
         return tuple(
             one
             for one in self.splits
             if one.part is Part.BESIDE
-            and (self.instead is None or (one.peak_activation_bytes or 0) > held)
+            and (self.instead is None or (one.peak_memory_bytes or 0) > held)
             and one.arm == one.ran_as
             and (one.arm == ArmName.DEPLOYED or not one.needs_search)
             and (gain := self.gain_over(one))
@@ -186,7 +186,7 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
 
 
 def _split(row: Row) -> Split:
-    same = ("microbatches", "arm", "ran_as", "needs_search", "step_us", "peak_activation_bytes")
+    same = ("microbatches", "arm", "ran_as", "needs_search", "step_us", "peak_memory_bytes")
     return Split(
         **{name: row[name] for name in same}, part=Part(row["part"]), gain=columns_ratio(row, "slower")
     )

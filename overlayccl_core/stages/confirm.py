@@ -37,7 +37,7 @@ from overlayccl_core.training.plan import StepSettings
 
 Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
-ARM, MEMORY = ("model", "microbatches", "arm"), "peak_activation_bytes"
+ARM, MEMORY = ("model", "microbatches", "arm"), "peak_memory_bytes"
 RULE = "confirm"  # what the folders of its launches begin with
 
 

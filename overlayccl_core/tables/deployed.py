@@ -132,7 +132,7 @@ SPLITS = Table(
         Column(name="needs_search", dtype=pl.Boolean(), doc="false: people write it"),
         us("step_us", "median over launches; null: it failed"),
         Column(
-            name="peak_activation_bytes",
+            name="peak_memory_bytes",
             dtype=pl.Int64(),
             unit="bytes",
             nullable=True,

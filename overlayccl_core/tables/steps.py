@@ -69,7 +69,7 @@ _STEPS = (
         doc="library calls of a step on the rank with most, as counted",
     ),
     Column(
-        name="peak_activation_bytes",
+        name="peak_memory_bytes",
         dtype=pl.Int64(),
         unit="bytes",
         nullable=True,

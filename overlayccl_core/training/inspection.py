@@ -39,7 +39,7 @@ class Counts:
     matmuls: int
     matmul_digest: str
     collectives: int
-    peak_activation_bytes: int
+    peak_memory_bytes: int
 
 
 def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -> Counts:
@@ -63,7 +63,7 @@ def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -
         matmuls=shapes.total(),
         matmul_digest=hashlib.blake2b(repr(sorted(shapes.items())).encode(), digest_size=8).hexdigest(),
         collectives=operations.calls,
-        peak_activation_bytes=min(peaks),
+        peak_memory_bytes=min(peaks),
     )
 
 

@@ -43,7 +43,7 @@ from overlayccl_core.training.plan import (
 
 WORKER = "overlayccl_core.training.worker"
 STEP_TIMEOUT_S = 120.0
-COUNTS = ("matmuls", "matmul_digest", "collectives", "stamps", "peak_activation_bytes")
+COUNTS = ("matmuls", "matmul_digest", "collectives", "stamps", "peak_memory_bytes")
 Row = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -340,7 +340,7 @@ def _inspected(ranks: Sequence[Inspection]) -> Row:
         "matmul_digest": hashlib.blake2b(repr(digests).encode(), digest_size=8).hexdigest(),
         "collectives": max(one.collectives for one in ranks),
         "stamps": _stamps(ranks[0]),
-        "peak_activation_bytes": max(one.peak_activation_bytes for one in ranks),
+        "peak_memory_bytes": max(one.peak_memory_bytes for one in ranks),
     }
 
 

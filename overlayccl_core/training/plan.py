@@ -134,7 +134,7 @@ class Inspection:
     calls: tuple[tuple[str, int], ...]
     programs: tuple[tuple[str, str], ...]
     library_version: str
-    peak_activation_bytes: int
+    peak_memory_bytes: int
     gradient_rel_error: float
 
 

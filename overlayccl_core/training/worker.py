@@ -154,7 +154,7 @@ class _Trainer:
                 (one.site, modules.modules[one.site].DIGEST[one.direction]) for one in modules.sites
             ),
             library_version=self.rank.library_version,
-            peak_activation_bytes=counts.peak_activation_bytes,
+            peak_memory_bytes=counts.peak_memory_bytes,
             gradient_rel_error=max(errors),
         )
 

@@ -90,9 +90,9 @@ FORGED: list[tuple[str, Change, str, str]] = [
     ("confirmed_steps", first("losses", pl.col("losses").list.head(2)), "", "2 losses"),
     (
         "confirmed_steps",
-        lambda f: f.with_columns(pl.col("peak_activation_bytes") + 1),
+        lambda f: f.with_columns(pl.col("peak_memory_bytes") + 1),
         "arms",
-        "peak_activation_bytes is 1048576 and 1048577",
+        "peak_memory_bytes is 1048576 and 1048577",
     ),
     (f"{TRAINED}/steps", first("collectives", pl.lit(1)), "arms", "collectives is 1 and 16"),
     (f"{TRAINED}/steps", first("matmul_digest", pl.lit("0")), "arms", "matmul_digest is 0 and"),

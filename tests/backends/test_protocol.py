@@ -121,6 +121,9 @@ def test_no_other_file_of_the_package_knows_a_library() -> None:
     }
     assert knows == {
         "cli/bucket.py",  # it tells people what to set in a training script of their own
+        "backends/interface.py",  # the interface on which ranks meet, whatever library they measure
+        "measuring/frameworks.py",  # the library's own ways to train, as words for people
+        "tables/sidecar.py",  # which variables of the environment are noted
         "backends/torch_ranks/start.py",  # ranks of any library meet in torch's store
         "backends/torch_ranks/rank.py",  # and tell each other what passes no library
     }

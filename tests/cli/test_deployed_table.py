@@ -63,7 +63,7 @@ def test_too_few_rounds_stand_in_the_table_in_place_of_an_interval() -> None:
 
 
 def test_an_arm_of_unknown_memory_has_a_row() -> None:
-    unknown = rival(2, "ddp_4", 1.2, 1.1, 1.3, peak_activation_bytes=None)
+    unknown = rival(2, "ddp_4", 1.2, 1.1, 1.3, peak_memory_bytes=None)
     _, shown = lines(printed(model_parts([worth(deployed(), unknown)])), "2")
     assert shown == "2 torch DDP, 4 MiB: the rival 120 - 1.20 (1.10..1.30) faster"
 

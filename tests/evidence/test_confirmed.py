@@ -63,7 +63,7 @@ def tables(
             ]
         )
         wrong = {
-            arm: {"peak_activation_bytes": held[microbatches], **(more or {}).get((microbatches, arm), {})}
+            arm: {"peak_memory_bytes": held[microbatches], **(more or {}).get((microbatches, arm), {})}
             for arm in us
         }
         frames.append(
@@ -127,7 +127,7 @@ def test_what_holds_more_memory_is_no_rival(tmp_path: Path) -> None:
 
 
 def test_what_holds_nobody_knows_how_much_is_no_rival(tmp_path: Path) -> None:
-    unknown = {(1, "best_seed"): {"peak_activation_bytes": None}}
+    unknown = {(1, "best_seed"): {"peak_memory_bytes": None}}
     _, rival, _ = headline(tmp_path, more=unknown)
     assert rival is not None and (rival["arm"], rival["microbatches"]) == ("developer", 1)
 
@@ -206,7 +206,7 @@ def test_a_rival_at_another_count_takes_its_own_place_there(tmp_path: Path) -> N
 
 def test_what_holds_more_memory_takes_no_place(tmp_path: Path) -> None:
     slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
-    more = {(1, arm): {"peak_activation_bytes": 20 * MIB} for arm in QUICK[1] if arm != "deployed"}
+    more = {(1, arm): {"peak_memory_bytes": 20 * MIB} for arm in QUICK[1] if arm != "deployed"}
     assert replaced(tmp_path, slower, more=more) == (None, {})
 
 

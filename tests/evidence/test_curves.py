@@ -34,7 +34,7 @@ def course(arm: str, seed: int = 0, change: float = 0.0, **columns: Any) -> dict
         "model": "tiny", "microbatches": 2, "arm": arm, "purpose": "loss", "seed": seed, "launch": 0,
         "cold_us": [], "steps_us": [1.0] * STEPS, "losses": [list(x) for x in curve(seed, change=change)],
         "validation_loss": None, "gradient_rel_error": 1e-7, "matmuls": 96, "matmul_digest": "0", "collectives": 4,
-        "peak_activation_bytes": 1, "oversubscribed": False, "foreign_cpu_share": 0.0, "disturbed": False,
+        "peak_memory_bytes": 1, "oversubscribed": False, "foreign_cpu_share": 0.0, "disturbed": False,
         "fingerprint": FINGERPRINT, "status": "trained", "message": "",
         **Told().columns,
     } | columns  # fmt: skip

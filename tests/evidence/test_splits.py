@@ -50,7 +50,7 @@ def test_what_takes_more_memory_is_timed_again_only_if_it_is_the_fastest_of_all(
 
 def test_what_holds_least_is_timed_again_however_slow_it_is(tmp_path: Path) -> None:
     """developer's split into 8 is the slowest of all."""
-    lean = {(8, "developer"): {"peak_activation_bytes": 4 * MIB}}
+    lean = {(8, "developer"): {"peak_memory_bytes": 4 * MIB}}
     assert confirmed_arms(tmp_path, more=lean)[8] == {"best_seed", "developer"}
 
 
@@ -63,7 +63,9 @@ def test_what_nobody_chose_is_all_timed_again(tmp_path: Path) -> None:
 def test_the_frameworks_own_is_beside_it_by_the_same_rule(tmp_path: Path) -> None:
     with_ddp = {m: {**QUICK[m], "ddp_1": us, "ddp_25": 2 * us} for m, us in ((1, 900.0), (8, 5000.0))}
     arms = confirmed_arms(tmp_path, with_ddp)
-    assert {"ddp_1", "ddp_25"} <= arms[1]
+    assert (
+        "ddp_1" in arms[1] and "ddp_25" not in arms[1]
+    )  # of the framework's the fastest, where it is no rival
     assert arms[8] == {"best_seed"}
 
 

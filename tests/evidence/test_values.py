@@ -31,7 +31,8 @@ def of_all_problems(**places: int) -> list[Proven]:
     for name in loader.names("problems"):
         for problem in catalog.directions(case(name, **places)):
             found = programs(problem)
-            listed += [proven(found[seed], f"{problem.name} {seed}") for seed in list(found)[:3]]
+            few = {*list(found)[:3], "one_by_one"} & {*found}
+            listed += [proven(found[seed], f"{problem.name} {seed}") for seed in sorted(few)]
     return listed
 
 

@@ -39,16 +39,16 @@ def proofs(at: Problem, *, lossy_bound: float = LOSSY_TOLERANCE) -> dict[str, Ve
     }
 
 
-WITHOUT_RANGE = ["three_all_reduce", "gather_logits", "max_then_stacked"]
+WITHOUT_RANGE = {"three_all_reduce", "gather_logits", "max_then_stacked"}
 
 
 @pytest.mark.parametrize(("ranks", "tokens", "words"), [(2, 1, 1), (4, 64, 9), (3, 5, 40)])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_all_seeds_are_proven_in_both_directions(ranks: int, tokens: int, words: int, dtype: str) -> None:
     verdicts = proofs(problem(Direction.FORWARD, ranks, tokens, words, dtype))
-    assert list(verdicts) == WITHOUT_RANGE
+    assert set(verdicts) >= WITHOUT_RANGE
     within = proofs(problem(Direction.FORWARD, ranks, tokens, words, dtype, range=40))
-    assert list(within) == [*WITHOUT_RANGE, "no_max_two"]
+    assert set(within) == {*verdicts, "no_max_two"}
     back = proofs(problem(Direction.BACKWARD, ranks, tokens, words, dtype))
     for name, verdict in (verdicts | within | back).items():
         assert verdict.passed, (name, verdict.message)
@@ -105,7 +105,11 @@ def cluster() -> list[tuple[str, Program, Program]]:
     found = []
     for direction in Direction:
         at = problem(direction, 224, 256, 144, range=40)
-        found += [(name, program, catalog.reference_program(at)) for name, program in programs(at).items()]
+        found += [
+            (name, program, catalog.reference_program(at))
+            for name, program in programs(at).items()
+            if name != "all_to_all_of_copies"  # each rank's values 224 times
+        ]
     return found
 
 

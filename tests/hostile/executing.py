@@ -30,8 +30,8 @@ def main(*, confined: bool) -> None:
     child.main()
 
 
-def executed(source: str, function: str, problem: Problem) -> Program:
-    """The Program of a function of a source that Python itself has run."""
+def executed(source: str, function: str, problem: Problem, ways: object) -> Program:
+    """The Program of a function of a source that Python itself has run; `ways` are not looked up."""
     names: dict[str, Any] = {}
     exec(source, names)
     return trace_function(names[function], problem)

@@ -47,7 +47,7 @@ def write_models(folder: Path, chosen: str, seeds: int, *, data: bool) -> None:
 def split(model: str, microbatches: int, arm: str, us: float, **more: Any) -> Row:
     """A row of `splits`: of what needs no search, beside what is deployed."""
     known = {"ran_as": arm, "part": "beside", "needs_search": False, "launches": LAUNCHES, "disturbed": False}
-    known |= {"peak_activation_bytes": 12 * 2**20, "fingerprint": FINGERPRINT}
+    known |= {"peak_memory_bytes": 12 * 2**20, "fingerprint": FINGERPRINT}
     return row(SPLITS, model=model, microbatches=microbatches, arm=arm, step_us=us, **(known | more))
 
 
@@ -100,7 +100,7 @@ def _splits(model: str, ms: Steps, chosen: str) -> list[Row]:
                 ran_as=plain,
                 part=part,
                 needs_search=searched,
-                peak_activation_bytes=memory,
+                peak_memory_bytes=memory,
                 **ratio,
             )
         )
@@ -164,7 +164,7 @@ def _steps(
         steps_us=steps.tolist(),
         losses=[[5.5] * 4] * 8,
         collectives=4 * 8 * m if arm == "developer" else 32,
-        peak_activation_bytes=_memory(m, arm),
+        peak_memory_bytes=_memory(m, arm),
         oversubscribed=True,
         foreign_cpu_share=0.02,
         disturbed=launch == 3,

@@ -11,13 +11,13 @@ MIB = 2**20
 def test_the_frontier_is_what_needs_no_search_and_is_beaten_by_nothing_with_as_little_memory() -> None:
     told = worth(
         deployed(),
-        beside(8, "developer", 8.0, peak_activation_bytes=2 * MIB),
-        beside(8, "single_graph", 6.0, peak_activation_bytes=2 * MIB),
-        beside(2, "single_graph", 7.0, peak_activation_bytes=5 * MIB),
-        rival(1, "best_seed", 1.3, peak_activation_bytes=11 * MIB),
-        beside(1, "finalist_1", 1.1, needs_search=True, peak_activation_bytes=9 * MIB),
-        beside(1, "deployed", 1.2, ran_as="hand_bundled", peak_activation_bytes=9 * MIB),
-        beside(1, "ddp_4", 1.2, peak_activation_bytes=None),
+        beside(8, "developer", 8.0, peak_memory_bytes=2 * MIB),
+        beside(8, "single_graph", 6.0, peak_memory_bytes=2 * MIB),
+        beside(2, "single_graph", 7.0, peak_memory_bytes=5 * MIB),
+        rival(1, "best_seed", 1.3, peak_memory_bytes=11 * MIB),
+        beside(1, "finalist_1", 1.1, needs_search=True, peak_memory_bytes=9 * MIB),
+        beside(1, "deployed", 1.2, ran_as="hand_bundled", peak_memory_bytes=9 * MIB),
+        beside(1, "ddp_4", 1.2, peak_memory_bytes=None),
     )
     assert [one.name for one in frontier(told.splits)] == ["single graph at M = 8", "best seed at M = 1"]
 
@@ -27,7 +27,7 @@ def test_every_way_has_a_mark_with_its_figures_in_the_shape_of_its_part() -> Non
         deployed(),
         rival(1, "best_seed", 1.3),
         beside(1, "hand_bundled", 1.3, ran_as="best_seed"),
-        beside(8, "developer", 8.0, peak_activation_bytes=2 * MIB),
+        beside(8, "developer", 8.0, peak_memory_bytes=2 * MIB),
         beside(2, "finalist_1", 0.99, needs_search=True),
         beside(2, "finalist_2", 1.1, needs_search=True),
     )
@@ -46,7 +46,7 @@ def test_every_way_has_a_mark_with_its_figures_in_the_shape_of_its_part() -> Non
 
 
 def test_without_any_memory_there_is_no_figure() -> None:
-    assert figures(worth(deployed(**FOUND, peak_activation_bytes=None))) == []
+    assert figures(worth(deployed(**FOUND, peak_memory_bytes=None))) == []
 
 
 def test_the_rival_and_the_deployed_have_marks_where_all_ways_are_alike() -> None:

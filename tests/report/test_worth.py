@@ -48,7 +48,7 @@ def worth(*splits: Row, chosen: str = "finalist_1", replaced: Mapping[int, str] 
 def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_developer() -> None:
     told = worth(
         deployed(),
-        rival(1, "best_seed", 1.3, 1.2, 1.4, peak_activation_bytes=11 * 2**20),
+        rival(1, "best_seed", 1.3, 1.2, 1.4, peak_memory_bytes=11 * 2**20),
         beside(2, "developer", 4.0, 3.9, 4.2),
         beside(1, "developer", 1.5, 1.45, 1.6),
         beside(8, "developer", 8.0, 7.0, 9.0),
@@ -141,7 +141,7 @@ def test_what_takes_the_place_at_another_count_is_said_after_it() -> None:
 
 
 def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
-    more = beside(1, "best_seed", 1.14, 0.99, 1.4, peak_activation_bytes=int(13.7 * 2**20))
+    more = beside(1, "best_seed", 1.14, 0.99, 1.4, peak_memory_bytes=int(13.7 * 2**20))
     over = [s for s in facts(worth(deployed(), rival(1, "fsdp", 1.54, 1.3, 1.8), more)) if "search" in s]
     assert over == [
         "Over the best that needs no search at the same or less memory, torch FSDP at M = 1 (154 ms, 12 MiB): "
@@ -153,7 +153,7 @@ def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
 
 def test_between_two_known_ways_no_number_stands_that_reads_as_a_find() -> None:
     mine = deployed(4, ran_as="hand_bundled", needs_search=False)
-    more = beside(8, "best_seed", 1.2, 1.1, 1.3, peak_activation_bytes=20 * 2**20)
+    more = beside(8, "best_seed", 1.2, 1.1, 1.3, peak_memory_bytes=20 * 2**20)
     told = worth(mine, rival(1, "developer", 1.43, 1.24, 1.61), more, chosen="hand_bundled")
     _, known, fastest, *_ = facts(told)
     assert known == (
@@ -219,7 +219,7 @@ def test_what_is_faster_with_more_memory_is_said_and_what_a_search_has_to_find_i
     told = worth(
         deployed(),
         rival(2, "hand_bundled", 1.3, 1.2, 1.4),
-        beside(1, "ddp_4", 0.8, 0.7, 0.9, peak_activation_bytes=40 * 2**20),
+        beside(1, "ddp_4", 0.8, 0.7, 0.9, peak_memory_bytes=40 * 2**20),
         beside(2, "finalist_1", 0.9, 0.85, 0.95, needs_search=True),
         beside(2, "ddp_1", 0.97, 0.9, 1.05),
     )

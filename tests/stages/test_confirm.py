@@ -186,7 +186,7 @@ def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tm
     ]
     [rival] = frame.filter(part="rival").iter_rows(named=True)
     assert rival["arm"] in ("developer", "hand_bundled", "best_seed", "ddp_25") and not rival["needs_search"]
-    assert rival["slower"] > 0 and rival["peak_activation_bytes"] > 0
+    assert rival["slower"] > 0 and rival["peak_memory_bytes"] > 0
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,11 @@ def test_what_is_best_by_time_and_over_the_budget_of_a_rank_is_left_for_the_next
 
 def test_what_was_counted_of_an_arm_in_training_stands_where_it_is_confirmed() -> None:
     """Two counts of one step may differ by what a library gives back late."""
-    names = ("model", "microbatches", "arm", "peak_activation_bytes")
+    names = ("model", "microbatches", "arm", "peak_memory_bytes")
     before = [("nano", 1, "ddp_25", 8), ("nano", 1, "single_graph", None), ("nano", 2, "ddp_25", 16)]
     steps = pl.DataFrame(before, names, orient="row")
     again = [
         dict(zip(names, row, strict=True)) for row in steps.with_columns(pl.lit(9).alias(names[-1])).rows()
     ]
     told = confirm.with_memory_of(steps, [*again, {**again[0], "arm": "deployed"}])
-    assert [row["peak_activation_bytes"] for row in told] == [8, 9, 16, 9]
+    assert [row["peak_memory_bytes"] for row in told] == [8, 9, 16, 9]

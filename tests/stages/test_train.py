@@ -152,7 +152,7 @@ def test_arms_with_the_same_modules_are_trained_once_as_the_plainest(
     assert set(trained["steps"]["arm"]) == {"developer", "hand_bundled", "finalist_1", *ALONE}
     arms = arms_by_model(trained["steps"], trained["stamps"])["tiny-experts m2"]
     assert arms["finalist_2"].steps_us == arms["finalist_1"].steps_us
-    assert (arms["finalist_1"].peak_activation_bytes or 0) > 0
+    assert (arms["finalist_1"].peak_memory_bytes or 0) > 0
 
 
 @pytest.mark.ranks

@@ -105,7 +105,7 @@ def _row(
         "matmuls": matmuls if inspected else None,
         "matmul_digest": digest if inspected else None,
         "collectives": 16 if inspected else None,
-        "peak_activation_bytes": 2**20 if inspected else None,
+        "peak_memory_bytes": 2**20 if inspected else None,
         "oversubscribed": True,
         "foreign_cpu_share": 0.01,
         "disturbed": False,

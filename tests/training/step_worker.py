@@ -100,7 +100,7 @@ def run_arm(rank: Rank, index: int, arm: dict[str, Any]) -> dict[str, Any]:
         relative_error(parameter.grad, Pieces.shard(MODEL, name, expected[name], place, ranks))
         for name, parameter in pieces.parameters.items()
     ]
-    return {"error": max(errors), "peak_bytes": counts.peak_activation_bytes}
+    return {"error": max(errors), "peak_bytes": counts.peak_memory_bytes}
 
 
 def main(folder: Path) -> None:

@@ -26,7 +26,7 @@ def test_the_peak_is_the_most_that_was_held_at_a_time_not_what_was_held_last() -
         x.tanh().sum().backward()
 
     # x and three results
-    assert inspect(step).peak_activation_bytes == 4 * BYTES
+    assert inspect(step).peak_memory_bytes == 4 * BYTES
 
 
 def test_views_of_one_storage_are_held_once_and_what_is_let_go_does_not_count() -> None:
@@ -39,7 +39,7 @@ def test_views_of_one_storage_are_held_once_and_what_is_let_go_does_not_count() 
             del y
             del halves
 
-    assert inspect(step).peak_activation_bytes == 2 * BYTES
+    assert inspect(step).peak_memory_bytes == 2 * BYTES
 
 
 def test_what_lives_from_step_to_step_counts_all_the_time() -> None:
@@ -52,7 +52,7 @@ def test_what_lives_from_step_to_step_counts_all_the_time() -> None:
         del three
         buffer.zero_()
 
-    assert inspect(step).peak_activation_bytes == (1 + 3 + 4) * BYTES
+    assert inspect(step).peak_memory_bytes == (1 + 3 + 4) * BYTES
 
 
 def test_what_one_of_two_steps_held_a_moment_longer_does_not_count() -> None:
@@ -62,7 +62,7 @@ def test_what_one_of_two_steps_held_a_moment_longer_does_not_count() -> None:
         kept = [torch.zeros(ELEMENTS) for _ in range(1 + next(longer))]
         del kept
 
-    assert inspect(step).peak_activation_bytes == BYTES
+    assert inspect(step).peak_memory_bytes == BYTES
 
 
 def test_a_storage_that_was_made_empty_counts_nothing() -> None:
@@ -73,7 +73,7 @@ def test_a_storage_that_was_made_empty_counts_nothing() -> None:
         kept.sin()
         del given_up
 
-    assert inspect(step).peak_activation_bytes == 8 * BYTES
+    assert inspect(step).peak_memory_bytes == 8 * BYTES
 
 
 def test_matmuls_of_forward_and_backward_are_counted_and_told_apart_by_their_shapes() -> None:

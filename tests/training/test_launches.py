@@ -146,9 +146,7 @@ def test_the_developers_calls_are_counted_and_all_arms_multiply_the_same_matrice
 def test_a_lockstep_arm_holds_the_activations_of_all_microbatches(
     tensor_parallel: list[dict[str, Any]],
 ) -> None:
-    held = {
-        arm: launches[0]["peak_activation_bytes"] for arm, launches in rows(tensor_parallel, "timed").items()
-    }
+    held = {arm: launches[0]["peak_memory_bytes"] for arm, launches in rows(tensor_parallel, "timed").items()}
     model = models.load("nano")
     activation = 4 * model.sequence * model.width  # of one microbatch of one text, float32
     assert held["merged_over_microbatches"] - held["developer"] > 3 * activation

@@ -68,7 +68,7 @@ def test_both_stages_are_counted_and_only_the_second_has_losses(trained: list[di
     assert timed["developer"]["matmuls"] == M * (3 * (4 * blocks + 1) + 2 * blocks)
     assert timed["developer"]["stamps"]["stages"]["calls"] == 2 * M
     assert timed["merged"]["stamps"]["stages"]["calls"] == 2
-    assert timed["merged"]["peak_activation_bytes"] > 0
+    assert timed["merged"]["peak_memory_bytes"] > 0
     losses = {arm: np.array([row["losses"] for row in each]) for arm, each in rows(trained, "loss").items()}
     assert losses["developer"].shape == (2, 3, 2)  # seeds, steps, ranks of the second stage
     np.testing.assert_allclose(losses["merged"], losses["developer"], rtol=1e-4)

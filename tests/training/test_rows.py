@@ -34,7 +34,7 @@ SEEN = Inspection(
     calls=(("exit", 3),),
     programs=(("exit", "p"),),
     library_version="torch 2",
-    peak_activation_bytes=10,
+    peak_memory_bytes=10,
     gradient_rel_error=1e-6,
 )
 
@@ -83,11 +83,11 @@ def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -
         matmuls=9,
         matmul_digest="e",
         collectives=4,
-        peak_activation_bytes=30,
+        peak_memory_bytes=30,
         gradient_rel_error=math.inf,
     )
     told = row(SEEN, other, losses=([], [4.0]))
-    assert (told["matmuls"], told["collectives"], told["peak_activation_bytes"]) == (9, 4, 30)
+    assert (told["matmuls"], told["collectives"], told["peak_memory_bytes"]) == (9, 4, 30)
     assert told["gradient_rel_error"] == math.inf
     assert told["losses"] == [[4.0]]  # the first computes none
     assert row(SEEN, SEEN)["matmul_digest"] != told["matmul_digest"]

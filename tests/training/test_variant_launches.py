@@ -91,7 +91,7 @@ def test_sharded_arms_multiply_the_same_matrices_and_call_as_often_as_they_gathe
 
 
 def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[str, Any]]) -> None:
-    held = {name: row["peak_activation_bytes"] for name, row in arms_of(sharded).items()}
+    held = {name: row["peak_memory_bytes"] for name, row in arms_of(sharded).items()}
     parameters = pieces_of(MODEL).full_parameters(MODEL, seed=0)
     whole = parameters["blocks.0"].nbytes
     assert held["gathered_once"] - held["one_by_one"] >= whole

@@ -27,18 +27,19 @@ CONFIG = {
 }
 PRICE = "overlayccl_core/costmodel/price.py"
 COLUMN = "            terms[column.term] += amount * values[column]\n"
-PRICED = {
-    *("fit", "price tp_mlp", "price uniform_a2a", "search tp_mlp", "search uniform_a2a"),
-    *("shortlist tp_mlp", "shortlist uniform_a2a"),
-}
-COMPARED = {
-    *("finalists tp_mlp", "finalists uniform_a2a", "choose tp_mlp", "choose uniform_a2a"),
-    *("deploy", "summary", "report"),
-}  # not `confirm`: it starts ranks
-EVERYTHING = {
-    *("selftest", "probe", "cases tp_mlp", "cases uniform_a2a", "seed tp_mlp", "seed uniform_a2a"),
-    *("bench tp_mlp", "bench uniform_a2a", "train tiny", "confirm", *PRICED, *COMPARED),
-}
+PIPE = TINY | {"parallelism": "pipeline", "schedule": "gpipe", "layers": 2}
+FEATURES = "overlayccl_core/costmodel/features.py"
+
+
+def of_problems(*rules: str) -> set[str]:
+    """Jobs of every Problem."""
+    return {f"{rule} {problem}" for rule in rules for problem in PROBLEMS}
+
+
+PRICED = {"fit"} | of_problems("price", "search", "shortlist")
+COMPARED = {"deploy", "summary", "report"} | of_problems("finalists", "choose")
+MEASURED = {"selftest", "probe", "train pipe", "confirm"} | of_problems("bench")
+EVERYTHING = MEASURED | PRICED | COMPARED | of_problems("cases", "seed")
 
 
 @dataclass(frozen=True)

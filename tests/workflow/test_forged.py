@@ -148,9 +148,7 @@ def more_memory(folder: Path) -> None:
     """How much an arm holds, by which it is a rival or not."""
     rewritten(
         folder / TREE / "confirmed_steps.parquet",
-        lambda f: f.with_columns(
-            pl.col("peak_activation_bytes") + (pl.col("arm") != "deployed").cast(pl.Int64)
-        ),
+        lambda f: f.with_columns(pl.col("peak_memory_bytes") + (pl.col("arm") != "deployed").cast(pl.Int64)),
     )
 
 

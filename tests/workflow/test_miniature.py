@@ -135,7 +135,7 @@ def test_what_is_deployed_is_timed_again_as_the_file_that_it_is(finished: Path) 
         assert here.height == 2 and here["gradient_rel_error"].drop_nulls().max() < 1e-5
     splits = read(SPLITS, results / "splits.parquet")
     assert splits.filter(part="deployed").height == 1 and set(splits["microbatches"]) == {1, 2}
-    assert splits["peak_activation_bytes"].min() > 0
+    assert splits["peak_memory_bytes"].min() > 0
 
 
 def test_a_long_run_has_a_folder_of_its_own_with_the_losses_of_all_arms(finished: Path) -> None:

@@ -202,7 +202,7 @@ def test_steps_are_the_cpus_and_compile_no_more_after_the_second(of: str, tmp_pa
         torch.testing.assert_close(on_device.parameters[name], value, rtol=1e-6, atol=2e-6, msg=name)
         moved = value - pieces_of(model).shard(model, name, began[name], rank, RANKS)
         assert moved.abs().max() > LEARNING_RATE, name
-    assert on_device.counts.matmuls and on_device.counts.peak_activation_bytes
+    assert on_device.counts.matmuls and on_device.counts.peak_memory_bytes
     assert not _fallen_back()
     assert 0 < on_device.compiled[1] == on_device.compiled[-1]
     assert on_device.sent[-1] - on_device.sent[-2] == 1  # its batch

@@ -1,5 +1,6 @@
 """For all tests: in which order they start; how long an example takes is not tested, since machines are shared."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -18,6 +19,16 @@ settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs of the pipeline come first: they take minutes, for which a second worker would wait at the end."""
     items.sort(key=lambda item: (-_timeout(item), item.path.parent.name != "workflow"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Ranks look in no folder that they run in: workers of tests are found by the path. A pipeline has its own."""
+    root = Path(__file__).parents[1]
+    if item.get_closest_marker("ranks") and item.path.parent.name != "workflow":
+        os.environ["PYTHONPATH"] = str(root)
+    elif os.environ.get("PYTHONPATH") == str(root):
+        del os.environ["PYTHONPATH"]
 
 
 @pytest.fixture(autouse=True)

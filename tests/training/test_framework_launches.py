@@ -14,7 +14,7 @@ from tests.training.arms_by_hand import Arms
 
 pytestmark = pytest.mark.ranks
 M, LAYERS = 2, 2
-PLAIN = {"fsdp_prefetch": "prefetched", "pp_send_recv": "send_receive"}
+PLAIN = {"fsdp_prefetch": "prefetched", "pp_send_recv": "send_receive", "grad_ar": "one_by_one"}
 
 
 def small(name: str) -> Model:

@@ -82,8 +82,8 @@ class Trained:
 @pytest.fixture(scope="module")
 def data_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> Trained:
     arms = Arms(models.load("nano-dp").changed(layers=LAYERS))
-    for name in ("developer", "flat"):
-        arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=name)
+    for name, seed in (("developer", "one_by_one"), ("flat", "flat")):
+        arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=seed)
     arms.arms.append(Arm(name="ddp_25", microbatches=M))
     training, folder = arms.training(launches=1), tmp_path_factory.mktemp("dp")
     return Trained(training, folder, train(training, folder, "train-test", "", silent))

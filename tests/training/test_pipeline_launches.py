@@ -22,12 +22,12 @@ from tests.training.test_pipeline_parallel import CHEATS
 pytestmark = pytest.mark.ranks
 LAYERS = 2
 HONEST = {
-    "developer": {"stages": "send_receive", "gradients": "developer"},
+    "developer": {"stages": "send_receive", "gradients": "one_by_one"},
     "merged": {"stages": "merged_all_reduce", "gradients": "flat"},
 }
 WRONG = {
-    "another_microbatchs": {"stages": "swaps_two_gradients", "gradients": "developer"},
-    "nothing_back": {"stages": "hands_nothing_back", "gradients": "developer"},
+    "another_microbatchs": {"stages": "swaps_two_gradients", "gradients": "one_by_one"},
+    "nothing_back": {"stages": "hands_nothing_back", "gradients": "one_by_one"},
     "sums": {"stages": "send_receive", "gradients": "sums"},
     "no_mean": {"stages": "send_receive", "gradients": "keeps_its_own"},
 }

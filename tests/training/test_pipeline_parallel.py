@@ -72,7 +72,7 @@ def programs(model: Model, microbatches: int, ranks: int, **seeds: str) -> Mappi
     )
     traced = {}
     for site, case in cases_of_model(model, deployment, microbatches).items():
-        name = seeds.get(site, {"stages": "send_receive", "gradients": "developer"}[site])
+        name = seeds.get(site, {"stages": "send_receive", "gradients": "one_by_one"}[site])
         source = CHEATS if f"def {name}(" in CHEATS else catalog.library_source(case.problem)
         traced[site] = trace_source(source, name, catalog.build(case))
     return traced

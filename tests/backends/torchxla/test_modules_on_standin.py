@@ -86,7 +86,7 @@ def test_every_cross_entropy_forward_and_backward(tmp_path: Path, ranks: int) ->
         Trial(job=Job(key=str(i), program=p, source=backend.emit(p)), inputs=inputs[p.problem.direction])
         for i, p in enumerate(programs)
     ]
-    assert len(trials) == 6
+    assert len(trials) >= 6
     for program, trial, seen in zip(
         programs, trials, backend.run_once(here(ranks), tmp_path, trials), strict=True
     ):

@@ -42,7 +42,7 @@ def exchange(
             Segment(name=("give",), gives=tuple((n,) for n in inputs)),
             Segment(name=("use",), needs=tuple((n,) for n in outputs), after=(("give",),)),
         ),
-        parameters={"ranks": ranks, "ranks_per_node": case.ranks_per_node, **values},
+        parameters={"ranks": ranks, "world_size": ranks, "ranks_per_node": case.ranks_per_node, **values},
         linear=linear,
     )
 
@@ -69,7 +69,7 @@ def layers(ranks: int, microbatches: int, depth: int, shape: tuple[int, ...]) ->
         inputs={("partial", *i): partial for i in each},
         outputs={("total", *i): total for i in each},
         segments=(*blocks, *losses),
-        parameters={**values, "ranks": ranks},
+        parameters={**values, "ranks": ranks, "world_size": ranks},
     )
 
 

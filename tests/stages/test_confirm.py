@@ -86,7 +86,7 @@ def decided(folder: Path) -> Decided:
         choice=write(
             CHOICE, [{k: v for k, v in chosen.items() if k != "program_json"}], folder / "choice.parquet"
         ),
-        module=module(programs["flat"], programs["developer"]),
+        module=module(programs["flat"], programs["one_by_one"]),
     )
 
 

@@ -11,6 +11,14 @@ from overlayccl_core.program.language import (
     split,
 )
 
+MOST_RANKS = 64  # that have everybody's pieces: N * N of them in all, and sums of N terms one after the other
+
+
+def from_everybody(p):
+    """Before a way that takes something of each rank to each rank."""
+    if p.world_size > MOST_RANKS:
+        not_applicable("too many ranks for something of each at each")
+
 
 def joined(values):
     """All of them, flat, one behind the other."""

@@ -39,6 +39,7 @@ def gather_reduce_scatter(x, p):
 
 def permute_ring(x, p):
     """N - 1 rotations: at distance d every rank sends to the rank d places on."""
+    buffers.from_everybody(p)
     n = p.world_size
     parts = reshape(x, (n, -1))
 

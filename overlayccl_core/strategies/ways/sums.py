@@ -32,12 +32,14 @@ def all_to_all_sum(values, p):
 
 def gather_and_sum(values, p):
     """Everybody gathers everybody's values and adds them up: one gather."""
+    buffers.from_everybody(p)
     gathered = all_gather(reshape(buffers.joined(values), (1, -1)))
     return buffers.apart(reduce_sum(gathered, 0), values)
 
 
 def all_to_all_of_copies(values, p):
     """Everybody sends its values to everybody, who adds them up: one exchange, N times the bytes."""
+    buffers.from_everybody(p)
     copies = broadcast(buffers.joined(values), 0, p.world_size)
     return buffers.apart(reduce_sum(all_to_all(copies), 0), values)
 

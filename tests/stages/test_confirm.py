@@ -21,7 +21,7 @@ from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.evidence.confirmed import StepTables, headline_of, split_rows
 from overlayccl_core.evidence.decided import Decided, Trained
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.job_status import JobStatus
@@ -179,12 +179,13 @@ def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[st
 def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tmp_path: Path) -> None:
     steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
     chosen = {m: "hand_bundled" for m in MODEL.microbatches}
-    rows = split_rows("nano-dp", chosen, steps, stamps, steps, stamps)
+    of = StepTables(steps=steps, stamps=stamps, confirmed_steps=steps, confirmed_stamps=stamps)
+    rows = split_rows("nano-dp", headline_of("nano-dp", chosen, of), "one machine")
     frame = write(SPLITS, rows, tmp_path / "splits.parquet")
     assert frame.filter(part="deployed").select("arm", "ran_as", "needs_search").rows() == [
         ("deployed", "hand_bundled", False)
     ]
-    [rival] = frame.filter(part="rival").iter_rows(named=True)
+    [rival] = frame.filter(pl.col("part").is_in(("rival", "instead"))).iter_rows(named=True)
     assert rival["arm"] in ("developer", "hand_bundled", "best_seed", "ddp_25") and not rival["needs_search"]
     assert rival["slower"] > 0 and rival["peak_memory_bytes"] > 0
 
@@ -205,7 +206,9 @@ def test_a_deployed_file_that_fails_in_a_step_or_gives_wrong_gradients_ends_the_
     of = decided(tmp_path)
     with_model = dataclasses.replace(of, choice=of.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
     row = {"model": MODEL.name, "microbatches": 1, "arm": "deployed", "gradient_rel_error": error}
-    monkeypatch.setattr(confirm, "train", lambda *_: [row | {"message": failed, "stamps": {}}])
+    monkeypatch.setattr(
+        confirm, "train", lambda *_: [row | {"message": failed, "stamps": {}, "peak_memory_bytes": None}]
+    )
     if not said:
         assert len(confirmed(tmp_path, with_model)["confirmed_steps"]) == 1
         return

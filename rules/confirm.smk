@@ -97,5 +97,5 @@ rule deploy:
     message:
         "Deploying what stands of {wildcards.deployment}"
     shell:
-        "python -m workflow_scripts.deploy --deployment {params.file} --problems {params.problems}"
+        "python -P -m workflow_scripts.deploy --deployment {params.file} --problems {params.problems}"
         " --inputs {input} --outputs {output} --log {log}"

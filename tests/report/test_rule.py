@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from overlayccl_core.digest import ROOT, closure
+from overlayccl_core.tables.records import place_of
 from tests.workflow.repository import copy_to, snakemake
 
 PARTS = ("probes", "theta", "fidelity")
@@ -16,6 +17,9 @@ def test_the_rule_draws_the_page_and_snakemakes_report_carries_it(whole: Path, t
     for part in PARTS:
         for suffix in ("parquet", "sidecar.json"):
             shutil.copy(whole / f"{part}.{suffix}", tree)
+        record = root / place_of(Path("results/local") / f"{part}.parquet")
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text("{}")
     asked = ("--profile", "local", "results/local/report.html", "--allowed-rules", "report")
     (root / "rules" / "report.smk").write_text(_inputs_of(root, PARTS))
     done = snakemake(root, *asked)

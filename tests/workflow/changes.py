@@ -86,7 +86,7 @@ ROWS = [
         "ways that Problems share",
         {"seed", *AFTER_SEED},
         appended(f"{CORE}/strategies/ways/sums.py"),
-        problems=TRAINED,
+        problems=(*TRAINED, "layer_block_ar", "dist_ce"),
     ),
     Row("a rewrite rule", AFTER_SEED - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
     Row("the proposer of a search", AFTER_SEED - {"price"}, appended(f"{CORE}/search/proposers/offline.py")),
@@ -293,7 +293,6 @@ ROWS = [
         "names of arms",
         RULES,
         appended(f"{CORE}/measuring/frameworks.py"),
-        on_trn1={"shortlist", "bench", *AFTER_BENCH} - {"train"},
     ),
     Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),
     Row(

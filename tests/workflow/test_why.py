@@ -85,7 +85,16 @@ def test_what_has_a_cause_of_its_own_is_named_though_it_stands_behind_another(ma
     with edited(made, CALLS, "\nMORE = 1\n"):
         told = why(made).stdout
     cause, _, rest = told.partition("\n")
-    own = ("bench* (9)", "choose (9)", "confirm*", "probe*", "selftest*", "shortlist (9)", "train* (5)")
+    own = (
+        "bench* (9)",
+        "choose (9)",
+        "confirm*",
+        "deploy",
+        "probe*",
+        "selftest*",
+        "shortlist (9)",
+        "train* (5)",
+    )
     assert cause == f"{', '.join(own)}: its code is another: {CALLS}"
     assert rest.startswith("Then, if ") and "seed (9)" in rest
     assert not any(one in rest for one in own)

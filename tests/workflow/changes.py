@@ -293,6 +293,7 @@ ROWS = [
         "names of arms",
         RULES,
         appended(f"{CORE}/measuring/frameworks.py"),
+        on_trn1=RULES - {"cases", "train"},
     ),
     Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),
     Row(
@@ -390,8 +391,13 @@ BASES: dict[str, dict[str, object]] = {
     "preset cluster, on a cluster": CLUSTER,
     "two searches, of which one asks": ASKED,
 }
-EVERYWHERE = [  # those of code: what is configured is another thing in another preset
+EVERYWHERE = [  # those of code: what is configured is another thing in another preset; a search that asks has all ways
     row
     for row in ROWS
-    if not (row.config or row.gone or row.machine or any(path.startswith("config/") for path in row.edits))
+    if not (
+        row.config
+        or row.gone
+        or row.machine
+        or any(path.startswith("config/") or "/ways/" in path for path in row.edits)
+    )
 ]

@@ -391,7 +391,8 @@ BASES: dict[str, dict[str, object]] = {
     "preset cluster, on a cluster": CLUSTER,
     "two searches, of which one asks": ASKED,
 }
-EVERYWHERE = [  # those of code: what is configured is another thing in another preset; a search that asks has all ways
+# Those of code: what is configured is another thing in another preset. A search that asks has all ways.
+EVERYWHERE = [
     row
     for row in ROWS
     if not (

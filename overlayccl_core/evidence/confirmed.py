@@ -87,12 +87,19 @@ def quicker(mine: Split, rivals: Iterable[Split]) -> Split | None:
 def instead_at(choices: Iterable[pl.DataFrame], headlines: Mapping[str, Headline]) -> dict[Place, str]:
     """(case, direction) -> the arm that takes the place of what was chosen, where it does not stand in a step.
 
-    choices: the table of every Problem. Steps that share a Case are decided together, as they were chosen.
+    choices: the table of every Problem. Steps that share a Case are decided together, as they were chosen. A Case
+    of a step that stands as its model's choice stays: another count's or model's verdict takes nothing from it.
     """
+    standing = {
+        (model, one.chosen.microbatches)
+        for model, one in headlines.items()
+        if one.chosen is not None and one.instead is None
+    }
     rows = {
-        (row["case"], row["direction"]): of_labels(row["trained_in"])
+        (row["case"], row["direction"]): labels
         for choice in choices
         for row in choice.iter_rows(named=True)
+        if standing.isdisjoint(labels := of_labels(row["trained_in"]))
     }
     arms: dict[Label, str] = {
         (model, m): arm for model, one in headlines.items() for m, arm in one.at_counts.items()

@@ -226,3 +226,16 @@ def test_steps_that_share_a_case_are_decided_together(tmp_path: Path) -> None:
     )
     taken = {(case, "forward"): "best_seed" for case in ("a/1", "b/1", "a/8")}
     assert instead_at([choice], {"nano": one}) == taken
+
+
+def test_a_case_of_what_stands_is_not_taken_by_the_verdict_of_another_count(tmp_path: Path) -> None:
+    """Whole, what was chosen is far faster than DDP; split into 8, DDP is."""
+    speeds = {1: {**QUICK[1], "ddp_25": 1900.0}, 8: {**QUICK[8], "ddp_25": 1800.0}}
+    both = (tables(tmp_path, speeds), tables(tmp_path, speeds))
+    one = headline_of("nano", TRAINED, step_tables(*both[0], *both[1]))
+    assert one.chosen is not None and one.chosen.microbatches == 1 and one.instead is None
+    trained = {"shared": "nano m1, nano m8", "a/1": "nano m1", "a/8": "nano m8"}
+    choice = pl.DataFrame(
+        [{"case": case, "direction": "forward", "trained_in": text} for case, text in trained.items()]
+    )
+    assert instead_at([choice], {"nano": one}) == {("a/8", "forward"): "ddp_25"}

@@ -20,6 +20,10 @@ from overlayccl_core.configuration.deployment import Deployment
 
 START = "overlayccl_core.backends.torch_ranks.start"
 EXIT_CODES_FILE = "exit-codes.json"
+OF_SCRIPTS = (
+    "OVERLAYCCL_PLAIN",
+    "OVERLAYCCL_CHECK",
+)  # what is measured is the chosen way, and nothing beside it
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # whoever starts the launch may have set others
 
 
@@ -33,7 +37,8 @@ def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[s
     deployment says, whoever has."""
     own = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
     environment = {**usual, **os.environ, **own, **deployment.environment}
-    environment.pop(TOKEN, None)  # of the agent that starts them
+    for name in (TOKEN, *OF_SCRIPTS):  # the token is of the agent that starts them
+        environment.pop(name, None)
     return environment
 
 

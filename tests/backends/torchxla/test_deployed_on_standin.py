@@ -69,7 +69,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         ranks_per_node=4,
         uniform=True,
     )
-    write(folder, "rows", entry(rows, "gather_take"))
+    write(folder, "rows", entry(rows, "gather_slice"))
     two = tp("exit", microbatches=2)
     body = (
         "for layer in p.layer_order:\n"

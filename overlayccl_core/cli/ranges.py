@@ -78,8 +78,8 @@ def _gains(gained: dict[str, list[Gain]]) -> Table:
     table = plain_table("What is deployed")
     table.add_column("step of, or pass of", overflow="fold")
     table.add_column("run", overflow="fold")
-    for header in ("x developer", "x best other", "x fastest"):
-        table.add_column(header, justify="right", no_wrap=True)
+    for header in ("x developer", "x best other", "x fastest"):  # 80 columns: intervals fold
+        table.add_column(header, justify="right", overflow="fold")
     table.add_column("use", overflow="fold")
     for place, here in gained.items():
         found = [one for one in here if not one.known]

@@ -21,7 +21,8 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.report.payback import MEASURED as ON_RANKS
-from overlayccl_core.report.payback import OF_PROBLEM, OF_RUN, SHOWING
+from overlayccl_core.report.payback import OF_PROBLEM, OF_RUN
+from overlayccl_core.report.tree import SHOWING
 from overlayccl_core.stages.seed import seeds_of
 
 Known = Mapping[str, float]  # `seed-tp_mlp` -> seconds that it took in a run of the same tree

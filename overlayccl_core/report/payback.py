@@ -6,12 +6,11 @@ from math import ceil
 
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report.tree import PAGE, Phase, Tree
+from overlayccl_core.report.tree import SHOWING, Phase, Tree
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.probes import PROBES
 
 MEASURED = ("selftest", "probe", "trial", "bench", "train", "confirm")  # they have every node to themselves
-SHOWING = ("summary", PAGE)  # rules that only tell what was found
 OF_RUN = ("selftest", "probe", "fit", "confirm", "deploy")
 OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
 

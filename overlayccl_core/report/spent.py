@@ -10,7 +10,7 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms, of
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
 from overlayccl_core.report.payback import MEASURED, Cost, cost_of, payback
-from overlayccl_core.report.tree import PAGE, Tree, sourced
+from overlayccl_core.report.tree import SHOWING, Tree, sourced
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
@@ -137,8 +137,8 @@ def _sum_of_nodes(seconds: list[float | None]) -> str:
 
 @sourced
 def _jobs(tree: Tree) -> Iterator[Block]:
-    """All but the page's own, which has no time yet: a page that is drawn again is the same."""
-    phases = [phase for phase in tree.phases if phase.rule != PAGE]
+    """All but those that only show, which may have no time yet: a page that is drawn again is the same."""
+    phases = [phase for phase in tree.phases if phase.rule not in SHOWING]
     rows: list[dict[str, Any]] = [
         {
             "phase": phase.name,

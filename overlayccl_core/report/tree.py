@@ -28,7 +28,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
 WITH_SUMMARY = ("summary.parquet", "deployed.parquet", "splits.parquet")
-PAGE = "report"  # the rule that draws the page: it has no time yet when that is drawn
+SHOWING = ("summary", "report")  # only tell what was found; they may have no time yet when the page is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class Tree:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
                 phases.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
-        told = [phase for phase in phases if phase.rule != PAGE]
+        told = [phase for phase in phases if phase.rule not in SHOWING]
         self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 

@@ -71,12 +71,15 @@ def test_a_summary_tells_of_which_tables_it_is(whole: Path, tmp_path: Path) -> N
     assert tree.deployed is not None and tree.table(PROBES, "probes") is not None
 
 
-def test_the_pages_own_time_is_not_on_it(whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", ["report", "summary"])  # summary: it may run beside the page's rule
+def test_the_time_of_what_only_shows_is_not_on_the_page(whole: Path, tmp_path: Path, rule: str) -> None:
     folder = Path(shutil.copytree(whole, tmp_path / "local"))
     (folder / "logs").mkdir(exist_ok=True)
     (folder / "logs" / "fit.tsv").write_text("s\n1.5\n")
+    own = folder / "logs" / f"{rule}.tsv"
+    own.unlink(missing_ok=True)
     before = page((Tree(path=folder),))
-    (folder / "logs" / "report.tsv").write_text("s\n12.25\n")
+    own.write_text("s\n12.25\n")
     assert page((Tree(path=folder),)) == before
 
 
@@ -142,7 +145,7 @@ def test_the_rule_that_wrote_a_file_is_told(told: list[tuple[str, Block]]) -> No
     assert of["fidelity.parquet"] == "fit" and of["problems/tp_mlp/fidelity.parquet"] == "finalists"
     assert of["logs/bench-tp_mlp.tsv"] == "bench" and of["deploy/tp_mlp.py"] == "deploy"
     assert of["deploy/tp_mlp.json"] == "deploy"
-    assert of["probes.sidecar.json"] == "probe" and "logs/report.tsv" not in of
+    assert of["probes.sidecar.json"] == "probe" and not of.keys() & {"logs/report.tsv", "logs/summary.tsv"}
 
 
 def test_settings_are_of_the_sidecar_that_tells_them(whole: Path) -> None:

@@ -24,7 +24,6 @@ REASONS = (
     "one tier",
     "the activations are bfloat16 already",
     "all gradients fit one bucket",
-    "more pieces than one layout should have",
     "too many ranks for something of each at each",
     "exp of the logits is out of the range of floats, as far as the Case's `range` says",
 )

@@ -354,9 +354,9 @@ def test_caps_of_256_and_512_mib_are_of_what_is_gathered() -> None:
     "at",
     [
         At("tp_mlp", {"microbatches": 3, "layers": 4, "shape": [2, 3, 5]}, ranks=8, ranks_per_node=4),
-        At("tp_mlp", {"microbatches": 2, "layers": 1, "shape": [1, 4, 7]}, ranks=224, ranks_per_node=32),
+        At("tp_mlp", {"microbatches": 2, "layers": 1, "shape": [1, 4, 7]}, ranks=64, ranks_per_node=32),
         At("uniform_a2a", {"chunk": 2, "width": 3}, ranks=8, ranks_per_node=4),
-        At("grad_ar", {"sizes": [5, 300, 2]}, ranks=224, ranks_per_node=32),
+        At("grad_ar", {"sizes": [5, 300, 2]}, ranks=64, ranks_per_node=32),
         At("alltoallv", {"pattern": "zipf", "rows": 64, "width": 3}, ranks=8, ranks_per_node=4),
         At("ring_kv", {"heads": 2, "sequence": 24, "head_dim": 3}, ranks=8),
         At("pp_send_recv", {"microbatches": 4, "shape": [1, 2, 3]}, ranks=96, ranks_per_node=32),

@@ -95,11 +95,7 @@ ROWS = [
     Row(
         "a column of the shortlist", AFTER_SEED - {"price", "search"}, new_column("shortlist", "NUMERICS,\n")
     ),
-    Row(
-        "a column of the verdicts",
-        AFTER_TRAINING,
-        new_column("choice", "*VERDICT_COLUMNS,\n"),
-    ),
+    Row("a column of the verdicts", AFTER_TRAINING, new_column("choice", "*VERDICT_COLUMNS,\n")),
     Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
     Row("a column of confirmed", AFTER_CONFIRM | {"confirm"}, new_column("confirmed", "CANDIDATE_KEY[2],\n")),
     Row(

@@ -101,8 +101,7 @@ def test_a_project_runs_where_only_the_wheel_is(wheel: Path, tmp_path: Path) -> 
     mine = project / "plugins/strategies/tp_mlp.py"
     text = mine.read_text()
     head, listed = text.split("LIBRARY = Library(", 1)
-    listed = listed.replace("others=(", 'others=("mine", ', 1)
-    mine.write_text(f"{head}{STRATEGY}LIBRARY = Library({listed}")
+    mine.write_text(f'{head}{STRATEGY}LIBRARY = Library(others=("mine",),{listed}')
     asked = ("--config", "deployment=mine", "preset=smoke", "problems=tp_mlp", "models=nano-small")
     typed("snakemake", "--profile", "local", "all", *asked)
     results = project / "results/mine-smoke"

@@ -2,7 +2,7 @@
 
 Bytes are those of all tensors that the step's operations touch, as long as they live: parameters and their
 gradients, activations, and what modules, the library or a framework have beside them. All arms are counted in this
-one way.
+one way. A tensor of torch_xla has no storage: it counts with its own bytes, and a view of it once more.
 """
 
 import hashlib
@@ -94,7 +94,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         result = function(*args, **(kwargs or {}))
         for one in tree_leaves((args, kwargs, result)):
             if isinstance(one, torch.Tensor) and not (one.is_meta or is_traceable_wrapper_subclass(one)):
-                self.held.see(one.untyped_storage())
+                self.held.see(one)
         return result
 
 
@@ -162,13 +162,15 @@ class _Held:
         self._sizes: dict[int, int] = {}
         self._storages: dict[int, Callable[[], Any]] = {}  # without holding them: weak references
 
-    def see(self, storage: Any) -> None:
-        """Held until nothing uses it any more."""
-        which, size = int(storage._cdata), storage.nbytes()
+    def see(self, tensor: Tensor) -> None:
+        """Its storage is held until nothing uses it any more."""
+        storage, is_lazy = tensor.untyped_storage(), tensor.device.type == "xla"
+        which = int(storage._cdata)
         if which not in self._sizes:
-            self._storages[which] = weakref.ref(storage)
+            if not is_lazy:
+                self._storages[which] = weakref.ref(storage)
             weakref.finalize(storage, self._gone, which).atexit = False
-        self._resize(which, size)
+        self._resize(which, tensor.nbytes if is_lazy else storage.nbytes())
         if self._total > self.peak:
             for other, one in list(self._storages.items()):  # a list: asking may free some
                 if (alive := one()) is not None:
@@ -181,4 +183,4 @@ class _Held:
 
     def _gone(self, which: int) -> None:
         self._total -= self._sizes.pop(which)
-        del self._storages[which]
+        self._storages.pop(which, None)

@@ -173,7 +173,7 @@ def test_no_operation_of_an_emitted_module_is_unknown() -> None:
 def test_a_storage_may_go_while_the_others_are_asked_for_their_size() -> None:
     held, first, second = _Held(), [torch.zeros(4)], torch.zeros(8)
     which = first[0].untyped_storage()._cdata
-    held.see(first[0].untyped_storage())
+    held.see(first[0])
     held._storages[which] = first.clear  # as where asking lets the last name of it go
-    held.see(second.untyped_storage())
+    held.see(second)
     assert held.peak == 32

@@ -209,28 +209,34 @@ def _at(place: Place, x: Floats, value: float) -> Floats:
     return made
 
 
-def _padded(x: Floats, target: Place) -> Floats:
-    """-inf at every second word, the target's not."""
-    return np.where((np.arange(x.shape[1]) - target[1]) % 2 == 1, -np.inf, x)
+def _near(place: Place, x: Floats, loss: float) -> Floats:
+    """x with such a logit at a place that this is the loss of a target there; its softmax is exp(-loss)."""
+    others = np.exp(_at(place, x, -np.inf)).sum(dtype=np.float64)
+    return _at(place, x, float(np.log(others / np.expm1(loss))))
 
 
 # In words -> logits [ranks, V/N] of one token, from unit normals x; t: where its target is; o: a place on another
-# rank; h: how far is far.
-KINDS: dict[str, Callable[[Floats, Place, Place, float], Floats]] = {
-    "logits of size 1": lambda x, t, o, h: x,
-    "logits of size 10": lambda x, t, o, h: 10 * x,
-    "logits of size 30": lambda x, t, o, h: 30 * x,
-    "the logits of one rank 800 below": lambda x, t, o, h: _on(o[0], x, x - 800),
-    "logits of -inf on one rank": lambda x, t, o, h: _on(o[0], x, -np.inf),
-    "logits of -inf at every second word": lambda x, t, o, h: _padded(x, t),
-    "the largest logit on several ranks": lambda x, t, o, h: np.round(x).clip(-1, 1),
-    "the target's logit far above the others": lambda x, t, o, h: _at(t, x, h),
-    "the target's logit far below the others": lambda x, t, o, h: _at(t, x, -h),
-    "the target's logit at -inf": lambda x, t, o, h: _at(t, x, -np.inf),
-    "a logit that is NaN": lambda x, t, o, h: _at(o, x, np.nan),
+# rank; h: how far is far; loss: one of those that a training run sees.
+KINDS: dict[str, Callable[[Floats, Place, Place, float, float], Floats]] = {
+    "the target's logit near the others": lambda x, t, o, h, loss: _near(t, x, loss),
+    "another's logit near the others": lambda x, t, o, h, loss: _near(o, x, loss),
+    "logits of size 10": lambda x, t, o, h, loss: 10 * x,
+    "logits of size 30": lambda x, t, o, h, loss: 30 * x,
+    "the logits of one rank 800 below": lambda x, t, o, h, loss: _on(o[0], x, x - 800),
+    "logits of size 1": lambda x, t, o, h, loss: x,
+    "logits of -inf on one rank": lambda x, t, o, h, loss: _on(o[0], x, -np.inf),
+    "logits of -inf at every second word": lambda x, t, o, h, loss: np.where(
+        (np.arange(x.shape[1]) - t[1]) % 2 == 1, -np.inf, x
+    ),
+    "the largest logit on several ranks": lambda x, t, o, h, loss: np.round(x).clip(-1, 1),
+    "the target's logit far above the others": lambda x, t, o, h, loss: _at(t, x, h),
+    "the target's logit far below the others": lambda x, t, o, h, loss: _at(t, x, -h),
+    "the target's logit at -inf": lambda x, t, o, h, loss: _at(t, x, -np.inf),
+    "a logit that is NaN": lambda x, t, o, h, loss: _at(o, x, np.nan),
 }
+NEAR_LOSSES = 16  # the largest of them: ln V of 50,000 words is 11, and a run starts a little above
 FAR = "one logit far above the others"
-AROUNDS = 5  # numbers that logits are around: no divisor of the number of kinds, so that each meets each
+AROUNDS = 5  # numbers that logits are around, no divisor of the number of kinds; the kind at 5 is of size 1
 LOGITS_DRAWN = 2**26  # at most, in all draws of a Program: a few seconds
 LEAST_DRAWS = 4  # however many logits one has
 
@@ -238,13 +244,14 @@ LEAST_DRAWS = 4  # however many logits one has
 def _draws(
     case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
 ) -> Iterator[Draw]:
-    """All tokens of size 1; then each kind around each number; then a logit far above the others at each word.
+    """All tokens of the first kind; then each kind around each number; then a logit far above at each word.
 
     From draw to draw a token goes on to the next kind, number and word. Tokens that are computed alike are tried in
     each other's place; where words are, too, one of each part stands for the others.
     """
     tokens = case["tokens"]
-    yield _draw(case, random)
+    first = np.arange(tokens) * len(KINDS) * AROUNDS
+    yield _draw(case, random, first if hostile else first + AROUNDS)
     if not hostile:
         return
     alike = alike or Alike(parts=np.zeros(tokens, np.int64), evenly=False)
@@ -283,20 +290,16 @@ def _words(case: Case, random: np.random.Generator) -> Ints:
 
 
 def _draw(
-    case: Case,
-    random: np.random.Generator,
-    turn: Ints | None = None,
-    targets: Ints | None = None,
-    high: Ints | None = None,
+    case: Case, random: np.random.Generator, turn: Ints, targets: Ints | None = None, high: Ints | None = None
 ) -> Draw:
-    """turn: of each token, which kind and which number; None: the first of both. targets: words; high: words whose
+    """turn: of each token, which kind, number and loss. targets: words; high: words whose
     logits are far above the others, in place of a kind."""
     tokens, ranks, words = case["tokens"], case.ranks, case["vocabulary"] // case.ranks
-    turn = np.zeros(tokens, np.int64) if turn is None else turn
     targets = random.integers(0, case["vocabulary"], tokens) if targets is None else targets
     limit = float(case["range"] or (FAR_IN_FLOAT16 if case.dtype is DType.FLOAT16 else FAR_ABOVE))
     around = np.array([0, min(1000, limit / 2), -min(1000, limit / 2), limit, -limit])[turn % AROUNDS]
     height = limit * (100 / limit) ** np.maximum(random.uniform(-0.3, 1, tokens), 0)
+    losses = NEAR_LOSSES * ((turn // len(KINDS) * 5**0.5 / 2 + random.uniform()) % 1)  # without a large gap
     logits = random.standard_normal((ranks, tokens, words), np.float32)
     names = [FAR if high is not None else list(KINDS)[k] for k in turn % len(KINDS)]
     for t, name in enumerate(names):
@@ -306,7 +309,7 @@ def _draw(
             made = _at((int(high[t] // words), int(high[t] % words)), logits[:, t], height[t])
         else:
             other = (home + 1 + t % (ranks - 1)) % ranks, target[1]
-            made = KINDS[name](logits[:, t], target, other, height[t])
+            made = KINDS[name](logits[:, t], target, other, height[t], losses[t])
         logits[:, t] = made + around[t]
     if case["range"]:
         padding = np.isneginf(logits)
@@ -325,10 +328,7 @@ def _draw(
 def _backward_draws(
     case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
 ) -> Iterator[Draw]:
-    """The same with what a forward may save, and what belongs to it.
-
-    Forward and backward are chosen apart: a backward must take what any forward may save (`_wrong_shift`).
-    """
+    """The same with all that a forward may save (`_wrong_shift`): the two are chosen apart."""
     off, dtype = _off(case), NUMPY_DTYPES[case.dtype]
     for draw in _draws(case, random, hostile, alike):
         logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)

@@ -169,8 +169,9 @@ MINUS_ZERO = 1 << 42  # the number of a zero times something negative
 class Origins:
     """Numbers below the prime: an input element times a power of two. With MIXED: an operation's result.
 
-    0 is an exact zero, so an operation on one element and zeros is that element. Equal numbers mean the same
-    terms in the same order in the same operations and dtypes, up to chance 2^-31 for each element.
+    0 is an exact zero, so an operation on one element and zeros is that element, with PLUS: +0 comes of -0. Equal
+    numbers mean the same terms in the same order in the same operations and dtypes, up to chance 2^-31 for each
+    element.
     """
 
     def dtype(self, node_dtype: DType) -> Any:
@@ -209,9 +210,11 @@ class Origins:
     def rounded(
         self, terms: list[Array], times: tuple[int, ...], dtype: DType, operation: tuple[object, ...]
     ) -> Array:
-        """What one operation makes of terms, each so many times; one that is alone among zeros stays itself."""
+        """What one operation makes of terms, each so many times; one that is alone among zeros stays itself, but
+        for the sign of a zero."""
         live, last = _live(terms, times)
-        return np.where(live <= 1, last, _mixed(last, terms, (*operation, dtype, times)))
+        alone = np.where(live == 1, last | PLUS, 0)
+        return np.where(live <= 1, alone, _mixed(last, terms, (*operation, dtype, times)))
 
 
 class Bits(Origins):

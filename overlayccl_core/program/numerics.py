@@ -1,7 +1,9 @@
 """How far values may be off: the class of a Program's numerics, and what each class is allowed.
 
 exact       every output element is one input element (times a power of two), or the same terms in the same
-            operations as in the reference
+            operations as in the reference: the same bits for all finite data, -0 among them. Scales that come back
+            are left out by the normal form and do not run. A power of two that runs rounds nothing within the
+            range that the gate allows; beyond the range of a dtype it may
 reordered   sums in the output's own dtype or wider, in another order
 lossy       a sum, a scale or a cast in a narrower dtype than the output's, or in 16 bits
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from overlayccl_core import catalog
@@ -102,6 +103,8 @@ def test_some_words_are_left_out(function: str, case: dict[str, int]) -> None:
         "cuts_logits_at_100000",
         "lifts_logits_to_minus_3000",
         "cuts_losses_at_2000",
+        "cuts_losses_at_3",
+        "lifts_losses_to_1",
         "lifts_the_target_of_infinite_losses",
         "bends_losses_between_400_and_1600",
     ],
@@ -135,3 +138,16 @@ def test_gradients_that_are_wrong_of_a_word_or_a_token(function: str, case: dict
     """Cheat: the target at a middle word, or one token, is left out. Caught: all words are targets."""
     assert_wrong(function, "d_logits", direction=Direction.BACKWARD, **case)
     assert judged("gradient_reference", direction=Direction.BACKWARD, **case).passed
+
+
+@pytest.mark.parametrize(("tokens", "vocabulary", "gap"), [(256, 4096, 0.25), (64, 384, 1.0)])
+def test_losses_of_a_training_run_are_drawn_without_a_gap(tokens: int, vocabulary: int, gap: float) -> None:
+    """Between 0 and 16 no range of losses is left out, in which a Program might be wrong."""
+    case = catalog.case("dist_ce", {"tokens": tokens, "vocabulary": vocabulary}, ranks=4, ranks_per_node=4)
+    brought = catalog.build(case).nonlinear
+    assert brought is not None
+    draw = next(iter(brought.draws(np.random.default_rng(0), True, None)))
+    logits = draw.inputs[dist_ce.LOGITS].reshape(4, tokens, -1).swapaxes(0, 1).reshape(tokens, -1)
+    target = np.take_along_axis(logits, draw.inputs[dist_ce.TARGETS].T, 1)[:, 0]
+    losses = np.log(np.exp(logits.astype(np.float64)).sum(1)) - target
+    assert np.diff(np.sort([0, *losses, dist_ce.NEAR_LOSSES])).max() < gap

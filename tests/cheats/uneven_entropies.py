@@ -166,6 +166,23 @@ def lifts_the_target_of_infinite_losses(io, p):
     _write(io, p, largest, log_sum, reshape(cut, (p.tokens,)))
 
 
+def cuts_losses_at_3(io, p):
+    _cut_losses(io, p, 3, 1)
+
+
+def lifts_losses_to_1(io, p):
+    _cut_losses(io, p, -1, -1)
+
+
+def _cut_losses(io, p, most, sign):
+    """The smaller of sign * loss and `most`, with that sign again."""
+    logits, targets = _given(io)
+    largest = _largest(logits)
+    log_sum, losses = _losses(p, largest, logits, targets)
+    cut = scale(_at_most(p, scale(reshape(losses, (p.tokens, 1)), sign), most), sign)
+    _write(io, p, largest, log_sum, reshape(cut, (p.tokens,)))
+
+
 def bends_losses_between_400_and_1600(io, p):
     """A triangle on top of the loss, right on both of its sides."""
     logits, targets = _given(io)

@@ -166,31 +166,28 @@ def lifts_the_target_of_infinite_losses(io, p):
     _write(io, p, largest, log_sum, reshape(cut, (p.tokens,)))
 
 
-def cuts_losses_at_3(io, p):
-    _cut_losses(io, p, 3, 1)
-
-
-def lifts_losses_to_1(io, p):
-    _cut_losses(io, p, -1, -1)
-
-
-def _cut_losses(io, p, most, sign):
-    """The smaller of sign * loss and `most`, with that sign again."""
-    logits, targets = _given(io)
-    largest = _largest(logits)
-    log_sum, losses = _losses(p, largest, logits, targets)
-    cut = scale(_at_most(p, scale(reshape(losses, (p.tokens, 1)), sign), most), sign)
-    _write(io, p, largest, log_sum, reshape(cut, (p.tokens,)))
-
-
 def bends_losses_between_400_and_1600(io, p):
     """A triangle on top of the loss, right on both of its sides."""
+    _bend_losses(io, p, (400, 1000, 1600), 1000)
+
+
+def drops_losses_below_1(io, p):
+    """0 where the loss is below 1: right at 0 and from 2 on."""
+    _bend_losses(io, p, (0, 1, 2), 1)
+
+
+def bends_losses_between_3_and_5(io, p):
+    _bend_losses(io, p, (3, 4, 5), 1)
+
+
+def _bend_losses(io, p, bounds, parts):
+    """The loss and a triangle between the bounds, of which a part is added."""
     logits, targets = _given(io)
     largest = _largest(logits)
     log_sum, losses = _losses(p, largest, logits, targets)
     column = reshape(losses, (p.tokens, 1))
-    bends = [_at_most(p, column, 400), scale(_at_most(p, column, 1000), -2), _at_most(p, column, 1600)]
-    bent = add(column, scale(add(add(bends[0], bends[1]), bends[2]), 1, 1000))
+    first, middle, last = [_at_most(p, column, bound) for bound in bounds]
+    bent = add(column, scale(add(add(first, scale(middle, -2)), last), 1, parts))
     _write(io, p, largest, log_sum, reshape(bent, (p.tokens,)))
 
 

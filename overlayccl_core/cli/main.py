@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core import loader
+from overlayccl_core.archiving.unpacked import use_plugins
 from overlayccl_core.cli import (
     ask,
     bucket,
@@ -56,7 +56,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     for one in commands.choices.values():
         _add_place(one, **dict.fromkeys(("root", "profile", "deployment", "preset"), argparse.SUPPRESS))
     chosen = parser.parse_args(arguments)
-    loader.use_project(chosen.root)
+    if why_not := use_plugins(chosen.root):
+        _say(why_not, 0)
     try:
         return int(chosen.run(chosen))
     except Rejected as error:

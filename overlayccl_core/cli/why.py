@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.archiving.said import NAME
+from overlayccl_core.archiving.unpacked import is_unpacked
 from overlayccl_core.cli.unread import NOBODY_READS
 
 SCRIPT = "workflow_scripts.why"
@@ -30,7 +32,13 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan it, in a process of its own; what it says goes to the terminal. 2 where there is no plan."""
+    """Plan it, in a process of its own; what it says goes to the terminal. 2 where there is no plan.
+
+    ValueError in an unpacked archive: a plan runs the Snakefile that is there.
+    """
+    if is_unpacked(arguments.root):
+        mend = "read it, then type: snakemake --profile local -n all"
+        raise ValueError(f"this is an archive ({arguments.root / NAME}), and why runs its Snakefile: {mend}")
     asked = [f"{key}={value}" for key in ("deployment", "preset") if (value := getattr(arguments, key))]
     config = [*arguments.config, *asked]
     words = [arguments.target, *(("--config", *config) if config else ())]

@@ -1,13 +1,17 @@
 """In a folder that an archive was unpacked to nobody is asked, and no program runs, whom nobody there has typed."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from overlayccl_core import loader
 from overlayccl_core.archiving.said import NAME
 from overlayccl_core.archiving.unpacked import refuse_unnamed
+from overlayccl_core.cli.main import main
 from overlayccl_core.configuration.searches import load
 from workflow_scripts import pipeline
 from workflow_scripts.pipeline import prepare
@@ -58,3 +62,46 @@ def test_what_an_archives_profile_configures_was_not_typed(
     monkeypatch.setattr(pipeline, "of_profile", lambda root, profile: given)
     with pytest.raises(ValueError, match="search command: this is an archive"):
         prepare(config, given)
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a Problem of its own, which ends whoever imports it; an archive by its `archive.json`."""
+    monkeypatch.setenv(loader.VARIABLE, "")  # so that what is put there is gone afterwards
+    monkeypatch.delenv(loader.VARIABLE)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    (tmp_path / "plugins/problems").mkdir(parents=True)
+    (tmp_path / "plugins/problems/evil.py").write_text("raise SystemExit('it ran')\n")
+    (tmp_path / NAME).write_text("{}")
+    return tmp_path
+
+
+def test_an_archives_plug_ins_are_run_by_no_command_until_somebody_names_them(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("problems", "--root", str(unpacked))
+    assert main(command) == 0
+    said = capsys.readouterr()
+    plugins = unpacked / "plugins"
+    assert "evil" not in said.out
+    assert said.err.splitlines() == [
+        f"overlayccl: this is an archive ({unpacked / NAME}): its plug-ins do not count. "
+        f"Read {plugins}, then name it: {loader.VARIABLE}={plugins}"
+    ]
+    assert main(("verify", "nowhere.tar.zst", "--root", str(unpacked))) == 2  # nor by whoever verifies there
+    assert loader.VARIABLE not in os.environ
+    monkeypatch.setenv(loader.VARIABLE, str(plugins))
+    with pytest.raises(SystemExit, match="it ran"):
+        main(command)
+    monkeypatch.delenv(loader.VARIABLE)
+    (unpacked / NAME).unlink()  # one's own project
+    with pytest.raises(SystemExit, match="it ran"):
+        main(command)
+
+
+def test_an_archives_snakefile_is_run_by_no_command_of_ours(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *words, **more: pytest.fail("it ran"))
+    assert main(("why", "--root", str(unpacked))) == 2
+    assert "why runs its Snakefile: read it, then type: snakemake" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.content import CODE, PROJECT
+from overlayccl_core.archiving.content import CODE, PROJECT, files_of
 from overlayccl_core.archiving.findings import Check, Finding, Outcome
 from overlayccl_core.archiving.said import Said, commit_of
 from overlayccl_core.digest import ROOT
@@ -14,20 +14,27 @@ from overlayccl_core.project import home
 def code_in(folder: Path, about: Said) -> Iterator[Finding]:
     """Of each file whether it is this release's, to the byte: how Python reads one may stand in a comment.
 
-    One that is not is wrong where the archive says that it is of this very commit; else it is there to be read.
+    One that is not, or was taken out, is wrong where the archive says that it is of this very commit; else it is
+    there to be read.
     """
     here = commit_of(ROOT) if (ROOT / ".git").exists() else ("", False)
     same_commit = about.clean and here == (about.commit, True)
     for release, parts in ((home(), PROJECT), (ROOT, CODE)):
         for part in parts:
-            for file in sorted(one for one in (folder / part, *(folder / part).rglob("*")) if one.is_file()):
-                name = file.relative_to(folder).as_posix()
-                yield _as_here(name, file, release / name, wrong=same_commit and part != loader.OF_PROJECT)
+            own = part == loader.OF_PROJECT
+            there = (one for one in (folder / part, *(folder / part).rglob("*")) if one.is_file())
+            names = {one.relative_to(folder).as_posix() for one in there}
+            if not own:
+                names |= {one.relative_to(release).as_posix() for one in files_of(release / part)}
+            for name in sorted(names):
+                yield _as_here(name, folder / name, release / name, wrong=same_commit and not own)
 
 
 def _as_here(name: str, file: Path, mine: Path, *, wrong: bool) -> Finding:
-    if mine.is_file() and mine.read_bytes() == file.read_bytes():
+    if mine.is_file() and file.is_file() and mine.read_bytes() == file.read_bytes():
         return Finding(check=Check.CODE, subject=name, outcome=Outcome.EXACT)
     why = "it is not this release's: read it before you run it"
+    if not file.is_file():
+        why = "this release has it, and it was taken out: see what is without it before you run that"
     outcome = Outcome.WRONG if wrong else Outcome.WITHIN
     return Finding(check=Check.CODE, subject=name, outcome=outcome, message=why)

@@ -27,7 +27,7 @@ def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, 
     found: dict[str, Path | Link] = {}
     for folder, parts in ((root, (*PROJECT, tree.as_posix())), (code, CODE)):
         for part in parts:
-            found |= {path.relative_to(folder).as_posix(): path for path in _files(folder / part)}
+            found |= {path.relative_to(folder).as_posix(): path for path in files_of(folder / part)}
     made = [records.place_of(Path(name)) for name in found if Path(name).is_relative_to(tree)]
     found |= {place.as_posix(): root / place for place in made if (root / place).is_file()}
     links = (path for path in root.iterdir() if path.is_symlink())
@@ -39,7 +39,8 @@ def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, 
     return found
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """A file, or those of a folder that an archive holds."""
     if path.is_file():
         return [path]
     return [file for file in path.rglob("*") if file.is_file() and not _is_left_out(file.relative_to(path))]

@@ -75,7 +75,7 @@ def _verdict(found: Sequence[Finding], wrong: int) -> str:
     unseen = sum(one.outcome is Outcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
     said = f"{_are(wrong, 'thing')} wrong" if wrong else "nothing is wrong"
     if others:
-        said += f"; {_are(others, 'file')} not this release's: read before you run"
+        said += f"; {_are(others, 'file')} not as in this release: read before you run"
     return said + (f"; {unseen} could not be looked at" if unseen else "")
 
 

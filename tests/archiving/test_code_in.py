@@ -8,7 +8,6 @@ import pytest
 from overlayccl_core.archiving import code_in as looked
 from overlayccl_core.archiving.code_in import code_in
 from overlayccl_core.archiving.findings import Outcome
-from overlayccl_core.digest import ROOT
 from tests.archiving.test_crate import SAID
 
 HERE, OTHER = "1" * 40, "2" * 40
@@ -23,13 +22,22 @@ FORGED = (
     ),
 )
 PLUG_IN = "plugins/backends/mine/backend.py"
+TAKEN = "overlayccl_core/gates/equivalence.py"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What was unpacked; beside it a release that has the same, and a file that was taken out of the archive."""
+    release, tmp_path = tmp_path / "release", tmp_path / "archive"
+    monkeypatch.setattr(looked, "ROOT", release)
+    monkeypatch.setattr(looked, "home", lambda: release)
+    for name in (*SAME, TAKEN, "config/__pycache__/mine.pyc", "profiles/.mine.swp"):
+        (release / name).parent.mkdir(parents=True, exist_ok=True)
+        (release / name).write_bytes(b"this release's\n")
+    (release / ".git").mkdir()
     for name in (*SAME, *FORGED, PLUG_IN):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes() if name in SAME else b"# coding: utf-7\n")
+        (tmp_path / name).write_bytes(b"this release's\n" if name in SAME else b"# coding: utf-7\n")
     return tmp_path
 
 
@@ -43,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
         (("", False), ("", False), Outcome.WITHIN),
     ],
 )
-def test_every_file_that_is_not_this_releases_is_named(
+def test_every_file_that_is_not_this_releases_or_was_taken_out_is_named(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     said: tuple[str, bool],
@@ -55,6 +63,6 @@ def test_every_file_that_is_not_this_releases_is_named(
     outcomes = {one.subject: one.outcome for one in code_in(folder, about)}
     assert outcomes == {
         **dict.fromkeys(SAME, Outcome.EXACT),
-        **dict.fromkeys(FORGED, found),
+        **dict.fromkeys((*FORGED, TAKEN), found),
         PLUG_IN: Outcome.WITHIN,  # one's own, which no commit need hold
     }

@@ -22,8 +22,8 @@ CODE = found(Check.CODE, Outcome.WITHIN, "Snakefile", "config/searches/command.y
         (found(Check.TABLES, Outcome.WRONG, "a", "b"), "2 things are wrong"),
         (found(Check.MEASURED, Outcome.COULD_NOT, "bench"), "nothing is wrong"),
         (found(Check.FILES, Outcome.COULD_NOT, "a"), "nothing is wrong; 1 could not be looked at"),
-        (CODE[:1], "nothing is wrong; 1 file is not this release's: read before you run"),
-        (CODE, "nothing is wrong; 3 files are not this release's: read before you run"),
+        (CODE[:1], "nothing is wrong; 1 file is not as in this release: read before you run"),
+        (CODE, "nothing is wrong; 3 files are not as in this release: read before you run"),
     ],
 )
 def test_the_last_line(more: list[Finding], said: str) -> None:

@@ -97,6 +97,11 @@ def other_code(folder: Path) -> None:
     file.write_text(file.read_text() + "\n\nPASSED = True\n")
 
 
+def without_a_gate(folder: Path) -> None:
+    """A file of the release, taken out."""
+    (folder / "overlayccl_core" / "gates" / "choice.py").unlink()
+
+
 def other_machine(folder: Path) -> None:
     """Where it was measured."""
     say(folder, machine="host of 512 H100 #0123abcd")
@@ -207,6 +212,7 @@ NAMED: dict[Callable[[Path], None], tuple[str, ...]] = {
     snakefiles_code: ("workflow_scripts/pipeline.py",),
     commented_code: ("overlayccl_core/gates/verdict.py",),
     one_more_code: ("overlayccl_core/evil.py",),
+    without_a_gate: ("overlayccl_core/gates/choice.py",),
     attackers_program: ("config/searches/command.yaml", "config/searches/claude.yaml"),
     invented_answer: (TREE_FILE(f"problems/tp_mlp/search/offline/answers/{'0f' * 32}.json"),),
 }
@@ -240,4 +246,4 @@ def test_code_configuration_and_answers_of_nobody_are_named(
     for files in NAMED.values():
         for file in files:
             assert file in out, out
-    assert "files are not this release's: read before you run" in out
+    assert "files are not as in this release: read before you run" in out

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.fingerprint import one_machine
-from overlayccl_core.backends.partial import PARTIAL
 from overlayccl_core.configuration.settings import HERE, MACHINE
 from overlayccl_core.tables import records
+from overlayccl_core.tables.page import is_table
 from overlayccl_core.tables.remake import run_command
 from overlayccl_core.tables.sidecar import environment
 from workflow_scripts.following import ELSEWHERE
@@ -88,9 +88,9 @@ def tell_jobs(why: str) -> None:
 def unrecorded(results: Path) -> str:
     """Which tables came without Snakemake's records, and the mend; empty: none. It would keep whatever they are of.
 
-    A table whose job was cut off is made again.
+    A table whose job was cut off is made again. Other files in the tree are nobody's here.
     """
-    tables = [table for table in sorted(results.rglob("*.parquet")) if PARTIAL not in table.parts]
+    tables = [table for table in sorted(results.rglob("*.parquet")) if is_table(table.relative_to(results))]
     known = (records.place_of(table).exists() or records.is_incomplete(table) for table in tables)
     unknown = [table for table, is_known in zip(tables, known, strict=True) if not is_known]
     if not unknown:

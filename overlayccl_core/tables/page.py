@@ -1,6 +1,8 @@
 """All tables of a run, and the page of them (docs/tables.md), which is made of their schemas alone."""
 
+import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 import polars as pl
@@ -49,6 +51,15 @@ TABLES = (
 )
 """In the order in which a run writes them."""
 
+
+def _place(table: Table) -> str:
+    """Where a table is in a tree; those of searches that are compared are in a folder more."""
+    folder = table.folder.replace("[", "(?:").replace("]", ")?")
+    return re.sub(r"<\w+>", "[^/.]+", folder) + table.name
+
+
+PLACES = re.compile(rf"(?:ablations/)?(?:{'|'.join(map(_place, TABLES))})\.parquet")
+
 SAME_AS = {
     CONFIRMED_STEPS.name: STEPS,
     CONFIRMED_STAMPS.name: STAMPS,
@@ -82,6 +93,11 @@ TIMINGS = """## Timing columns
 Every table of timings has them. A sample is the slowest rank's time of `repeats` back-to-back calls, divided by
 `repeats`.
 """
+
+
+def is_table(below: PurePath) -> bool:
+    """Whether a rule writes this file of a results tree: by its path, not by what is in it."""
+    return PLACES.fullmatch(below.as_posix()) is not None
 
 
 def page() -> str:

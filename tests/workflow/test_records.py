@@ -2,14 +2,16 @@
 
 import json
 import platform
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from overlayccl_core.tables.page import is_table
 from overlayccl_core.tables.records import FOLDER, INCOMPLETE, place_of
 from overlayccl_core.tables.sidecar import environment
-from tests.workflow.repository import snakemake
+from tests.workflow.repository import ROOT, snakemake
 from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
 from workflow_scripts.records import besides, elsewhere, measured_on, tell_jobs, unrecorded
 
@@ -50,7 +52,8 @@ def test_tables_without_records_are_named_with_the_mend(
     assert unrecorded(HERE) == ""
     (HERE / ".partial").mkdir()
     (HERE / ".partial/launch.parquet").touch()  # is no rule's
-    copied = HERE / "copied.parquet"
+    copied = HERE / "ablations/problems/tp_mlp/search/offline/calls.parquet"
+    copied.parent.mkdir(parents=True)
     copied.touch()
     assert f"how {copied} came about" in unrecorded(HERE)
     INCOMPLETE.mkdir(parents=True, exist_ok=True)
@@ -59,6 +62,30 @@ def test_tables_without_records_are_named_with_the_mend(
     shutil.rmtree(FOLDER)
     assert f"how {HERE}/selftest.parquet came about" in unrecorded(HERE)
     assert "Bring .snakemake/metadata along, or move results/local away" in unrecorded(HERE)
+
+
+def test_files_of_peoples_own_among_the_tables_stop_no_run(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No rule writes there, so nothing of them is kept or made again."""
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
+    for name in (
+        "mine",
+        "notebook/theta",
+        "problems/tp_mlp/theta",
+        "problems/tp_mlp/mine",
+        "old/problems/tp_mlp/bench",
+    ):
+        (HERE / name).parent.mkdir(parents=True, exist_ok=True)
+        (HERE / f"{name}.parquet").touch()
+    assert unrecorded(HERE) == ""
+
+
+def test_a_table_of_any_rule_is_known_by_its_path() -> None:
+    rules = "".join(file.read_text() for file in sorted((ROOT / "rules").glob("*.smk")))
+    tables = re.findall(r'"results/\{deployment\}/([^"%]+\.parquet)"', rules)
+    assert len(set(tables)) > 30
+    assert not [one for one in tables if not is_table(Path(one)) or not is_table(Path("ablations", one))]
 
 
 @pytest.mark.parametrize(

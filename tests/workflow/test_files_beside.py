@@ -1,6 +1,7 @@
 """Files of people's own beside the Snakefile: they are not imported in place of Python's modules of that name."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +9,35 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import project
+from tests.workflow.repository import ROOT
 
+RULE = re.compile(r"^(?:rule|checkpoint) (\w+):\n((?:[ ]+.*\n|\n)*)", re.MULTILINE)
+SHELL = re.compile(r"^    shell:\n((?:[ ]{8}.*\n)+)", re.MULTILINE)
 NAMES = ("queue", "random", "secrets", "statistics", "tempfile")
 TABLES = ("results/local-smoke/problems/grad_ar/cases.parquet", "results/local-smoke/selftest.parquet")
+
+
+def unsafe(rules: str) -> list[str]:
+    """Rules that run something in another way than by `python -P -m`, or `python` without -P."""
+    found = []
+    for name, body in RULE.findall(rules):
+        commands = "".join(SHELL.findall(body))
+        others = re.search(r"^    (run|script|notebook|wrapper|cwl):", body, re.MULTILINE)
+        safe = '"python -P -m ' in commands and not re.search(r"\bpython[\d.]*(?! -P -m )(?=\s)", commands)
+        if others or (commands and not safe):
+            found.append(name)
+    return found
+
+
+def test_every_rule_runs_python_so_that_nothing_of_the_folder_is_imported() -> None:
+    """A rule without -P is found, whichever: also in the second command of one."""
+    rules = "".join(
+        file.read_text() for file in (ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk")))
+    )
+    assert len(SHELL.findall(rules)) == rules.count("shell:") > 20
+    assert unsafe(rules) == []
+    for place in re.finditer(r"python -P", rules):
+        assert len(unsafe(rules[: place.start()] + "python" + rules[place.end() :])) == 1
 
 
 @pytest.mark.ranks

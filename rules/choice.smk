@@ -35,6 +35,7 @@ checkpoint shortlist:
 checkpoint finalists:
     """The best measured, the baselines beside them, and how right the prices were."""
     input:
+        "results/{deployment}/problems/{problem}/seeds.parquet",
         "results/{deployment}/problems/{problem}/shortlist.parquet",
         "results/{deployment}/problems/{problem}/bench.parquet",
         "results/{deployment}/problems/{problem}/prices.parquet",

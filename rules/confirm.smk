@@ -54,7 +54,6 @@ rule deploy:
         of_problems("finalists"),
         of_problems("choice"),
         of_problems("chosen", "py"),
-        of_problems("seeds"),
         of_problems("prices"),
         of_problems("shortlist"),
         of_problems("bench"),

@@ -5,8 +5,8 @@ import json
 import polars as pl
 
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.evidence.confirmed import StepTables
 from overlayccl_core.evidence.deployment_files import printer_of
+from overlayccl_core.evidence.standing import StepTables
 from overlayccl_core.stages import deploy
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -16,7 +16,6 @@ from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.published import FOLDER, publish
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from workflow_scripts.command import Command, run
@@ -30,7 +29,6 @@ def main(command: Command) -> None:
     problems = {
         problem: deploy.ProblemTables(
             decided=of,
-            seeds=command.read(SEEDS, problem),
             prices=command.read(PRICES, problem),
             candidates=command.read_all(CANDIDATES, problem),
             shortlist=command.read(SHORTLIST, problem),

@@ -9,6 +9,7 @@ from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 from workflow_scripts.command import Command, run
 
@@ -17,6 +18,7 @@ def main(command: Command) -> None:
     """Tables finalists and fidelity of one Problem."""
     problem = command.option("problem")
     tables = finalists.run(
+        command.read(SEEDS, problem),
         command.read(SHORTLIST, problem),
         command.read(BENCH, problem),
         command.read(PRICES, problem),

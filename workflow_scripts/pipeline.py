@@ -254,7 +254,8 @@ class Pipeline:
         if model is not None:
             return self._plugins_of_models([model])
         if rule == "confirm":
-            return self._plugins_of_models(self.settings.models)
+            printer = _file("backends", self.deployment.backend, "deployed")
+            return (*self._plugins_of_models(self.settings.models), printer)
         if rule == "ask_probes" and search is not None:
             return (*self._plugins_of_ranks(), _file("search/proposers", load_search(search).proposer))
         if rule in ("selftest", "probe", "trial", "bench", "time_probes"):

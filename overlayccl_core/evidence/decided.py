@@ -1,10 +1,12 @@
 """What a run decided of its Problems, as whatever trains the deployed files finds it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.program.case import problem_of
 
@@ -38,3 +40,17 @@ def rows_of(decided: Decided) -> list[Row]:
         assert mine is not None  # it was chosen among these
         deployed.append({**mine, "arm": ArmName.DEPLOYED})
     return [*listed, *deployed]
+
+
+def held(decided: Decided, placed: Mapping[Place, str]) -> dict[Place, Row]:
+    """(case, direction) -> the row of what a file is to hold there; none where the framework's own is kept.
+
+    placed: what takes the place of what was chosen (`standing.placed`).
+    """
+    rows = {((row["case"], row["direction"]), row["arm"]): row for row in rows_of(decided)}
+    chosen = (place for place, arm in rows if arm == ArmName.DEPLOYED)
+    return {
+        place: row
+        for place in chosen
+        if (row := rows.get((place, placed.get(place, ArmName.DEPLOYED)))) is not None
+    }

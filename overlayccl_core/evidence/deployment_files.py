@@ -1,6 +1,6 @@
-"""What `choose` deploys: the source of a module."""
+"""The source of a module of a Problem: of what was chosen, and of what takes its place."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import polars as pl
@@ -9,9 +9,10 @@ from overlayccl_core import loader
 from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.evidence.decided import Decided, held
 from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 
@@ -34,16 +35,33 @@ def printer_of(deployment: Deployment) -> Printer:
     return loader.plug_in(Printer, "backends", deployment.backend, "deployed")
 
 
+def file_of(
+    problem: str,
+    library: str,
+    fingerprint: str,
+    printer: Printer,
+    decided: Decided,
+    placed: Mapping[Place, str],
+) -> str | None:
+    """The source of deploy/<problem>.py: what was chosen, to the byte, where all of it stands.
+
+    placed: as for `held`. None: the framework's own is kept at every Case.
+    """
+    if placed.keys().isdisjoint(decided.choice.select("case", "direction").iter_rows()):
+        return decided.module
+    rows = held(decided, placed)
+    return module_of(problem, library, fingerprint, printer, decided.finalists, rows) if rows else None
+
+
 def module_of(
     problem: str,
     library: str,
     fingerprint: str,
     printer: Printer,
-    seeds: pl.DataFrame,
-    shortlist: pl.DataFrame,
-    choices: Sequence[Row],
+    finalists: pl.DataFrame,
+    held: Mapping[Place, Row],
 ) -> str:
-    """The source of deploy/<problem>.py.
+    """The source of a module with rows of `finalists` at their Cases and directions.
 
     A function of recipes, Programs, library and versions alone, as `fingerprint` tells them: those of the
     measurement. ValueError for a measurement that tells no version that a module is to compare.
@@ -53,17 +71,16 @@ def module_of(
         wanted = " or ".join(printer.VERSIONS)
         raise ValueError(f"no version of {wanted} in the fingerprint {fingerprint!r}: measure again")
     stamp = Stamp(library=library, versions=versions)
-    cases = list(dict.fromkeys(choice["case"] for choice in choices))
-    return printer.deployed(problem, [_entry(case, seeds, shortlist, choices) for case in cases], stamp)
+    cases = list(dict.fromkeys(case for case, _ in held))
+    return printer.deployed(problem, [_entry(case, finalists, held) for case in cases], stamp)
 
 
-def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Iterable[Row]) -> DeployedCase:
-    chosen = {choice["direction"]: choice for choice in choices if choice["case"] == case}
-    name, recipe, numerics, forward, plain = _side((case, Direction.FORWARD), seeds, shortlist, chosen)
+def _entry(case: str, finalists: pl.DataFrame, held: Mapping[Place, Row]) -> DeployedCase:
+    name, recipe, numerics, forward, plain = _side((case, Direction.FORWARD), finalists, held)
     backward: dict[str, Any] = {}
-    if not at(seeds, (case, Direction.BACKWARD)).is_empty():
+    if not at(finalists, (case, Direction.BACKWARD)).is_empty():
         names = ("backward_candidate", "backward_recipe", "backward_numerics", "backward", "plain_backward")
-        backward = dict(zip(names, _side((case, Direction.BACKWARD), seeds, shortlist, chosen), strict=True))
+        backward = dict(zip(names, _side((case, Direction.BACKWARD), finalists, held), strict=True))
     return DeployedCase(
         case_id=case,
         candidate=name,
@@ -77,18 +94,16 @@ def _entry(case: str, seeds: pl.DataFrame, shortlist: pl.DataFrame, choices: Ite
 
 
 def _side(
-    place: Place, seeds: pl.DataFrame, shortlist: pl.DataFrame, chosen: Mapping[str, Row]
+    place: Place, finalists: pl.DataFrame, held: Mapping[Place, Row]
 ) -> tuple[str, str, str, Program, Program]:
     """(candidate, recipe, numerics, Program, the developer's Program) of one direction.
 
     Where nothing is exchanged and so nothing was chosen, the developer's Program is all there is.
     """
-    developer = at(seeds, place).filter(pl.col("role") == Role.DEVELOPER).row(0, named=True)
-    if place[1] in chosen:
-        digest = chosen[place[1]]["program"]
-        row = at(shortlist, place).filter(pl.col("program") == digest).row(0, named=True)
-        name = row["candidate"]
-    else:
-        row, name = developer, developer["strategy"]
-    plain = loads(developer["program_json"])
-    return name, row["recipe"], row["numerics"], loads(row["program_json"]), plain
+    developer = at(finalists, place).filter(pl.col("arm") == ArmName.DEVELOPER).row(0, named=True)
+    row = held.get(place, developer)
+    return (
+        *(row[name] for name in ("candidate", "recipe", "numerics")),
+        loads(row["program_json"]),
+        loads(developer["program_json"]),
+    )

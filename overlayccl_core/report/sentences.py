@@ -1,6 +1,6 @@
 """The sentences that a run says first, on the screen and in the report: what to use, and what it is worth."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, use_text
@@ -13,8 +13,9 @@ Row = Mapping[str, Any]
 KNOWN = "no search needed"  # in place of a gain between two ways that people write
 CHOSEN = "known ways, chosen by measuring"
 DISTURBED = "Disturbed: others took CPU time in most of these launches. Measure again on a quiet machine."
-PLACED = "It has the place in deploy/: its module was timed in these launches, the file was not."
+PLACED = "It has the place in deploy/, by the same launches that tell its gain."
 EMPTY = "No file in deploy/ has a Case of this model: keep or take torch's own in your script."
+SHARED = "another step has them, too, and does not say the same, so what was chosen keeps the place"
 
 
 def warnings(worth: Worth) -> list[str]:
@@ -52,7 +53,8 @@ def facts(worth: Worth, *, rival: bool = True) -> list[str]:
         *_over_fastest(worth),
         *_over_developer(worth, mine),
         *_overhead(worth),
-        f"Measured in {count(worth.launches, 'launch', 'launches')} that chose nothing.",
+        f"Measured in {count(worth.launches, 'launch', 'launches')} that chose "
+        f"{'nothing but what takes the place' if worth.replaced else 'nothing'}.",
     ]
 
 
@@ -91,15 +93,31 @@ def _instead(worth: Worth) -> Iterator[str]:
         yield (
             f"{_first_up(worth.use)} at M = {better.microbatches}, which needs no search, at {less}: what was "
             f"chosen (M = {mine.microbatches}) is {times(better.gain)} as fast. "
-            f"{EMPTY if is_framework(better.arm) else PLACED}"
+            f"{_placed(worth, better.microbatches, better.arm)}"
         )
         if is_framework(better.arm):
             return
     for m, arm in sorted(worth.replaced.items()):
-        if better is not None and arm == better.arm and m != better.microbatches:
-            yield f"At M = {m}, {use_text(arm)}, too: its step shares a Case, so both are decided together."
-        elif better is None or m != better.microbatches:
-            yield f"At M = {m}, {use_text(arm)}: what was chosen there is slower."
+        if better is None or m != better.microbatches:
+            yield f"At M = {m}, {use_text(arm)}: what was chosen there is slower. {_kept(worth, (m,), arm)}".strip()
+
+
+def _placed(worth: Worth, microbatches: int, arm: str) -> str:
+    """What deploy/ has in place of what was chosen. The framework's own is kept at every count."""
+    counts = tuple(worth.kept) if is_framework(arm) else (microbatches,)
+    if not worth.replaced:
+        return f"But not at any of its Cases: {SHARED} in deploy/."
+    kept = _kept(worth, counts, arm)
+    if is_framework(arm):
+        return kept or EMPTY
+    return f"{PLACED} {kept}".strip()
+
+
+def _kept(worth: Worth, counts: Iterable[int], arm: str) -> str:
+    """The Cases at these counts where another arm was chosen and keeps the place; empty without such."""
+    cases = (case for m in counts for case, chosen in worth.kept.get(m, {}).items() if chosen != arm)
+    listed = ", ".join(dict.fromkeys(cases))
+    return f"Not at {listed}: {SHARED} in deploy/." if listed else ""
 
 
 def _undecided(worth: Worth) -> Iterator[str]:

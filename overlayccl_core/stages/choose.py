@@ -80,6 +80,7 @@ def run(
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench train")
     trial = _Trial(tables, trained)
     verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
+    held: dict[Place, Row] = {}
     for place, shortlisted in trial.benched.items():
         if problem_of(place[0]) != problem:
             continue
@@ -93,8 +94,11 @@ def run(
             for one, verdict in zip(contenders, decided.verdicts, strict=True)
         ]
         choices.append(trial.choice_row(place, decided, by_name[decided.chosen.candidate]))
+        mine = trial.finalist(place, decided.chosen.arm)
+        assert mine is not None  # it contended
+        held[place] = mine
         progress(f"{' '.join(place)}: {decided.chosen.candidate}: {decided.reason}")
-    module = module_of(problem, library, fingerprint or "", printer, tables.seeds, tables.shortlist, choices)
+    module = module_of(problem, library, fingerprint or "", printer, tables.finalists, held)
     return Chosen(verdicts=verdicts, choice=choices, module=module)
 
 
@@ -109,7 +113,10 @@ class _Trial:
         self.arms = arms_by_model(tables.steps, tables.stamps)
         self.finalists: dict[Place, dict[str, Row]] = {}
         for listed in tables.finalists.iter_rows(named=True):
-            self.finalists.setdefault((listed["case"], listed["direction"]), {})[listed["arm"]] = listed
+            if (
+                place := (listed["case"], listed["direction"])
+            ) in self.benched:  # else nothing is exchanged there
+                self.finalists.setdefault(place, {})[listed["arm"]] = listed
         self.failed = failed_arms(tables.steps, tables.stamps)
         self.ran_as = {(model, arm): ran_as for model, arm, ran_as in trained_as_others(tables.stamps)}
         self.judged: dict[tuple[str, str], tuple[Verdict, ...]] = {}

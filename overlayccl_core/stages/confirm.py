@@ -4,10 +4,11 @@ What was chosen for being the fastest looks faster than it is in the launches th
 that are reported come from these. What runs is the file that is to be deployed, whose own selftest passes first.
 Its values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at,
 beside what by training could be said against it (`evidence.splits.beside`). At the Cases that no model has it is
-timed alone.
+timed alone. Where something takes the place of what was chosen (`evidence.standing`), the file is another one,
+which nothing has run: its values are looked at, at every Case that it has, before the run goes on.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,11 @@ from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
-from overlayccl_core.evidence.decided import Decided, Trained, rows_of
+from overlayccl_core.evidence.decided import Decided, Trained, held, rows_of
+from overlayccl_core.evidence.deployment_files import file_of, printer_of
+from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
+from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.training import wrong_gradients
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of
@@ -30,7 +34,9 @@ from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
@@ -61,7 +67,7 @@ def run(
         f"{name}: finalists": decided.finalists for name, decided in problems.items()
     }
     frames["steps"] = trained.steps
-    one_fingerprint(frames, "the rules bench and train")
+    fingerprint = one_fingerprint(frames, "the rules bench and train")
     launches = _Launches(deployment, settings, problems, Path(partial_dir), progress, code)
     steps: list[Row] = []
     stamps: list[Row] = []
@@ -70,6 +76,13 @@ def run(
         timed, told = launches.steps(model, trained)
         steps += timed
         stamps += told
+    choices = [decided.choice for decided in problems.values()]
+    after = pl.DataFrame(steps, schema=STEPS.schema), pl.DataFrame(stamps, schema=STAMPS.schema)
+    tables = StepTables(
+        steps=trained.steps, stamps=trained.stamps, confirmed_steps=after[0], confirmed_stamps=after[1]
+    )
+    alone = pl.DataFrame(confirmed, schema=CONFIRMED.schema)
+    launches.files(placed(choices, alone, headlines_of(choices, tables)), fingerprint or "")
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
 
 
@@ -106,14 +119,10 @@ class _Launches:
     # ------------------------------------------------------------------------------------------------------ alone
     def passes(self) -> list[Row]:
         """Rows of `confirmed`. Values are looked at before the first launch; what fails is in none."""
-        listed = self._listed()
+        chosen = ((name, *row, of.module) for name, of in self.problems.items() for row in looked_at(of))
+        listed = self._listed(chosen)
         proven = {key: one.proven for key, one in listed.items()}
-        values = self._batch([one.job for one in proven.values()], f"{RULE}-values", seed=0)
-        failed = check_values(values, value_check(proven.values()), part_of(self.progress, "values"))
-        if wrong := {
-            key: failed[key].message for key in failed if listed[key].head["arm"] == ArmName.DEPLOYED
-        }:
-            raise ValueError(self._at_fault(wrong, listed))
+        failed = self._looked_at(listed, "values", "what was chosen")
         heads = {key: one.head for key, one in listed.items() if one.alone and key not in failed}
         confirmed: list[Row] = []
         for number in range(self.settings.launches if heads else 0):
@@ -132,36 +141,59 @@ class _Launches:
             ]
         return confirmed
 
-    def _listed(self) -> dict[str, "_Listed"]:
-        """Key of a job -> what `looked_at` gives."""
+    def files(self, placed: Mapping[Place, str], fingerprint: str) -> None:
+        """Look at the values of every file in which something takes the place of what was chosen."""
+        printer, library = printer_of(self.deployment), self.deployment.library
         listed: dict[str, _Listed] = {}
         for problem, decided in self.problems.items():
-            for row, alone in looked_at(decided):
-                arm, key = row["arm"], " ".join((row["case"], row["direction"], row["arm"]))
-                listed[key] = _Listed(
-                    head={"problem": problem, **{k: row[k] for k in HEAD}},
-                    proven=Proven(
-                        job=self._job(key, row, problem),
-                        numerics=NumericsClass(row["numerics"]),
-                        reference=arm == ArmName.DEVELOPER,
-                    ),
-                    alone=alone,
+            source = file_of(problem, library, fingerprint, printer, decided, placed)
+            if source not in (None, decided.module):
+                there = held(decided, placed)
+                rows = [{**row, "arm": ArmName.DEPLOYED} for row in there.values()]
+                rows += (
+                    r for r in self.rows[problem] if _place(r) in there and r["arm"] == ArmName.DEVELOPER
                 )
+                listed |= self._listed((problem, row, False, source) for row in rows)
+        if listed:
+            self._looked_at(listed, "files", "what takes the place of what was chosen")
+
+    def _looked_at(self, listed: Mapping[str, "_Listed"], name: str, what: str) -> Collection[str]:
+        """The keys of what gives wrong values on the ranks. ValueError where a file is among it."""
+        proven = {key: one.proven for key, one in listed.items()}
+        values = self._batch([one.job for one in proven.values()], f"{RULE}-{name}", seed=0)
+        failed = check_values(values, value_check(proven.values()), part_of(self.progress, name))
+        wrong = {key: failed[key].message for key in failed if listed[key].head["arm"] == ArmName.DEPLOYED}
+        if wrong:
+            raise ValueError(f"{what} cannot be deployed. {self._at_fault(wrong, listed, name)}")
+        return failed.keys()
+
+    def _listed(self, rows: Iterable[tuple[str, Row, bool, str]]) -> dict[str, "_Listed"]:
+        """Key of a job -> what is looked at. rows: (Problem, row, whether it is timed alone, the file)."""
+        listed: dict[str, _Listed] = {}
+        for problem, row, alone, file in rows:
+            key, program = " ".join((*_place(row), row["arm"])), loads(row["program_json"])
+            deployed = row["arm"] == ArmName.DEPLOYED
+            source = file if deployed else self.backend.emit(program)
+            listed[key] = _Listed(
+                head={"problem": problem, **{k: row[k] for k in HEAD}},
+                proven=Proven(
+                    job=Job(key=key, program=program, source=source, deployed=deployed),
+                    numerics=NumericsClass(row["numerics"]),
+                    reference=row["arm"] == ArmName.DEVELOPER,
+                ),
+                alone=alone,
+            )
         return listed
 
-    def _job(self, key: str, row: Row, problem: str) -> Job:
-        program = loads(row["program_json"])
-        if row["arm"] == ArmName.DEPLOYED:
-            return Job(key=key, program=program, source=self.problems[problem].module, deployed=True)
-        return Job(key=key, program=program, source=self.backend.emit(program))
-
-    def _at_fault(self, wrong: Mapping[str, str], listed: Mapping[str, "_Listed"]) -> str:
+    def _at_fault(self, wrong: Mapping[str, str], listed: Mapping[str, "_Listed"], name: str) -> str:
         """Which files are wrong, and the fault of what. wrong: key of a file -> how it failed.
 
         The emitted modules of the same Programs run once beside it, with the plain calls, which are their measure.
         """
-        places = {_at(listed[key]) for key in wrong}
-        beside = [one.proven for one in listed.values() if one.proven.reference and _at(one) in places]
+        places = {_place(listed[key].head) for key in wrong}
+        beside = [
+            one.proven for one in listed.values() if one.proven.reference and _place(one.head) in places
+        ]
         beside += [
             replace(proven, job=Job(key=key, program=program, source=self.backend.emit(program)))
             for key in wrong
@@ -170,12 +202,12 @@ class _Launches:
         ]
         emitted = self._batch([one.job for one in beside], f"{RULE}-emitted", seed=0)
         failed = check_values(emitted, value_check(beside), part_of(self.progress, "whose fault it is"))
-        for name in ("values", "emitted"):  # the next run looks again
-            forget(self.partial_dir, f"{RULE}-{name}", ())
+        for batch in (name, "emitted"):  # the next run looks again
+            forget(self.partial_dir, f"{RULE}-{batch}", ())
         said = [
             f"{key}: {message}: {_fault(emitted_right=key not in failed)}" for key, message in wrong.items()
         ]
-        return f"what was chosen cannot be deployed. {'. '.join(said)}"
+        return ". ".join(said)
 
     def _batch(self, jobs: Sequence[Job], rule: str, *, seed: int) -> Batch:
         timing = TimingSettings(
@@ -221,19 +253,20 @@ def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[Row]:
     return [{**row, MEMORY: counted.get(tuple(row[name] for name in ARM), row[MEMORY])} for row in rows]
 
 
-def _at(one: _Listed) -> tuple[str, ...]:
-    return tuple(one.head[name] for name in HEAD[:2])
+def _place(row: Row) -> Place:
+    return row["case"], row["direction"]
 
 
 def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:
     """What is deployed of a Problem and what needs no search, a Program once if arms share it; and whether it is
     timed alone: no model has its Case."""
-    choice = decided.choice.filter(pl.col("trained_in").is_null())
-    untrained = set(choice.select("case", "direction").iter_rows())
+    chosen = {_place(row): row["trained_in"] for row in decided.choice.iter_rows(named=True)}
     seen: set[tuple[str, str, str]] = set()
     for row in rows_of(decided):
-        place, arm = (row["case"], row["direction"]), row["arm"]
-        alone = place in untrained
+        place, arm = _place(row), row["arm"]
+        if place not in chosen:
+            continue
+        alone = chosen[place] is None
         if arm != ArmName.DEPLOYED:
             wanted = NEEDS_NO_SEARCH if alone else (ArmName.DEVELOPER,)
             program = (*place, row["program"])
@@ -299,7 +332,7 @@ def _fault(*, emitted_right: bool) -> str:
     if emitted_right:
         return (
             "the emitted module of the same Program is right here, so OverlayCCL prints the file wrongly (emit/), "
-            "and the library is not at fault: report it, and set OVERLAYCCL_PLAIN=1 wherever such a file is used"
+            "and the library is not at fault: report it. Nothing of it is published: deploy/ is as it was before"
         )
     return (
         "the emitted module of the same Program is not right here either: look at what the backend emits, or try "

@@ -1,12 +1,13 @@
 """deploy: what was chosen stands, or something else takes its place, by the launches that chose nothing.
 
-A Case is printed as it was confirmed. Where a rival took its place, the rival's own Programs are printed: its
-module was timed and compared in those launches, the file was not. Where the rival is the framework's own, no file
-has the Case. Needs no ranks.
+A file where all stands is the one that was confirmed, to the byte. Where a rival took the place of a Case the file
+has the rival's own Programs there. It was run, too: the rule confirm decides the same by `standing.placed`, prints
+the same file by `file_of`, and looks at its values on the ranks before it writes its tables. Where the rival is the
+framework's own, no file has the Case. Needs no ranks.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,26 +16,19 @@ import polars as pl
 
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import benched, floor_of
-from overlayccl_core.evidence.confirmed import (
-    Headline,
-    StepTables,
-    add_pairs,
-    deployed_row,
-    headline_of,
-    instead_at,
-    split_rows,
-)
-from overlayccl_core.evidence.decided import Decided
-from overlayccl_core.evidence.deployment_files import Printer, module_of
+from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
+from overlayccl_core.evidence.decided import Decided, held
+from overlayccl_core.evidence.deployment_files import Printer, file_of
 from overlayccl_core.evidence.predictions import Place, at, predictions
-from overlayccl_core.evidence.splits import chosen_as
+from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.measuring.arms import use_text
-from overlayccl_core.tables.deployed import Use
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
+# Of a row of `deployed`; all else is of what was chosen.
+OF_FILE = ("problem", "case", "direction", "trained_in", "use", "instead", "in_file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +36,6 @@ class ProblemTables:
     """The tables of one Problem. candidates: of all searches; may be empty. confirmed: this Problem's rows."""
 
     decided: Decided
-    seeds: pl.DataFrame
     prices: pl.DataFrame
     candidates: pl.DataFrame
     shortlist: pl.DataFrame
@@ -74,8 +67,10 @@ def run(
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     frames |= {f"{name}: confirmed": tables.confirmed for name, tables in problems.items()}
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
-    headlines = _headlines(problems, steps)
-    instead = instead_at((of.decided.choice for of in problems.values()), headlines)
+    choices = [of.decided.choice for of in problems.values()]
+    headlines = headlines_of(choices, steps)
+    confirmed = pl.concat(of.confirmed for of in problems.values())
+    instead = placed(choices, confirmed, headlines)
     floor = floor_of(probes)
     rows = {name: _rows(of, floor, instead) for name, of in problems.items()}
     for row in (row for listed in rows.values() for row in listed if row["instead"]):
@@ -86,16 +81,17 @@ def run(
         deployed=[row for listed in rows.values() for row in listed],
         splits=[row for name, of in headlines.items() for row in split_rows(name, of, fingerprint or "")],
         modules={
-            name: _module(name, of, rows[name], library, fingerprint or "", printer)
+            name: file_of(name, library, fingerprint or "", printer, of.decided, instead)
             for name, of in problems.items()
         },
     )
 
 
 def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) -> dict[str, dict[str, Any]]:
-    """problem -> what stands in deploy/<problem>.json: its rows of `deployed` with their verdicts, and `splits`.
+    """problem -> what stands in deploy/<problem>.json: its rows of `deployed`, and `splits`.
 
-    module: the sha256 of the file beside it; null: there is none.
+    module: the sha256 of the file beside it; null: there is none. chosen: of a Case and direction all that is told
+    of what was chosen, with its verdicts: also where something else takes its place.
     """
     return {
         problem: {
@@ -103,7 +99,11 @@ def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) 
             "library": library,
             "module": source and hashlib.sha256(source.encode()).hexdigest(),
             "deployed": [
-                {**row, "verdicts": list(verdicts_of(row, verdicts[problem]))}
+                {name: row[name] for name in OF_FILE}
+                | {
+                    "chosen": {name: row[name] for name in row.keys() - set(OF_FILE)}
+                    | {"verdicts": list(verdicts_of(row, verdicts[problem]))}
+                }
                 for row in made.deployed
                 if row["problem"] == problem
             ],
@@ -113,16 +113,10 @@ def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) 
     }
 
 
-def _headlines(problems: Mapping[str, ProblemTables], steps: StepTables) -> dict[str, Headline]:
-    """Of every model."""
-    choices = [tables.decided.choice for tables in problems.values()]
-    models = steps.confirmed_steps["model"].unique(maintain_order=True)
-    return {model: headline_of(model, chosen_as(model, choices), steps) for model in models}
-
-
 def _rows(tables: ProblemTables, floor: Floor, instead: Mapping[Place, str]) -> list[Row]:
     """The rows of `deployed` of a Problem."""
     predicted = predictions(tables.prices, tables.candidates)
+    in_file = held(tables.decided, instead)
     rows = [
         deployed_row(
             place,
@@ -132,36 +126,9 @@ def _rows(tables: ProblemTables, floor: Floor, instead: Mapping[Place, str]) -> 
             predicted,
             at(tables.verdicts, place),
             instead.get(place),
+            in_file.get(place),
         )
         for place, listed in benched(tables.shortlist, tables.bench, floor).items()
     ]
     add_pairs(rows)
     return rows
-
-
-def _module(
-    problem: str,
-    tables: ProblemTables,
-    rows: Sequence[Row],
-    library: str,
-    fingerprint: str,
-    printer: Printer,
-) -> str | None:
-    """The file that was confirmed, to the byte, where all in it stands."""
-    if all(row["instead"] is None for row in rows):
-        return tables.decided.module
-    placed = list(_placed(tables.decided, rows))
-    return (
-        module_of(problem, library, fingerprint, printer, tables.seeds, tables.shortlist, placed)
-        if placed
-        else None
-    )
-
-
-def _placed(decided: Decided, rows: Iterable[Row]) -> Iterable[Row]:
-    """case, direction and program of what a file is to hold."""
-    for row in rows:
-        if row["use"] != Use.FRAMEWORK:
-            place = (row["case"], row["direction"])
-            arms = at(decided.finalists, place).filter(pl.col("arm") == row["instead"])
-            yield (at(decided.choice, place) if row["instead"] is None else arms).row(0, named=True)

@@ -17,6 +17,7 @@ from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_c
 from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
 from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
@@ -26,6 +27,7 @@ _COPIED = ("recipe", "numerics", "program", "program_json")
 
 
 def run(
+    seeds: pl.DataFrame,
     shortlist: pl.DataFrame,
     bench: pl.DataFrame,
     prices: pl.DataFrame,
@@ -38,7 +40,8 @@ def run(
     """The rows of `finalists` and of the Problem's `fidelity`.
 
     trained: Case -> the directions that models train. An arm has a row where there is such a Program; there is no
-    finalist where nothing passes the bench gate. fidelity has a row where something was priced and measured.
+    finalist where nothing passes the bench gate. Where nothing is exchanged, so that nothing is shortlisted, the
+    developer's Program is all there is. fidelity has a row where something was priced and measured.
     """
     frames: dict[str | Path, pl.DataFrame] = {"prices": prices, "bench": bench, "probes": probes}
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
@@ -58,6 +61,7 @@ def run(
             judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
         else:
             progress(f"{' '.join(place)}: nothing was both priced and measured")
+    rows += _silent(seeds, {(row["case"], row["direction"]) for row in rows})
     return {"finalists": rows, "fidelity": judged}
 
 
@@ -71,6 +75,14 @@ def _arms(
     if in_a_step and not any(overlaps(one.program) for one in best[:2]):
         arms += [(ArmName.FINALIST_OVERLAP, one) for one in best[2:] if overlaps(one.program)][:1]
     return arms
+
+
+def _silent(seeds: pl.DataFrame, listed: Collection[Place]) -> Iterator[Row]:
+    """The developer's row of every other Case and direction."""
+    for row in seeds.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True):
+        if (row["case"], row["direction"]) not in listed:
+            head = {name: row[name] for name in ("case", "direction", *_COPIED)}
+            yield head | {"arm": ArmName.DEVELOPER, "candidate": row["strategy"], "fingerprint": None}
 
 
 def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:

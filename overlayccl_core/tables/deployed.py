@@ -1,7 +1,8 @@
 """What was chosen, whether it stands and what it is worth, by the launches that chose nothing (`confirmed`,
 `confirmed_steps`).
 
-`deployed`: one row a Case and direction. `splits`: one row a model, count of microbatches and arm.
+`deployed`: one row a Case and direction; but for `use`, `instead` and `in_file`, a row tells of what was chosen.
+`splits`: one row a model, count of microbatches and arm.
 """
 
 from enum import StrEnum
@@ -52,7 +53,7 @@ DEPLOYED = Table(
     row="one Case and direction",
     folder="",
     rule="deploy",
-    version=2,
+    version=3,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
@@ -73,10 +74,14 @@ DEPLOYED = Table(
             nullable=True,
             doc="the arm that takes the place of `candidate`, as that is slower beyond noise; null: it stands",
         ),
-        us("predicted_us", "null: no price"),
-        us(
-            "predicted_pair_us", "of forward and backward as deployed; a direction without talk costs nothing"
+        Column(
+            name="in_file",
+            dtype=pl.String(),
+            nullable=True,
+            doc="what the module in deploy/ has: `candidate`, or that of `instead`; null: no file has the Case",
         ),
+        us("predicted_us", "of `candidate`; null: no price"),
+        us("predicted_pair_us", "of forward and backward as chosen; a direction without talk costs nothing"),
         us("measured_us", "of the file that was chosen, timed alone; null: a model has the Case"),
         *ratio("speedup", "developer's time over that file's; null ends: too few rounds"),
         *ratio("gain", "time of best_other over that file's"),
@@ -86,7 +91,7 @@ DEPLOYED = Table(
             nullable=True,
             doc="the fastest arm that needs no search; null: that is `candidate`",
         ),
-        Column(name="launches", dtype=pl.Int64(), doc="in which it was timed alone"),
+        Column(name="launches", dtype=pl.Int64(), doc="in which `candidate` was timed alone"),
         Column(
             name="regret",
             dtype=pl.Float64(),
@@ -99,7 +104,7 @@ DEPLOYED = Table(
             nullable=True,
             doc="the same of the model's first choice among those",
         ),
-        Column(name="reason", dtype=pl.String(), doc="why this one, in a sentence"),
+        Column(name="reason", dtype=pl.String(), doc="why `candidate` was chosen, in a sentence"),
         _DISTURBED,
         FINGERPRINT_OR_NULL,
     ),

@@ -1,4 +1,5 @@
-"""What is trained: the best two measured of each Case and direction, and the baselines beside them.
+"""What is trained: the best two measured of each Case and direction, and the baselines beside them. Where nothing
+is exchanged the developer's Program alone: a file has it, too.
 
 No price, time or verdict: where the same Programs come out, an equal table trains nothing anew.
 """
@@ -19,7 +20,7 @@ FINALISTS = Table(
     row="one arm at one Case and direction",
     folder="problems/<problem>/",
     rule="finalists",
-    version=2,
+    version=3,
     columns=(
         *CANDIDATE_KEY[:2],
         Column(

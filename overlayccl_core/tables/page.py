@@ -81,9 +81,10 @@ A row of `bench` or `steps` that failed on the ranks has empty lists. Its `messa
 ranks said, in `logs/<rule>-<subject>.failure-<k>/`, where k counts the failures of the rule from 0.
 `problems/P/chosen.py` is the module that was chosen, and that the rule `confirm` runs: a function of recipes,
 Programs and the proven library alone. `deploy/P.py` is the same file where all in it stands. Where a rival took the
-place of a Case it has that one's Programs. There is none where nothing of P is deployed. `deploy/P.json` holds its
-sha256, its rows of `deployed` with their verdicts, and `splits`. `deploy/earlier/` keeps what an earlier run
-deployed for Cases that `deploy/P.py` no longer has.
+place of a Case it has that one's Programs; `confirm` looks at the values of that file, too. There is none where
+nothing of P is deployed. `deploy/P.json` holds its sha256, its rows of `deployed`, and `splits`: of each Case and
+direction what the file has, and under `chosen` all that is told of what was chosen, with its verdicts.
+`deploy/earlier/` keeps the last file of earlier runs that had a Case which `deploy/P.py` no longer has.
 
 Anything that knows Parquet reads them: [`examples/questions.py`](../examples/questions.py) answers three questions
 with polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.

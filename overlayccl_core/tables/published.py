@@ -69,12 +69,17 @@ def publish(file: Path, source: str | None) -> Path | None:
     """Write a module, whole or not at all; None: there is none any more.
 
     Where the file there has a Case that the new one lacks, it is kept in the folder `earlier`: its path; else None.
+    Of files that were kept before only those stay that have a Case which neither of these two has.
     """
-    before = file.read_text() if file.exists() else None
+    before = file.read_text() if file.exists() else ""
+    there, now = set(cases_of(before)), set(cases_of(source or ""))
     kept = None
-    if before is not None and set(cases_of(before)) - set(cases_of(source or "")):
+    if there - now:
         kept = _free(file.parent / EARLIER / file.name, before)
         write_bytes(kept, before.encode())
+    for path in (file.parent / EARLIER).glob("*.py"):
+        if path != kept and (of := set(cases_of(path.read_text()))) and of <= there | now:
+            path.unlink()
     if source is None:
         file.unlink(missing_ok=True)
     else:

@@ -7,7 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.evidence.confirmed import StepTables, headline_of, instead_at, split_rows
+from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.evidence.standing import Headline, StepTables, headline_of, placed
+from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
@@ -210,32 +212,59 @@ def test_what_holds_more_memory_takes_no_place(tmp_path: Path) -> None:
     assert replaced(tmp_path, slower, more=more) == (None, {})
 
 
-def test_steps_that_share_a_case_are_decided_together(tmp_path: Path) -> None:
-    slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
-    one = headline_of("nano", TRAINED, step_tables(*tables(tmp_path, QUICK), *tables(tmp_path, slower)))
-    choice = pl.DataFrame(
+NOTHING_ALONE = pl.DataFrame(schema=CONFIRMED.schema)
+
+
+def choice(trained: Mapping[str, str | None], arm: str = "finalist_1") -> pl.DataFrame:
+    """Case -> the steps that have it."""
+    return pl.DataFrame(
         [
-            {"case": case, "direction": "forward", "trained_in": trained}
-            for case, trained in (
-                ("a/1", "nano m1"),
-                ("b/1", "nano m1, nano m8"),
-                ("a/8", "nano m8"),
-                ("c/1", None),
-            )
+            {"case": case, "direction": "forward", "arm": arm, "trained_in": steps}
+            for case, steps in trained.items()
         ]
     )
-    taken = {(case, "forward"): "best_seed" for case in ("a/1", "b/1", "a/8")}
-    assert instead_at([choice], {"nano": one}) == taken
+
+
+def headlined(folder: Path, after: Speeds) -> Headline:
+    return headline_of("nano", TRAINED, step_tables(*tables(folder, after), *tables(folder, after)))
+
+
+def test_a_verdict_is_of_a_step_and_takes_no_case_of_a_step_that_does_not_say_the_same(
+    tmp_path: Path,
+) -> None:
+    """b/1 is of a count at which what was chosen stands; c/1 is of no step, and was not timed."""
+    slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
+    one = headlined(tmp_path, slower)
+    listed = choice({"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8", "c/1": None})
+    assert placed([listed], NOTHING_ALONE, {"nano": one}) == {("a/1", "forward"): "best_seed"}
 
 
 def test_a_case_of_what_stands_is_not_taken_by_the_verdict_of_another_count(tmp_path: Path) -> None:
     """Whole, what was chosen is far faster than DDP; split into 8, DDP is."""
-    speeds = {1: {**QUICK[1], "ddp_25": 1900.0}, 8: {**QUICK[8], "ddp_25": 1800.0}}
-    both = (tables(tmp_path, speeds), tables(tmp_path, speeds))
-    one = headline_of("nano", TRAINED, step_tables(*both[0], *both[1]))
+    one = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1900.0}, 8: {**QUICK[8], "ddp_25": 1800.0}})
     assert one.chosen is not None and one.chosen.microbatches == 1 and one.instead is None
-    trained = {"shared": "nano m1, nano m8", "a/1": "nano m1", "a/8": "nano m8"}
-    choice = pl.DataFrame(
-        [{"case": case, "direction": "forward", "trained_in": text} for case, text in trained.items()]
-    )
-    assert instead_at([choice], {"nano": one}) == {("a/8", "forward"): "ddp_25"}
+    listed = choice({"shared": "nano m1, nano m8", "a/1": "nano m1", "a/8": "nano m8"})
+    assert placed([listed], NOTHING_ALONE, {"nano": one}) == {("a/8", "forward"): "ddp_25"}
+
+
+def test_a_case_that_two_models_share_is_taken_only_by_what_both_say(tmp_path: Path) -> None:
+    """A DDP bucket of one is no arm of the other; a rival of one may have no Program at a Case of the other."""
+    known = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
+    ddp = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1000.0}, 8: QUICK[8]})
+    stands = headlined(tmp_path, QUICK)
+    listed = choice({"both": "nano m1, other m1", "mine": "nano m1", "theirs": "other m1"})
+    for other, taken in ((known, "best_seed"), (ddp, "ddp_25"), (stands, None)):
+        said = {"mine": "best_seed", "both": "best_seed" if other is known else None, "theirs": taken}
+        assert placed([listed], NOTHING_ALONE, {"nano": known, "other": other}) == {
+            (case, "forward"): arm for case, arm in said.items() if arm
+        }
+
+
+def test_the_frameworks_own_is_kept_in_both_directions_of_a_case_or_in_none(tmp_path: Path) -> None:
+    one = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1000.0}, 8: QUICK[8]})
+    listed = choice({"a/1": "nano m1", "b/1": "nano m1"})
+    back = listed.with_columns(direction=pl.lit("backward"), trained_in=pl.Series(["nano m1", "other m1"]))
+    assert placed([pl.concat([listed, back])], NOTHING_ALONE, {"nano": one}) == {
+        ("a/1", "forward"): "ddp_25",
+        ("a/1", "backward"): "ddp_25",
+    }

@@ -109,7 +109,11 @@ def test_a_project_runs_where_only_the_wheel_is(wheel: Path, tmp_path: Path) -> 
     assert seeds.height and set(seeds["equivalence"]) == {"pass"}
     bench = pl.read_parquet(results / "problems/tp_mlp/bench.parquet")
     assert {"timed"} == set(bench["status"])
-    assert (results / "deploy/tp_mlp.py").is_file() and (results / "report.html").is_file()
+    record = json.loads((results / "deploy/tp_mlp.json").read_text())
+    assert (results / "deploy/tp_mlp.py").is_file() == (
+        record["module"] is not None
+    )  # else torch's own is faster
+    assert (results / "report.html").is_file()
     typed("snakemake", "--profile", "local", "archive", *asked)
     assert "nothing is wrong" in typed("overlayccl", "verify", "results/mine-smoke.tar.zst")
 

@@ -31,13 +31,22 @@ def beside(microbatches: int, arm: str, *ratio: float, **more: Any) -> Row:
     return split("nano", microbatches, arm, 1e5 * ratio[0], **slower(*ratio), **more)
 
 
-def worth(*splits: Row, chosen: str = "finalist_1", replaced: Mapping[int, str] | None = None) -> Worth:
-    """Of nano, whose Cases are chosen as `chosen`. replaced: count of microbatches -> what takes its place."""
+def worth(
+    *splits: Row,
+    chosen: str = "finalist_1",
+    replaced: Mapping[int, str] | None = None,
+    also: Mapping[str, str] | None = None,
+) -> Worth:
+    """Of nano, whose Cases are chosen as `chosen`. replaced: count of microbatches -> what takes its place.
+
+    also: more Cases, which stand, with their steps.
+    """
     case = {"candidate": "found-1", "arm": chosen}
     cases = [
         row(DEPLOYED, **case, case=f"tp_mlp/n4-m{m}", trained_in=f"nano m{m}, other m4", instead=arm)
         for m, arm in (dict.fromkeys((1, 2, 4, 8)) | dict(replaced or {})).items()
     ]
+    cases += [row(DEPLOYED, **case, case=of, trained_in=steps) for of, steps in (also or {}).items()]
     (one,) = worths_of(
         pl.DataFrame(splits, schema=SPLITS.schema), pl.DataFrame(cases, schema=DEPLOYED.schema)
     )
@@ -103,19 +112,25 @@ def test_the_file_is_compared_with_the_module_that_was_chosen() -> None:
 # ------------------------------------------------------------------------------------------------ the warnings
 def test_a_known_way_that_takes_the_place_is_said_first_with_its_m_and_what_was_timed_of_it() -> None:
     told = worth(
-        deployed(), instead(8, "hand_bundled", 0.9, 0.85, 0.97), beside(8, "developer", 3.0, 2.9, 3.1)
+        deployed(),
+        instead(8, "hand_bundled", 0.9, 0.85, 0.97),
+        beside(8, "developer", 3.0, 2.9, 3.1),
+        replaced={8: "hand_bundled"},
     )
     (said,) = warnings(told)
     assert said == (
         "Use hand bundled at M = 8, which needs no search, at the same or less memory: what was chosen (M = 2) is "
-        "0.90\N{MULTIPLICATION SIGN} (0.85..0.97) as fast. It has the place in deploy/: its module was timed in "
-        "these launches, the file was not."
+        "0.90\N{MULTIPLICATION SIGN} (0.85..0.97) as fast. It has the place in deploy/, by the same launches "
+        "that tell its gain."
     )
+    assert facts(told)[-1] == "Measured in 4 launches that chose nothing but what takes the place."
     assert facts(told)[0].startswith("Chosen: ") and told.use == "use hand bundled"
 
 
 def test_the_frameworks_own_is_to_be_kept_and_no_module_claims_the_place() -> None:
-    told = worth(deployed(1), instead(1, "ddp_25", 0.79, 0.71, 0.9), replaced={1: "ddp_25", 2: "ddp_25"})
+    told = worth(
+        deployed(1), instead(1, "ddp_25", 0.79, 0.71, 0.9), replaced=dict.fromkeys((1, 2, 4, 8), "ddp_25")
+    )
     (said,) = warnings(told)
     assert said.startswith(
         "Keep torch DDP (25 MiB) at M = 1, which needs no search, at the same or less memory: "
@@ -132,12 +147,22 @@ def test_what_takes_the_place_at_another_count_is_said_after_it() -> None:
         "At M = 1, use best seed: what was chosen there is slower.",
         "At M = 8, keep torch DDP (25 MiB): what was chosen there is slower.",
     ]
-    shared = worth(
-        deployed(), instead(2, "best_seed", 0.9, 0.8, 0.95), replaced={8: "best_seed", 2: "best_seed"}
+
+
+def test_where_steps_that_share_a_case_do_not_say_the_same_it_is_said_that_the_chosen_keeps_the_place() -> (
+    None
+):
+    better = instead(2, "best_seed", 0.9, 0.8, 0.95)
+    shared = "another step has them, too, and does not say the same, so what was chosen keeps the place in deploy/."
+    (said,) = warnings(worth(deployed(), better))
+    assert said.endswith(f"as fast. But not at any of its Cases: {shared}")
+    (said,) = warnings(
+        worth(deployed(), better, replaced={2: "best_seed"}, also={"tp_mlp/both": "nano m2, x m1"})
     )
-    assert warnings(shared)[1:] == [
-        "At M = 8, use best seed, too: its step shares a Case, so both are decided together."
-    ]
+    assert said.endswith(f"the same launches that tell its gain. Not at tp_mlp/both: {shared}")
+    keep = instead(1, "ddp_25", 0.79, 0.71, 0.9)
+    (said,) = warnings(worth(deployed(1), keep, replaced=dict.fromkeys((1, 2, 4), "ddp_25")))
+    assert said.endswith(f"as fast. Not at tp_mlp/n4-m8: {shared}")
 
 
 def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
@@ -275,8 +300,8 @@ def test_a_case_whose_place_is_taken_or_whose_best_other_may_be_faster_is_said()
     (said,) = case_warnings(case_row(0.9, 0.85, 0.95, instead="hand_bundled"))
     assert said == (
         "uniform_a2a/n4, forward: use hand bundled, which needs no search: what was chosen is "
-        "0.90\N{MULTIPLICATION SIGN} (0.85..0.95) as fast. It has the place in deploy/: its module was timed in "
-        "these launches, the file was not."
+        "0.90\N{MULTIPLICATION SIGN} (0.85..0.95) as fast. It has the place in deploy/, by the same launches that "
+        "tell its gain."
     )
     (said,) = case_warnings(case_row(1.1, 0.9, 1.2))
     assert "it is undecided whether what is deployed is faster than hand bundled" in said

@@ -71,7 +71,7 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
     chosen = shortlist.run(configured, seeds, prices, candidates, emit, progress=quiet)
     shortlisted = checked(SHORTLIST, chosen["shortlist"])
     bench = checked(BENCH, bench_rows(shortlisted.iter_rows(named=True)))
-    ranked = finalists.run(shortlisted, bench, prices, candidates, probes, {}, progress=quiet)
+    ranked = finalists.run(seeds, shortlisted, bench, prices, candidates, probes, {}, progress=quiet)
     compared = checked(FIDELITY, ranked["fidelity"])
     ready = checked(FINALISTS, ranked["finalists"])
     return SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("chosen", "ranked")})

@@ -15,7 +15,7 @@ from overlayccl_core.stages import choose
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.table import write
 from tests.stages.flow import quiet
-from tests.stages.training import SPEEDS, train_tables
+from tests.stages.training import SPEEDS, exchanging, train_tables
 
 PROBLEMS = ("tp_mlp", "uniform_a2a")
 MODEL = "tiny m2"
@@ -43,7 +43,7 @@ def decided(
     """Problem -> what its rule chose. models: Problem -> those that train all its Cases."""
     ready = changes.get("ready", flows.ready)
     trained: dict[str, dict[str, tuple[str, ...]]] = {}
-    for case, direction in ready.select("case", "direction").unique().iter_rows():
+    for case, direction in exchanging(ready).select("case", "direction").unique().iter_rows():
         trained.setdefault(case, {})[direction] = (models or {}).get(problem_of(case), (MODEL,))
     made = {}
     for problem, flow in flows.of.items():
@@ -75,7 +75,7 @@ def arm_of(made: Mapping[str, choose.Chosen], ready: pl.DataFrame) -> str:
     rows = [row for one in made.values() for row in one.choice]
     [arm] = {row["arm"] for row in rows}
     here: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in ready.iter_rows(named=True):
+    for row in exchanging(ready).iter_rows(named=True):
         here.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row
     assert len(rows) == len(here)
     for row in rows:
@@ -102,7 +102,7 @@ def test_where_one_problems_find_hurts_the_other_one_is_deployed_alone(
     made = chosen(flows, {f"only_{helps}": 800.0, f"only_{hurts}": 4500.0})
     assert arm_of(made, flows.ready) == f"only_{helps}"
     for problem, arm in ((hurts, "developer"), (helps, "finalist_1")):
-        want = flows.of[problem].ready.filter(arm=arm)["program"].to_list()
+        want = exchanging(flows.of[problem].ready).filter(arm=arm)["program"].to_list()
         assert sorted(row["program"] for row in made[problem].choice) == sorted(want)
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.confirmed import StepTables, headline_of, split_rows
+from overlayccl_core.evidence.confirmed import split_rows
 from overlayccl_core.evidence.decided import Decided, Trained
+from overlayccl_core.evidence.standing import StepTables, headline_of
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import dumps
@@ -229,6 +231,37 @@ def test_where_the_emitted_module_is_right_a_wrong_file_is_the_printers_fault_an
     ):
         confirmed(tmp_path, wrong)
     assert not list((tmp_path / ".partial").glob("confirm-[ve]*"))  # the next run looks again
+
+
+@pytest.mark.parametrize("sabotaged", [False, True])
+def test_what_takes_the_place_is_a_file_that_was_run_and_a_wrong_one_ends_the_run(
+    sabotaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The printer is wrong where it prints the rival's Programs. The emitted module of the rival is right."""
+    of, printed, honest = decided(tmp_path), [], deployed.deployed
+
+    def printer(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
+        runtime, begins, body = honest(problem, cases, stamp).partition("def chosen_0(")
+        assert {one.candidate for one in cases} == {"one_by_one"} and body.count("all_reduce(")
+        wrong = body.replace("all_reduce(", "all_reduce(2 * ", 1) if sabotaged else body
+        printed.append(runtime + begins + wrong)
+        return printed[-1]
+
+    place = of.choice.select("case", "direction").row(0)
+    monkeypatch.setattr(confirm, "placed", lambda *_: {place: "developer"})
+    monkeypatch.setattr(deployed, "deployed", printer)
+    quick = QUICK.changed(confirm=QUICK.confirm.changed(launches=1))
+    before = trained(of.finalists, ARMS, MODEL, tmp_path)
+    folder, said = tmp_path / ".partial", list[str]()
+    with (
+        pytest.raises(
+            ValueError, match=r"^what takes the place .* cannot be deployed.*prints the file wrongly"
+        )
+        if sabotaged
+        else nullcontext()
+    ):
+        confirm.run(DEPLOYMENT, quick, {"grad_ar": of}, [], before, folder, progress=said.append)
+    assert len(printed) == 1 and bool(list(folder.glob("confirm-files*"))) is not sabotaged
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from overlayccl_core.backends.torchdist import deployed
-from overlayccl_core.evidence.confirmed import StepTables
 from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.evidence.standing import StepTables
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import choose, deploy
@@ -100,7 +100,6 @@ def made(
     rows = [] if speeds else list(confirmed_rows(of.decided, us))
     tables = deploy.ProblemTables(
         decided=of.decided,
-        seeds=of.seeds,
         prices=changes.get("prices", of.prices),
         candidates=changes.get("candidates", of.candidates),
         shortlist=of.shortlisted,
@@ -134,6 +133,8 @@ def test_a_rivals_programs_take_the_place_of_what_is_slower(
     frame = write(DEPLOYED, of.deployed, tmp_path / "deployed.parquet")
     assert set(frame.select("arm", "use").iter_rows()) == {("finalist_1", "known")}
     [taken] = set(frame["instead"])  # at all Cases of the step
+    names = {r["candidate"] for r in in_steps.ready.iter_rows(named=True) if r["arm"] == taken}
+    assert set(frame["in_file"]) <= names and names.isdisjoint(frame["candidate"])
     source = of.modules["tp_mlp"]
     assert source is not None and cases_of(source) == cases_of(in_steps.decided.module)
     best, found = (
@@ -150,7 +151,7 @@ def test_where_the_frameworks_own_is_faster_no_file_has_the_case(in_steps: Simpl
     assert {(row["use"], row["instead"]) for row in of.deployed} == {("framework", "ddp_25")}
     assert of.modules == {"tp_mlp": None}
     record = deploy.records(of, {"tp_mlp": in_steps.verdicts}, "gloo")["tp_mlp"]
-    assert record["module"] is None and record["deployed"]
+    assert record["module"] is None and {row["in_file"] for row in record["deployed"]} == {None}
 
 
 def test_a_case_that_no_model_has_is_decided_by_its_passes(alone: SimpleNamespace) -> None:
@@ -199,7 +200,7 @@ def test_the_records_hold_figures_and_verdicts_of_what_is_deployed(alone: Simple
     assert record["module"] == hashlib.sha256(alone.decided.module.encode()).hexdigest()
     assert (record["problem"], record["library"], record["splits"]) == ("uniform_a2a", "gloo", [])
     for row in record["deployed"]:
-        assert row["measured_us"] > 0
-        gates = {verdict["gate"]: verdict["outcome"] for verdict in row["verdicts"]}
+        assert row["in_file"] == row["chosen"]["candidate"] and row["chosen"]["measured_us"] > 0
+        gates = {verdict["gate"]: verdict["outcome"] for verdict in row["chosen"]["verdicts"]}
         passed = dict.fromkeys(("legality", "equivalence", "bench", "choice"), "pass")
         assert gates in (passed, passed | {"training": "not_applicable"})

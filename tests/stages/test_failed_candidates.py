@@ -35,7 +35,7 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
     ]
     bench = write(BENCH, rows, flow.folder / f"bench-{status}.parquet")
     listed = finalists.run(
-        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
+        flow.seeds, flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
     )
     ready = write(FINALISTS, listed["finalists"], flow.folder / f"finalists-{status}.parquet")
     assert ready.filter(*(pl.col(k) == v for k, v in here.items())).is_empty()

@@ -35,7 +35,14 @@ def arms(
     """arm -> row; times: candidate -> factor of its samples."""
     bench = faster(flow.bench, times)
     tables = finalists.run(
-        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, trained, progress=progress
+        flow.seeds,
+        flow.shortlisted,
+        bench,
+        flow.prices,
+        flow.candidates,
+        flow.probes,
+        trained,
+        progress=progress,
     )
     write(FIDELITY, tables["fidelity"], flow.folder / "again.parquet")
     frame = write(FINALISTS, tables["finalists"], flow.folder / "finalists_again.parquet")
@@ -144,9 +151,9 @@ def test_the_models_first_choice_is_none_that_is_lossy_however_cheap(flow: Simpl
     assert not cheap.equals(flow.prices)
     quick = faster(flow.bench, slower_than_lossy(flow))
     regrets = [
-        finalists.run(flow.shortlisted, bench, prices, flow.candidates, flow.probes, {}, progress=quiet)[
-            "fidelity"
-        ][0]["top1_regret"]
+        finalists.run(
+            flow.seeds, flow.shortlisted, bench, prices, flow.candidates, flow.probes, {}, progress=quiet
+        )["fidelity"][0]["top1_regret"]
         for bench, prices in ((flow.bench, flow.prices), (quick, flow.prices), (quick, cheap))
     ]
     assert regrets[0] == regrets[1] == regrets[2]
@@ -156,7 +163,14 @@ def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
     said: list[str] = []
     bench = faster(flow.bench, slower_than_lossy(flow))
     finalists.run(
-        flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=said.append
+        flow.seeds,
+        flow.shortlisted,
+        bench,
+        flow.prices,
+        flow.candidates,
+        flow.probes,
+        {},
+        progress=said.append,
     )
     assert any("bf16_on_the_wire is" in line and "lossy, so behind them" in line for line in said)
 
@@ -164,7 +178,7 @@ def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
 def test_what_was_not_measured_keeps_its_arm(flow: SimpleNamespace) -> None:
     without = flow.bench.filter(pl.col("candidate") != "merged_over_microbatches")
     tables = finalists.run(
-        flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
+        flow.seeds, flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
     )
     row = next(r for r in tables["finalists"] if r["arm"] == "hand_bundled")
     assert (row["candidate"], row["fingerprint"]) == ("merged_over_microbatches", None)

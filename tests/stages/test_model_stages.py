@@ -170,7 +170,9 @@ def test_a_time_below_the_floor_is_invalid_and_no_win(flow: SimpleNamespace) -> 
 def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
     other = flow.bench.with_columns(fingerprint=pl.lit("host other"))
     with pytest.raises(ValueError, match=r"not mixed.*Measure again"):
-        finalists.run(flow.shortlisted, other, flow.prices, flow.candidates, flow.probes, {}, progress=quiet)
+        finalists.run(
+            flow.seeds, flow.shortlisted, other, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
+        )
     with pytest.raises(ValueError, match="not mixed"):
         summed(flow, other)
 

@@ -36,7 +36,7 @@ def train_tables(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(steps, stamps). speeds: arm -> us of a step, also of arms that no module stands for; wrong: arm -> columns
     of its timed rows that are not right."""
-    timed, stamps = [], []
+    timed, stamps, finalists = [], [], exchanging(finalists)
     listed = [arm for arm in speeds if arm not in SPEEDS or arm in set(finalists["arm"])]
     for arm in listed:
         us, losses = (
@@ -71,6 +71,11 @@ def train_tables(
             }
         )
     return write(STEPS, timed, folder / "steps.parquet"), write(STAMPS, stamps, folder / "stamps.parquet")
+
+
+def exchanging(finalists: pl.DataFrame) -> pl.DataFrame:
+    """Without Cases and directions that have the developer's Program alone: nothing is exchanged there."""
+    return finalists.filter((pl.len() > 1).over("case", "direction"))
 
 
 def _alone(finalists: pl.DataFrame, arms: Iterable[str]) -> Iterator[dict[str, Any]]:

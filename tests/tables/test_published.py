@@ -35,14 +35,19 @@ def test_a_file_with_a_case_that_the_new_one_lacks_is_kept_beside_it(tmp_path: P
     assert list(earlier(tmp_path)) == []  # all its Cases are deployed again
 
 
-def test_what_holds_the_same_cases_takes_the_place_and_a_second_earlier_file_has_a_name_of_its_own(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "deploy/grad_ar.py"
-    for number, case in enumerate(("a/1", "a/1", "a/2", "a/3", "a/2", "a/4")):
-        publish(file, module(case, more=f"N = {number if case == 'a/1' else 0}\n"))
-    kept = {path.name: cases_of(path.read_text()) for path in (tmp_path / "deploy/earlier").iterdir()}
-    assert kept == {"grad_ar.py": ("a/1",), "grad_ar_2.py": ("a/2",), "grad_ar_3.py": ("a/3",)}
+def test_of_earlier_files_those_stay_that_have_a_case_of_their_own(tmp_path: Path) -> None:
+    """However often a Case comes and goes, the last file that had it is kept, and no other for its sake."""
+    file, folder = tmp_path / "deploy/grad_ar.py", tmp_path / "deploy/earlier"
+    publish(tmp_path / "deploy/tp_mlp.py", module("b/1"))
+    publish(tmp_path / "deploy/tp_mlp.py", None)
+    for number, case in enumerate(
+        ("a/1", "a/1", "a/2", "a/3", "a/2", "a/4", *("a/1", "a/2") * 5, "a/3", "a/5")
+    ):
+        publish(file, module(case, more=f"N = {number}\n"))
+    kept = sorted(cases_of(path.read_text()) for path in folder.iterdir())
+    assert kept == [("a/1",), ("a/2",), ("a/3",), ("a/4",), ("b/1",)]
+    last = next(text for path in folder.iterdir() if "a/1" in (text := path.read_text()))
+    assert "N = 14\n" in last
 
 
 def test_where_nothing_is_deployed_there_is_no_file_and_the_one_before_is_kept(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ ROWS = [
         {CONFIG: ("launches: 4\n  seconds: ", "launches: 4\n  seconds: 1")},
     ),
     Row("the training gate", AFTER_TRAINING, appended(f"{CORE}/gates/training.py")),
-    Row("how it is decided what stands", AFTER_CONFIRM, appended(f"{CORE}/stages/deploy.py")),
+    Row("what stands", AFTER_CONFIRM | {"confirm"}, appended(f"{CORE}/evidence/standing.py")),
     Row("how a file is published", AFTER_CONFIRM, appended(f"{CORE}/tables/published.py")),
     Row("a column of what is deployed", AFTER_CONFIRM, new_column("deployed", "CHOSEN_AS,\n")),
     Row("what a run says first", {"report"}, appended(f"{CORE}/report/sentences.py")),

@@ -92,15 +92,15 @@ def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     training = verdicts.filter((pl.col("gate") == "training") & pl.col("model").is_not_null())
     right = training.filter(~pl.col("reason").is_in(["ok", "not_measured"]))
     assert right.is_empty(), right["message"].to_list()
-    module = (results / "deploy/tp_mlp.py").read_text()
-    record = json.loads((results / "deploy/tp_mlp.json").read_text())
+    file, record = (results / "deploy/tp_mlp.py", json.loads((results / "deploy/tp_mlp.json").read_text()))
+    module = file.read_text() if file.exists() else ""  # torch's own may be faster at every Case
     shown = (finished / "shown.txt").read_text()
     for row in record["deployed"]:
-        assert row["case"] in module and (row["instead"] or row["candidate"] in module)
-        assert row["candidate"][:20] in shown
+        assert (row["case"] in module) == (row["in_file"] is not None) and (row["in_file"] or "") in module
+        assert row["chosen"]["candidate"][:20] in shown
     stands = all(row["instead"] is None for row in record["deployed"])
     assert (module == (results / "problems/tp_mlp/chosen.py").read_text()) == stands
-    assert record["module"] == hashlib.sha256(module.encode()).hexdigest()
+    assert record["module"] == (hashlib.sha256(module.encode()).hexdigest() if module else None)
     assert [one["case"] for one in record["deployed"]] == choice["case"].to_list()
 
 

@@ -74,7 +74,7 @@ def test_its_own_printer_wrote_the_deployed_module_which_means_what_the_problem_
     assert module["PROVEN_WITH"] == {"library": "numpy", "numpy": np.__version__}
     record = json.loads((finished / "results/paper/deploy/uniform_a2a.json").read_text())
     assert [row["case"] for row in record["deployed"]] == [*module["PROGRAMS"]] * 2
-    assert all(row["measured_us"] > 0 for row in record["deployed"])
+    assert all(row["chosen"]["measured_us"] > 0 for row in record["deployed"])
     [by_direction] = module["PROGRAMS"].values()
     assert set(by_direction) == {"forward", "backward"}
     for text in by_direction.values():

@@ -1,0 +1,132 @@
+"""What stands: whether, by launches that chose nothing, anything takes the place of what was chosen.
+
+What was chosen stands unless these launches show that it is slower, beyond noise, than something that needs no
+search and takes no more memory. That then takes its place: deployed if it is a Program, else to be kept as it is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from overlayccl_core.configuration.models import of_labels
+from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
+from overlayccl_core.measuring.arms import ArmName, is_framework
+from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.measuring.statistics import Ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTables:
+    """Steps and stamps of all models: of training, by which was chosen, and of the launches after it."""
+
+    steps: pl.DataFrame
+    stamps: pl.DataFrame
+    confirmed_steps: pl.DataFrame
+    confirmed_stamps: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """A model in the launches that chose nothing: every split, what was chosen, its fastest rival, and what takes
+    its place (None: it stands). None, too, for what was not timed."""
+
+    splits: tuple[Split, ...]
+    chosen: Split | None
+    rival: Split | None
+    instead: Split | None
+
+    @property
+    def at_counts(self) -> dict[int, str]:
+        """Count of microbatches -> the arm that takes the place of what was chosen there, where it does not stand.
+
+        Rivals are those of the same count; of the count that was chosen, those of any. Where the framework's own
+        is faster than that, nothing of the model is deployed.
+        """
+        found = {}
+        for one in self.splits:
+            if one.arm == ArmName.DEPLOYED and one is not self.chosen:
+                same = (r for r in rivals_of(one, self.splits) if r.microbatches == one.microbatches)
+                if (better := quicker(one, same)) is not None:
+                    found[one.microbatches] = better.arm
+        if self.instead is not None and is_framework(self.instead.arm):
+            return {one.microbatches: self.instead.arm for one in self.splits}
+        return found if self.instead is None else {**found, self.instead.microbatches: self.instead.arm}
+
+
+def headlines_of(choices: Sequence[pl.DataFrame], steps: StepTables) -> dict[str, Headline]:
+    """Of every model that was timed. choices: the table of every Problem."""
+    models = steps.confirmed_steps["model"].unique(maintain_order=True)
+    return {model: headline_of(model, chosen_as(model, choices), steps) for model in models}
+
+
+def headline_of(model: str, chosen: Mapping[int, str], tables: StepTables) -> Headline:
+    """chosen: of `chosen_as`. Training chose the count of microbatches; all else is of the launches after it."""
+    trained = chosen_split(chosen, splits_of(model, tables.steps, tables.stamps))
+    splits = splits_of(model, tables.confirmed_steps, tables.confirmed_stamps, plain=tables.stamps)
+    here = (trained.microbatches, ArmName.DEPLOYED) if trained else None
+    mine = next((one for one in splits if (one.microbatches, one.arm) == here), None)
+    rivals = rivals_of(mine, splits) if mine else []
+    return Headline(
+        splits=tuple(splits),
+        chosen=mine,
+        rival=min(rivals, key=lambda one: one.us, default=None),
+        instead=quicker(mine, rivals) if mine else None,
+    )
+
+
+def quicker(mine: Split, rivals: Iterable[Split]) -> Split | None:
+    """The fastest of those than which it is slower beyond noise."""
+    faster = [one for one in rivals if (gain := mine.seen.speedup_over(one.seen)) and gain.slower]
+    return min(faster, key=lambda one: one.us, default=None)
+
+
+def passes_of(confirmed: pl.DataFrame) -> tuple[Measurement | None, dict[str, Ratio]]:
+    """(the chosen file, arm -> its time over that file's) of a Case and direction that was timed alone.
+
+    confirmed: of this Case and direction. Without arms of the same Program.
+    """
+    arms = {
+        arm: next(iter(measurements(confirmed.filter(pl.col("arm") == arm).iter_rows(named=True)).values()))
+        for arm in confirmed["arm"].unique(maintain_order=True)
+    }
+    mine = arms.pop(ArmName.DEPLOYED, None)
+    others = {
+        arm: ratio
+        for arm, timed in arms.items()
+        if mine and timed.program != mine.program and (ratio := mine.speedup_over(timed))
+    }
+    return mine, others
+
+
+def placed(
+    choices: Iterable[pl.DataFrame], confirmed: pl.DataFrame, headlines: Mapping[str, Headline]
+) -> dict[Place, str]:
+    """(case, direction) -> the arm that takes the place of what was chosen there.
+
+    A verdict is of a step (a model at a count of microbatches) and holds at the Cases of that step. Where steps
+    share a Case, all must say the same: else what was chosen keeps the place. So each of these steps ran the arm,
+    and the arm has a Program there. Where no step has the Case, its passes decide. The framework's own is kept in
+    both directions of a Case or in none: a file has both.
+    """
+    verdicts = {(model, m): arm for model, one in headlines.items() for m, arm in one.at_counts.items()}
+    said: dict[Place, str | None] = {}
+    for row in (row for choice in choices for row in choice.iter_rows(named=True)):
+        place, labels = (row["case"], row["direction"]), of_labels(row["trained_in"])
+        if labels:
+            arms = {verdicts.get(label) for label in labels}
+        else:
+            others = passes_of(at(confirmed, place))[1]
+            slower = (arm for arm, ratio in others.items() if ratio.slower)
+            arms = {min(slower, key=lambda arm: others[arm].value, default=None)}
+        [arm] = arms if len(arms) == 1 else [None]
+        said[place] = None if arm == row["arm"] else arm
+    of_case: dict[str, set[str | None]] = {}
+    for (case, _), arm in said.items():
+        of_case.setdefault(case, set()).add(arm)
+    return {
+        place: arm
+        for place, arm in said.items()
+        if arm is not None and not (is_framework(arm) and len(of_case[place[0]]) > 1)
+    }

@@ -119,8 +119,7 @@ class _Launches:
     # ------------------------------------------------------------------------------------------------------ alone
     def passes(self) -> list[Row]:
         """Rows of `confirmed`. Values are looked at before the first launch; what fails is in none."""
-        chosen = ((name, *row, of.module) for name, of in self.problems.items() for row in looked_at(of))
-        listed = self._listed(chosen)
+        listed = self._chosen()
         proven = {key: one.proven for key, one in listed.items()}
         failed = self._looked_at(listed, "values", "what was chosen")
         heads = {key: one.head for key, one in listed.items() if one.alone and key not in failed}
@@ -140,6 +139,11 @@ class _Launches:
                 for one in sorted(timed, key=lambda one: one.launch)
             ]
         return confirmed
+
+    def _chosen(self) -> dict[str, "_Listed"]:
+        """What was chosen, and what needs no search beside it."""
+        rows = ((name, *row, of.module) for name, of in self.problems.items() for row in looked_at(of))
+        return self._listed(rows)
 
     def files(self, placed: Mapping[Place, str], fingerprint: str) -> None:
         """Look at the values of every file in which something takes the place of what was chosen."""

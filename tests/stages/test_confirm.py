@@ -150,7 +150,7 @@ def test_values_of_the_deployed_file_are_looked_at_where_a_model_trains_the_case
     for name, of in (("untrained", untrained), ("trained", with_model)):
         launches = confirm._Launches(DEPLOYMENT, QUICK, {"grad_ar": of}, tmp_path, lambda _line: None, "")
         seen[name] = {
-            one.head["arm"]: (one.alone, one.proven.reference) for one in launches._listed().values()
+            one.head["arm"]: (one.alone, one.proven.reference) for one in launches._chosen().values()
         }
     known = {"developer": (True, True), "hand_bundled": (True, False)}
     assert seen["untrained"] == {"deployed": (True, False), **known}

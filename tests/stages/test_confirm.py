@@ -274,8 +274,9 @@ def test_whose_fault_wrong_gradients_are_is_told_by_the_emitted_modules_beside_i
     mine = row | {"arm": "deployed", "gradient_rel_error": 0.3}
     rows = [mine, row | {"arm": "finalist_1", "gradient_rel_error": error}]
     other = row | {"arm": "developer", "gradient_rel_error": 1e-7, "stamps": {"exit": {"program": "b"}}}
-    with pytest.raises(ValueError, match=fault):
+    with pytest.raises(ValueError, match=fault) as raised:
         confirm._check_deployed(mine, [*rows, other], NumericsClass.REORDERED)
+    assert "OVERLAYCCL_PLAIN" not in str(raised.value)  # the file was never published: nobody uses it
 
 
 def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(

@@ -2,7 +2,8 @@
 
 Sites (Megatron-LM, section 3): `exit` sums what the ranks add to the residual stream in the forward pass; `entry`
 sums the gradients of a sublayer's input in the backward pass. Ports of both: partial, total [m, sublayer]. Where
-several parts of a sublayer read the same norm (a parallel block), each has sums of its own: [m, sublayer, part].
+several parts of a sublayer read the same norm (a parallel block), each gives partial [m, sublayer, part] and one
+total is of all parts.
 
 A stretch of the model between two entry sites is one piece of autograd: a sublayer, its sums (whose backward is the
 identity), and the norm in front of the next sublayer.
@@ -10,7 +11,7 @@ identity), and the norm in front of the next sublayer.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -48,6 +49,19 @@ class Sublayers(Protocol):
         """The mean loss of what comes out of the last sublayer, the same on every rank."""
 
 
+class _Added(torch.autograd.Function):
+    """The residual stream with a total over ranks, whose gradient is that of each partial sum (Megatron's g)."""
+
+    @staticmethod
+    def forward(_context: Any, x: Tensor, total: Tensor, *_partials: Tensor) -> Tensor:
+        return x + total
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        _x, _total, *partials = context.needs_input_grad
+        return gradient, None, *(gradient for _ in partials)
+
+
 class _Stretch:
     """The model from the entry of one sublayer to the entry of the next, under autograd on detached inputs."""
 
@@ -65,18 +79,10 @@ class _Stretch:
         """What this rank adds to the residual stream, detached, of each part."""
         return tuple(one.detach() for one in self._partials)
 
-    def residual(self, totals: Outputs) -> Tensor:
-        """The residual stream behind the sublayer. Once only.
-
-        A sum over ranks takes the partial sum's place in autograd's graph: its gradient is that of the partial
-        sum (Megatron's g). No tensor is overwritten: the module may still hold the partial sum.
-        """
-        sums, self._partials = self._partials, []  # the graph needs no values of them: let the totals go
-        x = self.x
-        for summed, total in zip(sums, totals, strict=True):
-            summed.data = total
-            x = x + summed
-        return x
+    def residual(self, total: Tensor) -> Tensor:
+        """The residual stream behind the sublayer. Once only: the graph needs no values of the partial sums."""
+        partials, self._partials = self._partials, []
+        return _Added.apply(self.x, total, *partials)
 
     def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Outputs]:
         """(of the residual stream, this rank's share of that of each part's input); once only."""
@@ -125,14 +131,14 @@ class TensorParallelStep:
             for layer in range(self.pieces.sublayers):
                 yield StepSegment(
                     name=("forward", m, layer),
-                    needs=self._exit("total", m, layer - 1) if layer else (),
-                    gives=self._exit("partial", m, layer),
+                    needs=(_exit(m, layer - 1),) if layer else (),
+                    gives=self._partials("exit", m, layer),
                     work=partial(self._forward, m, layer),
                 )
                 yield StepSegment(
                     name=("backward", m, layer),
-                    needs=self._entry("total", m, layer),
-                    gives=self._entry("partial", m, layer - 1) if layer else (),
+                    needs=(_entry(m, layer),),
+                    gives=self._partials("entry", m, layer - 1) if layer else (),
                     after=(("loss", m),) if layer == last else (),
                     work=partial(self._backward, m, layer),
                 )
@@ -145,36 +151,34 @@ class TensorParallelStep:
                     )
             yield StepSegment(
                 name=("loss", m),
-                needs=self._exit("total", m, last),
-                gives=self._entry("partial", m, last),
+                needs=(_exit(m, last),),
+                gives=self._partials("entry", m, last),
                 work=partial(self._loss, m),
             )
 
     def _forward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         with torch.enable_grad():
             if layer:
-                totals = tuple(v[value] for value in self._exit("total", m, layer - 1))
-                x = self._stretches[m, layer - 1].residual(totals)
+                x = self._stretches[m, layer - 1].residual(v[_exit(m, layer - 1)])
             else:
                 x = self.pieces.enter(self.batches[m])
             h = self.pieces.normed(layer, x)
         self._entered[m, layer] = x, h
         stretch = self._stretches[m, layer] = _Stretch(self.pieces, layer, x, h)
-        return dict(zip(self._exit("partial", m, layer), stretch.partials, strict=True))
+        return dict(zip(self._partials("exit", m, layer), stretch.partials, strict=True))
 
     def _loss(self, m: int, v: Values) -> dict[Value, Tensor]:
         last = self.pieces.sublayers - 1
         stretch = self._stretches.pop((m, last))
         with torch.enable_grad():
-            x = stretch.residual(tuple(v[value] for value in self._exit("total", m, last)))
+            x = stretch.residual(v[_exit(m, last)])
             loss = self.pieces.loss(x, self.batches[m])
         self.losses[m] = loss.detach()
         return self._passed_on(m, last, stretch, (loss,), (share_of_mean(loss, len(self.batches)),))
 
     def _backward(self, m: int, layer: int, v: Values) -> dict[Value, Tensor]:
         outputs = self._entered.pop((m, layer))
-        first, *others = (v[value] for value in self._entry("total", m, layer))
-        cotangents = self._residual.pop(m), sum(others, first)  # all parts read the same norm
+        cotangents = self._residual.pop(m), v[_entry(m, layer)]
         if layer:
             stretch = self._stretches.pop((m, layer - 1))
             return self._passed_on(m, layer - 1, stretch, outputs, cotangents)
@@ -187,7 +191,7 @@ class TensorParallelStep:
         """The backward of a stretch: what it gives to the entry site in front of it."""
         self._residual[m], gradients = stretch.gradients(outputs, cotangents)
         self._later[m, layer] = stretch.later
-        return dict(zip(self._entry("partial", m, layer), gradients, strict=True))
+        return dict(zip(self._partials("entry", m, layer), gradients, strict=True))
 
     def _weights(self, m: int, layer: int, _v: Values) -> dict[Value, Tensor]:
         """The gradients of the weights that read a sublayer's input."""
@@ -195,14 +199,16 @@ class TensorParallelStep:
             one()
         return {}
 
-    def _exit(self, name: str, m: int, layer: int) -> tuple[Value, ...]:
-        return self._values("exit", name, m, layer)
-
-    def _entry(self, name: str, m: int, layer: int) -> tuple[Value, ...]:
-        return self._values("entry", name, m, layer)
-
-    def _values(self, site: str, name: str, m: int, layer: int) -> tuple[Value, ...]:
+    def _partials(self, site: str, m: int, layer: int) -> tuple[Value, ...]:
         """The ports of all parts of a sublayer."""
         if self.pieces.parts == 1:
-            return ((site, (name, m, layer)),)
-        return tuple((site, (name, m, layer, part)) for part in range(self.pieces.parts))
+            return ((site, ("partial", m, layer)),)
+        return tuple((site, ("partial", m, layer, part)) for part in range(self.pieces.parts))
+
+
+def _exit(m: int, layer: int) -> Value:
+    return "exit", ("total", m, layer)
+
+
+def _entry(m: int, layer: int) -> Value:
+    return "entry", ("total", m, layer)

@@ -25,7 +25,7 @@ SWEPT: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Mapping[str, list[
     "tp_mlp entry": (
         {"microbatches": 2, "layers": 1, "shape": [1, 5, 6], "site": "entry"}, ("all_to_all_of_copies",), {},
     ),
-    "layer_block_ar": ({"microbatches": 2, "layers": 1, "shape": IMAGE}, ("stacked",), {}),
+    "layer_block_ar": ({"microbatches": 2, "layers": 1, "shape": IMAGE}, ("two_sums",), {}),
     "uniform_a2a": ({"chunk": 3, "width": 4}, ("permute_ring", "native"), {}),
     "alltoallv": ({"counts": COUNTS, "width": 3}, ("packed_gather_take", "permute_ring"), {}),
     "ring_kv": ({"heads": 2, "sequence": 6, "head_dim": 3}, ("joined",), {}),

@@ -17,7 +17,7 @@ def at(**change: object) -> Case:
 def test_a_case_is_named_by_microbatches_blocks_and_the_bytes_of_a_sum() -> None:
     assert at().id == "layer_block_ar/n4-m1-l2-32KiB-f32"
     assert at(site="entry").id == "layer_block_ar/n4-m1-l2-32KiB-entry-f32"
-    assert layer_block_ar.payload_bytes(at()) == 4 * 32 * 1024
+    assert layer_block_ar.payload_bytes(at()) == 2 * 32 * 1024
     assert layer_block_ar.bus_factor(at()) == pytest.approx(1.5)
 
 
@@ -34,15 +34,15 @@ def test_a_wrong_field_is_named(change: dict[str, object], message: str) -> None
         at(**change)
 
 
-def test_a_block_gives_both_its_partial_sums_and_needs_both_totals_before_it() -> None:
+def test_a_block_gives_both_its_partial_sums_and_needs_the_one_total_before_it() -> None:
     problem = catalog.build(at())
     assert {s.name: (s.needs, s.gives) for s in problem.segments} == {
         ("block", 0, 0): ((), (("partial", 0, 0, 0), ("partial", 0, 0, 1))),
         ("block", 0, 1): (
-            (("total", 0, 0, 0), ("total", 0, 0, 1)),
+            (("total", 0, 0),),
             (("partial", 0, 1, 0), ("partial", 0, 1, 1)),
         ),
-        ("loss", 0): ((("total", 0, 1, 0), ("total", 0, 1, 1)), ()),
+        ("loss", 0): ((("total", 0, 1),), ()),
     }
 
 
@@ -52,14 +52,14 @@ def test_the_entry_site_walks_the_blocks_backwards_and_has_no_backward() -> None
         *(("block", 0, 1), ("block", 0, 0), ("weights", 0, 1), ("weights", 0, 0)),
         ("front", 0),
     ]
-    assert problem.segments[1].needs == (("total", 0, 1, 0), ("total", 0, 1, 1))
+    assert problem.segments[1].needs == (("total", 0, 1),)
     assert catalog.backward(problem.case) is None
     assert catalog.backward(at()) is not None
 
 
 def test_partial_sums_become_replicated_totals_with_replicated_cotangents() -> None:
     problem = catalog.build(at())
-    partial, total = problem.inputs["partial", 0, 0, 1], problem.outputs["total", 0, 0, 1]
+    partial, total = problem.inputs["partial", 0, 0, 1], problem.outputs["total", 0, 0]
     assert (partial.placement, partial.cotangent) == (Placement.PARTIAL, Placement.REPLICATE)
     assert (total.placement, total.cotangent) == (Placement.REPLICATE, Placement.REPLICATE)
 

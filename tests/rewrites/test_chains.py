@@ -113,12 +113,13 @@ FSDP_PREFETCH: dict[str, tuple[Step, ...]] = {
     "merged_under_512_mib": (ONE_GATHER_GRAPH, ("merge", GATHER, "512MiB")),
     **gathered(ONE_GATHER_GRAPH),
 }
+ADDED_BEFORE = ("one_reduction", SUM, "")
 LAYER_BLOCK_AR: dict[str, tuple[Step, ...]] = {
-    "developer": (),
-    "single_graph": (ONE_GRAPH,),
-    "stacked": (ONE_GRAPH, ("merge", SUM, "1/3")),  # of three microbatches
-    "merged_over_microbatches": (ONE_GRAPH, MERGED),
-    **summed(ONE_GRAPH),
+    "two_sums": (),
+    "developer": (ADDED_BEFORE,),
+    "single_graph": (ADDED_BEFORE, ONE_GRAPH),
+    "merged_over_microbatches": (ADDED_BEFORE, ONE_GRAPH, MERGED),
+    **summed(ADDED_BEFORE, ONE_GRAPH),
 }
 BEFORE = ("push_through_gather", GATHER, "")
 THEN_BEFORE = ("push_through_gather", "all_gather:world:2", "")

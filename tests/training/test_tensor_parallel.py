@@ -34,15 +34,15 @@ SEEDS = [
     if name != "hierarchical"  # of two tiers
 ]
 DROPS_A_PART = '''
-from overlayccl_core.program.language import Library, all_reduce
+from overlayccl_core.program.language import Library, add, all_reduce
 
 def drops_a_part(io, p):
     """What the MLP adds on one rank is lost: each rank has its own for the sum."""
     for m in range(p.microbatches):
         for layer in p.layer_order:
             attention, mlp = [io.read("partial", m, layer, part) for part in range(p.parts)]
-            io.write("total", m, layer, 0, all_reduce(attention, "sum"))
-            io.write("total", m, layer, 1, all_reduce(mlp, "sum") if layer else mlp)
+            added = add(all_reduce(attention, "sum"), mlp)
+            io.write("total", m, layer, all_reduce(add(attention, mlp), "sum") if layer else added)
 
 LIBRARY = Library(developer="drops_a_part")
 '''

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ranks
 M, LAYERS = 2, 3
 MODEL = models.load("nano-fsdp").changed(layers=LAYERS)
 CHEATS = '''
-from overlayccl_core.program.language import Library, all_gather, all_reduce
+from overlayccl_core.program.language import Library, add, all_gather, all_reduce
 
 def of_another_layer(io, p):
     """Two layers' parameters are taken for one another."""
@@ -35,8 +35,7 @@ def drops_a_part(io, p):
     for m in range(p.microbatches):
         for layer in p.layer_order:
             attention, mlp = [io.read("partial", m, layer, part) for part in range(p.parts)]
-            io.write("total", m, layer, 0, all_reduce(attention, "sum"))
-            io.write("total", m, layer, 1, mlp)
+            io.write("total", m, layer, add(all_reduce(attention, "sum"), mlp))
 
 LIBRARY = Library(developer="of_another_layer", hand_bundled="drops_a_part")
 '''
@@ -106,10 +105,10 @@ def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[s
 def parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
     model = models.load("nano-parallel")
     arms = Arms(model.changed(layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M), CHEATS)
-    for name in ("developer", "merged_over_microbatches"):
+    for name in ("developer", "two_sums"):
         arms.add(name, entry=name, exit=name)
     arms.add("wrong", entry="developer", exit="drops_a_part")
-    arms.add_deployed(layer_block_ar="stacked")
+    arms.add_deployed(layer_block_ar="merged_over_microbatches")
     return train(arms.training(launches=1), tmp_path_factory.mktemp("parallel"), "train", "", silent)
 
 
@@ -118,9 +117,9 @@ def test_a_parallel_block_sums_both_parts_in_both_passes(parallel: list[dict[str
     for name, row in arms.items():
         assert (row["gradient_rel_error"] < 1e-5) == (name != "wrong"), (name, row["gradient_rel_error"])
     assert len({(row["matmuls"], row["matmul_digest"]) for row in arms.values()}) == 1
-    assert arms["developer"]["collectives"] == 2 * 2 * M * LAYERS
-    assert arms["merged_over_microbatches"]["collectives"] == 2 * LAYERS
-    assert arms["deployed"]["collectives"] == 2 * M * LAYERS
+    assert arms["developer"]["collectives"] == 2 * M * LAYERS
+    assert arms["two_sums"]["collectives"] == 2 * 2 * M * LAYERS
+    assert arms["deployed"]["collectives"] == 2 * LAYERS
 
 
 def test_the_training_gate_rejects_what_both_variants_do_wrongly(

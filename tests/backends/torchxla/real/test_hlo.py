@@ -118,8 +118,8 @@ SAME_PLACE = tuple(tuple(range(k, RANKS, 32)) for k in range(32))
 BY_HAND = {
     # 3 microbatches x 2 layers, a boundary behind each microbatch
     ("tp_mlp", "forward developer"): (3, {("all-reduce", 140, WORLD): 6}),
-    # the two sums of a block together: 3 x 2 of 2 x 140 B
-    ("layer_block_ar", "forward stacked"): (1, {("all-reduce", 280, WORLD): 6}),
+    # both parts of a block added: the sums of 3 microbatches together, 2 x 3 x 140 B
+    ("layer_block_ar", "forward merged_over_microbatches"): (1, {("all-reduce", 420, WORLD): 2}),
     # 3 parameters of 1344 x 5
     ("fsdp_prefetch", "forward gathered_once"): (1, {("all-gather", 1344 * 5 * 4, WORLD): 3}),
     # 105 elements, padded to 224

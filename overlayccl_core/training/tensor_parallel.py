@@ -49,7 +49,7 @@ class Sublayers(Protocol):
         """The mean loss of what comes out of the last sublayer, the same on every rank."""
 
 
-class _Added(torch.autograd.Function):
+class _Added(torch.autograd.Function):  # type: ignore[misc]
     """The residual stream with a total over ranks, whose gradient is that of each partial sum (Megatron's g)."""
 
     @staticmethod

@@ -74,28 +74,25 @@ class DeployedCase:
                     raise ValueError(
                         f"{self.case_id} {direction.value}: got a Program of {of.case.id} {of.direction.value}"
                     )
-        if self.gradient is GradientPath.IN_BACKWARD:
-            self._check_identity()
-
-    def _check_identity(self) -> None:
-        """Where a group is an identity in the forward pass, its outputs must stand beside inputs."""
-        problem = self.forward.problem
-        for group in self.groups():
-            given = [(p[1:], problem.inputs[p].shape) for p in group.inputs]
-            if given != [(p[1:], problem.outputs[p].shape) for p in group.outputs]:
-                raise ValueError(
-                    f"{self.case_id} sums partial values and has no backward, so its forward must be an identity:"
-                    " its outputs need the indices and shapes of its inputs"
-                )
 
     @property
     def gradient(self) -> GradientPath:
-        """A Case of partial sums that has no backward runs in the backward pass itself."""
+        """A Case of partial sums that has no backward runs in the backward pass itself, where an output stands
+        beside each input, so that the forward can be an identity."""
         if self.has_backward:
             return GradientPath.BACKWARD
-        inputs = self.forward.problem.inputs.values()
-        partial = all(spec.placement is Placement.PARTIAL for spec in inputs)
-        return GradientPath.IN_BACKWARD if partial else GradientPath.NONE
+        problem = self.forward.problem
+        partial = all(spec.placement is Placement.PARTIAL for spec in problem.inputs.values())
+        return GradientPath.IN_BACKWARD if partial and self._is_beside() else GradientPath.NONE
+
+    def _is_beside(self) -> bool:
+        """Whether the outputs of each group have the indices and shapes of its inputs."""
+        problem = self.forward.problem
+        return all(
+            [(p[1:], problem.inputs[p].shape) for p in group.inputs]
+            == [(p[1:], problem.outputs[p].shape) for p in group.outputs]
+            for group in self.groups()
+        )
 
     def groups(self) -> tuple[PortGroup, ...]:
         """What a script can call, one after the other."""

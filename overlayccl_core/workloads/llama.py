@@ -217,8 +217,8 @@ class Model(Sizes, models.Model):
             tokens.check(Path(self.corpus), Path(self.tokenizer), self.batch, self.sequence, self.vocabulary)
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block, microbatch and direction, of a parallel block given together. Data
-        parallel: one mean a parameter. Pipeline: what the stages hand over; where there are several pipelines, the
+        """Tensor parallel: two sums a block, microbatch and direction, of a parallel block one. Data parallel: one
+        mean a parameter. Pipeline: what the stages hand over; where there are several pipelines, the
         means of their gradients.
 
         Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed

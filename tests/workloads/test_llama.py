@@ -65,7 +65,7 @@ def test_an_odd_number_of_ranks_makes_no_pipelines() -> None:
     models.load("nano-pp").check(6)
 
 
-def test_a_parallel_block_gives_two_sums_together_in_each_direction_and_has_one_norm() -> None:
+def test_a_parallel_block_has_one_sum_in_each_direction_and_one_norm() -> None:
     model = models.load("nano-parallel")
     entry, exit_ = models.sites_of(model, microbatches=4, ranks=4)
     assert (entry.name, exit_.name, exit_.problem) == ("entry", "exit", "layer_block_ar")

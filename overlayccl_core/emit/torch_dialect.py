@@ -247,13 +247,13 @@ class StepPrinter:
 
     def local(self, x: Node, step: Step) -> str:
         """The expression of a local operation."""
-        operands = [self.names[y] for y in x.operands]
+        operands = [self.names[y] for y in step.operands]
         match x.kind:
             case Kind.VIEW:
                 assert step.plan is not None
                 return print_view(x, step.plan, operands, self.store)
             case Kind.SUM:
-                return _sum(operands[0], x)
+                return " + ".join(operands) if step.addends else _sum(operands[0], x)
             case Kind.SCALE:
                 return _scale(operands[0], x, in_place=self.overwrites(step))
             case Kind.ROWWISE:

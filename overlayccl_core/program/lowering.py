@@ -3,13 +3,14 @@
 One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them.
 Scales are applied where their values are born (scaling.py). Local values are made where they are first
 needed; a collective starts asynchronously and is waited for where its value is first used, at a boundary, or
-at the end.
+at the end. A sum of two whole values adds them as they are; other sums add up the parts of one buffer.
 
 Where ranks compile what they run (a `uniform` Case), a graph is what reads what: the order in which a module says
 it is gone, and nothing is waited for but the end of a graph. So no step waits there, none has collectives in
 flight, and `run_order.as_run` says what runs together.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,7 +21,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
 from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.scaling import scaled_at_birth
-from overlayccl_core.program.view_plan import ViewPlan, view_plan
+from overlayccl_core.program.view_plan import Layout, Piece, ViewPlan, view_plan
 
 
 class Action(StrEnum):
@@ -43,9 +44,10 @@ class Step:
     """One statement of the emitted module.
 
     event: index of the Program's event that it serves. nodes: the values that it is of: one, none at a boundary;
-    a START or WAIT has all that one call gives. plan: how a view is made (COPY). in_flight: calls outstanding
-    before the step. in_place: of the values those that take over their operand's storage (a START copies the
-    operands of the others first where the library overwrites them). frees: values not needed afterwards.
+    a START or WAIT has all that one call gives. plan: how a view is made (COPY). addends: the two values that a SUM
+    adds, where they are in no buffer. in_flight: calls outstanding before the step. in_place: of the values those
+    that take over their operand's storage (a START copies the operands of the others first where the library
+    overwrites them). frees: values not needed afterwards.
     """
 
     action: Action
@@ -53,6 +55,7 @@ class Step:
     nodes: tuple[Node, ...] = ()
     port: Port | None = None
     plan: ViewPlan | None = None
+    addends: tuple[Node, ...] = ()
     in_flight: int = 0
     in_place: tuple[Node, ...] = ()
     frees: tuple[Node, ...] = ()
@@ -61,6 +64,11 @@ class Step:
     def node(self) -> Node | None:
         """The value that it is of; of a call with several, the first."""
         return self.nodes[0] if self.nodes else None
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        """What its values are made of."""
+        return _operands(self)
 
 
 _LOCAL = {
@@ -117,7 +125,7 @@ def _lower(program: Program) -> tuple[Step, ...]:
                 lowering.wait_for_all()
                 lowering.add(Action.BOUNDARY)
     lowering.wait_for_all()
-    return _with_storage(lowering.steps, uniform=lowering.uniform)
+    return _with_storage(_without_joined(lowering.steps), uniform=lowering.uniform)
 
 
 @dataclass(slots=True)
@@ -130,6 +138,11 @@ class _Draft:
     port: Port | None
     plan: ViewPlan | None
     in_flight: int
+    addends: tuple[Node, ...] = ()
+
+
+def _operands(step: Step | _Draft) -> tuple[Node, ...]:
+    return step.addends or tuple(y for x in step.nodes for y in x.operands)
 
 
 class _Lowering:
@@ -185,6 +198,28 @@ LOCAL_ACTIONS = tuple(_LOCAL.values())
 _MAKES = (*LOCAL_ACTIONS, Action.START)
 
 
+def _without_joined(steps: list[_Draft]) -> list[_Draft]:
+    """The steps without the buffers that hold the two addends of one sum and are for nothing else."""
+    uses = Counter(y for step in steps for y in (_operands(step) if step.action in _MAKES else step.nodes))
+    sums = {step.nodes[0].operands[0]: step for step in steps if step.action is Action.SUM}
+    kept = []
+    for step in steps:
+        added = sums.get(step.nodes[0]) if step.plan is not None else None
+        if added and added.nodes[0].count == 2 and uses[step.nodes[0]] == 1 and _are_two_wholes(step.plan):
+            added.addends = step.nodes[0].operands
+        else:
+            kept.append(step)
+    return kept
+
+
+def _are_two_wholes(plan: ViewPlan | None) -> bool:
+    """Whether a view is two operands of one size, one behind the other."""
+    if plan is None or plan.layout is not Layout.PIECES or len(plan.sizes) != 2 or len(set(plan.sizes)) != 1:
+        return False
+    whole = tuple(Piece(operand, 0, plan.sizes[0]) for operand in range(2))
+    return plan.pieces in ((whole,), (whole[::-1],))
+
+
 def _with_storage(steps: list[_Draft], *, uniform: bool) -> tuple[Step, ...]:
     """Fill in `in_place` and `frees`: what each value's storage allows."""
     last = _last_uses(steps)
@@ -199,6 +234,7 @@ def _with_storage(steps: list[_Draft], *, uniform: bool) -> tuple[Step, ...]:
             nodes=step.nodes,
             port=step.port,
             plan=step.plan,
+            addends=step.addends,
             in_flight=step.in_flight,
             in_place=storage.takes_over(i, step),
             frees=tuple(frees.get(i, ())),
@@ -214,7 +250,7 @@ def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
         for x in step.nodes:
             last[x] = i
             if step.action in _MAKES:
-                last.update(dict.fromkeys(x.operands, i))
+                last.update(dict.fromkeys(_operands(step), i))
     return last
 
 

@@ -28,7 +28,7 @@ def peak_bytes(program: Program) -> int:
         for node in step.nodes:
             owner = base[node]
             made.setdefault(owner, i)
-            used = [node, *node.operands] if step.action in _USES_OPERANDS else [node]
+            used = [node, *step.operands] if step.action in _USES_OPERANDS else [node]
             if step.action is Action.WRITE and step.port in released:
                 last[owner] = max(last.get(owner, 0), end_of_event[released[step.port]])
             for x in used:

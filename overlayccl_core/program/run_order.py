@@ -55,7 +55,7 @@ def _placed(steps: tuple[Step, ...]) -> Iterator[tuple[_Place, Step]]:
 def _depth(step: Step, node: Node, depths: Mapping[Node, int]) -> int:
     if step.action is Action.WRITE:
         return depths.get(node, 0)
-    below = max((depths.get(x, 0) for x in node.operands), default=0)
+    below = max((depths.get(x, 0) for x in step.addends or node.operands), default=0)
     return below + (step.action is Action.START)
 
 

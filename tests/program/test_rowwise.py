@@ -19,7 +19,7 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.facts import value_numbers
 from overlayccl_core.program.json_form import InvalidProgram, dumps, from_json, loads
 from overlayccl_core.program.kinds import DType, Kind, Placement, Rejected
-from overlayccl_core.program.lowering import Action, lower
+from overlayccl_core.program.lowering import Action, Step, lower
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.nodes import Node, make_cast, make_input, make_rowwise
@@ -78,7 +78,7 @@ def test_what_is_printed_computes_what_it_means(name: str) -> None:
     store = ModuleStore(Case(problem="rows", ranks=RANKS, ranks_per_node=RANKS, name="", parameters=()))
     printer = StepPrinter(store, SimpleNamespace(problem=None, digest="0" * 64))
     printer.names = {y: str(y.port[0]) for y in x.operands}
-    code = printer.local(x, _step())
+    code = printer.local(x, Step(action=Action.ROWWISE, event=0, nodes=(x,)))
     for rank in range(RANKS):
         rows = {str(p[0]): torch.from_numpy(a[rank % len(a)].copy()) for p, a in given.items()}
         here = {"torch": torch, "rank": rank, "pick": layout.pick, "one_hot": layout.one_hot, **rows}
@@ -86,12 +86,6 @@ def test_what_is_printed_computes_what_it_means(name: str) -> None:
         got = eval(code, here)
         assert got.shape == (x.size,)
         np.testing.assert_allclose(got.numpy(), held["z",].on(rank), rtol=1e-6)
-
-
-def _step() -> Any:
-    from overlayccl_core.program.lowering import Step
-
-    return Step(action=Action.ROWWISE, event=0)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -98,7 +98,7 @@ def compared(connected: Any) -> list[float]:
 
     empty = [lambda of: _Empty.apply(*of)] * len(groups)
     detached = [x.detach() for x in flat_xs]
-    reads = [port for group in groups for port in group.inputs]
+    reads = [port for inputs, _ in connected.entry.groups for port in inputs]
     forward = dict(zip(reads, detached, strict=True))
     both = [(connected.forward, forward)]
     if connected.entry.gradient == "backward":

@@ -74,25 +74,33 @@ class DeployedCase:
                     raise ValueError(
                         f"{self.case_id} {direction.value}: got a Program of {of.case.id} {of.direction.value}"
                     )
+        if self.gradient is GradientPath.IN_BACKWARD:
+            self._check_identity()
+
+    def _check_identity(self) -> None:
+        """Where a group is an identity in the forward pass, the index of each input begins with that of one output
+        of its shape and type."""
+        problem = self.forward.problem
+        alike = {p: (x.shape, x.dtype) for p, x in (*problem.inputs.items(), *problem.outputs.items())}
+        for group in self.groups():
+            beside = [
+                [q for q in group.outputs if q[1:] == p[1 : len(q)] and alike[q] == alike[p]]
+                for p in group.inputs
+            ]
+            if {q for of in beside for q in of} != set(group.outputs) or any(len(of) != 1 for of in beside):
+                raise ValueError(
+                    f"{self.case_id} sums partial values and has no backward, so its forward must be an identity:"
+                    " the index of each input must begin with that of one output of its shape and type"
+                )
 
     @property
     def gradient(self) -> GradientPath:
-        """A Case of partial sums that has no backward runs in the backward pass itself, where an output stands
-        beside each input, so that the forward can be an identity."""
+        """A Case of partial sums that has no backward runs in the backward pass itself."""
         if self.has_backward:
             return GradientPath.BACKWARD
-        problem = self.forward.problem
-        partial = all(spec.placement is Placement.PARTIAL for spec in problem.inputs.values())
-        return GradientPath.IN_BACKWARD if partial and self._is_beside() else GradientPath.NONE
-
-    def _is_beside(self) -> bool:
-        """Whether the outputs of each group have the indices and shapes of its inputs."""
-        problem = self.forward.problem
-        return all(
-            [(p[1:], problem.inputs[p].shape) for p in group.inputs]
-            == [(p[1:], problem.outputs[p].shape) for p in group.outputs]
-            for group in self.groups()
-        )
+        inputs = self.forward.problem.inputs.values()
+        partial = all(spec.placement is Placement.PARTIAL for spec in inputs)
+        return GradientPath.IN_BACKWARD if partial else GradientPath.NONE
 
     def groups(self) -> tuple[PortGroup, ...]:
         """What a script can call, one after the other."""

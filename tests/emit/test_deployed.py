@@ -145,7 +145,7 @@ def test_how_gradients_pass_follows_from_the_problem() -> None:
     assert entry(tp("entry"), "developer").gradient is GradientPath.IN_BACKWARD
     assert entry(grads(), "flat").gradient is GradientPath.NONE
     block = catalog.case("layer_block_ar", dict(tp("entry").parameters), ranks=4, ranks_per_node=4)
-    assert entry(block, "developer").gradient is GradientPath.NONE  # one total of two parts
+    assert entry(block, "developer").gradient is GradientPath.IN_BACKWARD  # one total of two parts
     assert entry(exchange(), "native").gradient is GradientPath.BACKWARD
 
 
@@ -178,9 +178,18 @@ def test_programs_that_do_not_belong_together_are_refused() -> None:
         deployed("grad_ar", [one], HERE)
 
 
-def test_a_case_whose_forward_can_be_no_identity_passes_no_gradients() -> None:
-    """An output of another shape or index than its input does not stand beside it."""
-    of = small_exchange(2, {"x": (4,)}, {"y": (2,)})
+@pytest.mark.parametrize(
+    ("outputs", "body"),
+    [
+        ({"y": (2,)}, 'io.write("y", slice_axis(all_reduce(io.read("x")), 0, 0, 2))'),
+        ({"y": (4,), "z": (4,)}, 'x = all_reduce(io.read("x"))\nio.write("y", x)\nio.write("z", x)'),
+    ],
+)
+def test_a_case_that_runs_in_the_backward_pass_gives_each_input_one_output(
+    outputs: dict[str, tuple[int, ...]], body: str
+) -> None:
+    """Its forward is an identity: an input with no output of its shape, or two of them, means a wrong Problem."""
+    of = small_exchange(2, {"x": (4,)}, outputs)
     summed = Problem(
         case=of.case,
         inputs={port: replace(spec, placement=Placement.PARTIAL) for port, spec in of.inputs.items()},
@@ -188,18 +197,17 @@ def test_a_case_whose_forward_can_be_no_identity_passes_no_gradients() -> None:
         segments=of.segments,
         parameters=of.parameters,
     )
-    body = 'io.write("y", slice_axis(all_reduce(io.read("x")), 0, 0, 2))'
     program = trace_source(strategy(body, "all_reduce, slice_axis"), "tried", summed)
-    one = DeployedCase(
-        case_id=of.case.id,
-        candidate="tried",
-        recipe="{}",
-        numerics="reordered",
-        forward=program,
-        plain_forward=program,
-        has_backward=False,
-    )
-    assert one.gradient is GradientPath.NONE
+    with pytest.raises(ValueError, match="sums partial values and has no backward"):
+        DeployedCase(
+            case_id=of.case.id,
+            candidate="tried",
+            recipe="{}",
+            numerics="reordered",
+            forward=program,
+            plain_forward=program,
+            has_backward=False,
+        )
 
 
 def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:

@@ -1,5 +1,6 @@
 """Groups of a deployed module in one process: memory, versions, counters. The other rank holds the same."""
 
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,8 +77,8 @@ def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(module
     )
     shared = {("whole",): ("x",), ("part",): None, ("second",): None}
     sections = {"forward": (module["Section"](0, statements, {}, shared),)}
-    nothing = module["Arguments"]({}, (0, 1), None, torch.device("cpu"))
-    group = module["Group"]("case", one, 0, sections, torch.device("cpu"), None, nothing)
+    alone = module["Agreement"](False, {}, (0, 1), None, torch.device("cpu"))
+    group = module["Group"]("case", one, 0, sections, torch.device("cpu"), alone)
     given = torch.arange(6.0)
     values = group([given])
     wanted = [x.clone() for x in values]
@@ -217,3 +218,149 @@ def test_a_gradient_that_is_no_plain_tensor_is_refused_in_words_and_a_sign_to_co
         ValueError, match=r"the backward of group 0 of .*: the gradient at 0 is a sparse_coo tensor"
     ):
         torch.autograd.grad(ys, xs, sparse)
+
+
+def test_statements_get_memory_as_it_lies_without_a_sign_to_come(module: dict[str, Any]) -> None:
+    """Forward and backward: a library reads it where it is."""
+    came: list[torch.Tensor] = []
+    real = module["answer"]
+    module["answer"] = lambda *a: (came.extend(a[1].values()), real(*a))[1]
+    leave, enter = (module["connect"](tp(site).id).group(0) for site in ("exit", "entry"))
+    given, xs = [torch._neg_view(-x.detach()) for x in leaves()], leaves()
+    for ys in (leave(given), torch.autograd.grad(enter(xs), xs, given)):
+        assert [y.mean().item() for y in ys] == [2, 4, 6]
+    assert len(came) == 2 * M and all(x.is_contiguous() and not x.is_neg() for x in came)
+
+
+def test_what_answers_a_read_is_compared_before_the_next_statement_and_may_be_mended(
+    module: dict[str, Any],
+) -> None:
+    case, port = tp("exit").id, ("partial", 0, 0)
+    specs = module["ENTRIES"][case].inputs["forward"]
+    specs[port] = specs[port]._replace(within=(-5, 5))
+    flat = torch.ones(18)
+    freed = torch.ones(18)
+    freed.untyped_storage().resize_(0)
+    steps = module["connect"](case).forward()
+    assert next(steps).port == port
+    for wrong, shown in {
+        "in its own shape": (torch.ones(SHAPE), r"got \(1, 3, 6\)"),
+        "too long": (torch.ones(36), r"got \(36,\)"),
+        "of another type": (flat.double(), "got .* torch.float64"),
+        "elsewhere": (flat.to("meta"), "on meta"),
+        "strided": (torch.ones(36)[::2], "strided"),
+        "negated": (torch._neg_view(-flat), "got"),
+        "nothing": (None, "got NoneType"),
+        "freed": (freed, "beyond the end of its storage"),
+        "out of range": (6 * flat, "has values from 6 to 6, and -5 to 5 are allowed"),
+    }.values():
+        with pytest.raises(ValueError, match=rf"partial\[0, 0\] .*{shown}"):
+            steps.send(wrong)
+    event = steps.send(flat)
+    while isinstance(event, module["Read"]):
+        event = steps.send(flat)
+    assert event.value.mean() == 2
+    steps.close()
+    with pytest.raises(StopIteration):
+        next(steps)
+
+
+def test_a_generator_keeps_nothing_that_it_was_given_or_gave(module: dict[str, Any]) -> None:
+    steps = module["connect"](tp("exit").id).forward()
+    assert next(steps).port[0] == "partial"
+    x = torch.ones(18)
+    given = weakref.ref(x)
+    event = steps.send(x)
+    del x
+    for _ in range(M - 1):
+        event = steps.send(torch.ones(18))
+    assert given() is None and isinstance(event, module["Write"])
+    assert sys.getrefcount(event) == 2  # this variable's, and the question's own
+
+
+def test_a_tensor_beyond_the_end_of_its_storage_is_refused_wherever_it_comes(module: dict[str, Any]) -> None:
+    leave, enter = (module["connect"](tp(site).id).group(0) for site in ("exit", "entry"))
+    for bytes_left, lie in ((0, SHAPE), (40, SHAPE), (71, (1, 6, 3))):
+        xs = leaves()
+        short = torch.ones(lie).transpose(1, 2) if lie != SHAPE else torch.ones(SHAPE)
+        assert leave([short, *xs[1:]])[0].mean() == 2
+        short.untyped_storage().resize_(bytes_left)
+        for group in (leave, enter):
+            with pytest.raises(ValueError, match=r"tensor beyond the end of its storage.* at 0 in place of"):
+                group([short, *xs[1:]])
+        with pytest.raises(ValueError, match="the gradient at 0 is a tensor beyond the end of its storage"):
+            torch.autograd.grad(enter(xs), xs, [short, *xs[1:]])
+    part = torch.ones(2, *SHAPE)[1]  # the end of a longer one is whole
+    assert leave([part, *xs[1:]])[0].mean() == 2
+
+
+def blocks(site: str) -> Case:
+    fields = {"microbatches": M, "layers": 2, "shape": list(SHAPE), "site": site}
+    return catalog.case("layer_block_ar", fields, ranks=2, ranks_per_node=2)
+
+
+@pytest.fixture
+def parallel() -> dict[str, Any]:
+    """Both sites of layer_block_ar."""
+    cases = [entry(blocks(site), "developer") for site in ("exit", "entry")]
+    return namespace(deployed_module("layer_block_ar", cases, STAMP, calls=MIRROR))
+
+
+def test_an_identity_gives_each_part_its_whole_and_sums_their_gradients(parallel: dict[str, Any]) -> None:
+    group = parallel["connect"](blocks("entry").id).group(1)
+    assert group.inputs == tuple(("total", m, 1) for m in range(M))
+    assert group.outputs == tuple(("partial", m, 1, part) for m in range(M) for part in (0, 1))
+    xs = [torch.ones(1, 6, 3).transpose(1, 2).requires_grad_() for _ in range(M)]
+    ys = group(xs)
+    assert [y.data_ptr() for y in ys] == [x.data_ptr() for x in xs for _ in (0, 1)]
+    assert len({id(y) for y in ys}) == 2 * M
+    back = torch.autograd.grad(ys, xs, [torch.full(SHAPE, float(i)) for i in range(2 * M)])
+    assert [d.mean().item() for d in back] == [2 * (4 * m + 1) for m in range(M)]  # two ranks
+    assert {d.stride() for d in back} == {xs[0].stride()}
+    one = torch.autograd.grad(group(xs)[3].sum(), xs, allow_unused=True)
+    assert [d.mean().item() for d in one] == [0, 2, 0]
+    with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+        group(xs)[0].add_(1)
+    with torch.no_grad():
+        assert [y.data_ptr() for y in group(xs)] == [x.data_ptr() for x in xs for _ in (0, 1)]
+    with pytest.raises(ValueError, match=r"takes a list of 3 tensors on cpu; got 6"):
+        group(ys)
+
+
+def test_a_total_lies_as_its_first_part(parallel: dict[str, Any]) -> None:
+    group = parallel["connect"](blocks("exit").id).group(0)
+    strided = torch.ones(1, 6, 3).transpose(1, 2)
+    ys = group([strided, torch.ones(SHAPE)] * M)
+    assert {y.stride() for y in ys} == {strided.stride()} and {y.mean().item() for y in ys} == {4}
+    assert {y.stride() for y in group([torch.ones(SHAPE), strided] * M)} == {torch.ones(SHAPE).stride()}
+
+
+@pytest.mark.parametrize("checks", ["0", "1"])
+def test_whatever_a_call_is_given_is_refused_in_the_same_way(
+    monkeypatch: pytest.MonkeyPatch, module: dict[str, Any], checks: str
+) -> None:
+    """The ranks meet before anything is raised in the checked mode: all of it passes by the same place."""
+    monkeypatch.setenv("OVERLAYCCL_CHECK", checks)
+    connected = module["connect"](tp("exit").id)
+    met: list[Any] = []
+    module["everybody_says"] = lambda mine, group=None: (met.append(mine), [mine, mine])[1]
+
+    def broken() -> Iterator[torch.Tensor]:
+        raise KeyError("of the script's")
+        yield
+
+    group, xs = connected.group(0), leaves()
+    for number, (call, shown) in enumerate(
+        (
+            (lambda: group(), "got 0"),
+            (lambda: group(None), "TypeError: 'NoneType' object is not iterable"),
+            (lambda: group(broken()), 'KeyError: "of the script\'s"'),
+            (lambda: group(xs, xs), "takes one list of tensors; got 2 arguments"),
+            (lambda: group(xs, counts=[1]), "has no argument 'counts': it takes none"),
+            (lambda: connected.forward(counts=[1]), "has no argument 'counts': it takes none"),
+        ),
+        1,
+    ):
+        with pytest.raises(ValueError, match=shown):
+            call()
+        assert len(met) == number * int(checks)

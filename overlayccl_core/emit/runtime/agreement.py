@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from operator import index
 from typing import Any
 
 import torch
 
 from overlayccl_core.emit.runtime.calls import everybody_counts, everybody_says
-from overlayccl_core.emit.runtime.entry import Spec, oddity, port_text, shown
+from overlayccl_core.emit.runtime.entry import Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Read
 
 
@@ -26,63 +25,35 @@ def agree(mine: dict[str, Any]) -> None:
                 )
 
 
-class Arguments:
-    """What a Case is proven for and tensors do not show: each call brings this rank's integers of it.
+class Agreement:
+    """The ranks of a Case go on together, or raise the same error, where they ask each other.
 
-    proven: by name, integers of each rank; ranks: the global ones; group: theirs, as `my_group` gives it (None
-    where nothing is to be brought).
+    With OVERLAYCCL_CHECK=1 (checks) they say before every call and after every Read what they are about to do, and
+    what is wrong. Without, they tell before a call only whether something is, and only of a Case with arguments.
+    arguments: what the Case is proven for and tensors do not show, by name: integers of this rank, which every call
+    brings. ranks: the global ones; group: theirs, as `my_group` gives it, where they ask each other.
     """
 
     def __init__(
         self,
-        proven: Mapping[str, tuple[tuple[int, ...], ...]],
+        checks: bool,
+        arguments: Mapping[str, tuple[int, ...]],
         ranks: tuple[int, ...],
         group: Any,
         device: torch.device,
     ) -> None:
-        self._proven, self._ranks, self._group, self._device = proven, ranks, group, device
+        self.checks, self._proven = checks, arguments
+        self._ranks, self._group, self._device = ranks, group, device
 
-    def check(self, what: str, given: Mapping[str, Any]) -> None:
-        """Raise on all ranks where one brings what is not proven there. All ranks call it before the calls."""
-        if unknown := [name for name in given if name not in self._proven]:
-            takes = ", ".join(self._proven) or "none"
-            raise ValueError(f"{what} has no argument {unknown[0]!r}: it takes {takes}")
-        if not self._proven:
+    def reach(self, doing: str, wrong: str = "", is_call: bool = False) -> None:
+        """Raise where something is wrong; on all ranks, where they ask each other."""
+        asks = self.checks
+        if is_call and self._proven and not asks:
+            asks = any(bad for [bad] in everybody_counts([int(wrong != "")], self._group, self._device))
+        if not asks:
+            if wrong:
+                raise ValueError(wrong)
             return
-        mine: list[int] = []
-        for name, rows in self._proven.items():
-            row = _integers(given.get(name, ()))
-            mine += [1, *row] if len(row) == len(rows[0]) else [0] * (1 + len(rows[0]))
-        for place, told in enumerate(everybody_counts(mine, self._group, self._device)):
-            for name, rows in self._proven.items():
-                (there, *row), told = told[: 1 + len(rows[0])], told[1 + len(rows[0]) :]
-                if not there or tuple(row) != rows[place]:
-                    raise ValueError(
-                        f"rank {self._ranks[place]}: {what} is proven for {name}={list(rows[place])} of this rank"
-                        f" and got {row if there else f'no {len(row)} integers'}: pass its {name} with every call,"
-                        " and deploy a Case for those that you have"
-                    )
-
-
-def _integers(given: Any) -> list[int]:
-    """Empty for what is no list of integers."""
-    try:
-        return [index(x) for x in (given.tolist() if hasattr(given, "tolist") else given)]
-    except TypeError:
-        return []
-
-
-class Agreement:
-    """OVERLAYCCL_CHECK=1: the ranks of a Case say what they are about to do, and go on or fail together.
-
-    ranks: the global ones; group: theirs, as `my_group` gives it.
-    """
-
-    def __init__(self, ranks: tuple[int, ...], group: Any) -> None:
-        self._ranks, self._group = ranks, group
-
-    def reach(self, doing: str, wrong: str = "") -> None:
-        """Raise on all ranks where they do different things, or where something is wrong on one."""
         said = everybody_says((doing, wrong), self._group)
         for rank, (_, its_wrong) in zip(self._ranks, said, strict=True):
             if its_wrong:
@@ -94,25 +65,59 @@ class Agreement:
                     " in the same order"
                 )
 
-    def on(self, events: Events, what: str, specs: dict[Port, Spec], device: torch.device) -> Events:
-        """The same events; what answers a Read must fit on all ranks before the next statement runs."""
-        answer: Any = None
-        try:
-            while True:
-                event = events.send(answer)
-                answer = yield event
-                if isinstance(event, Read):
-                    self.reach(
-                        f"{what} up to {port_text(event.port)}", _wrong(answer, event.port, specs, device)
-                    )
-        except StopIteration:
-            pass
-
-
-def _wrong(x: Any, port: Port, specs: dict[Port, Spec], device: torch.device) -> str:
-    spec = specs[port]
-    size = math.prod(spec.shape)
-    if spec.admits(x, device.type) and x.shape == (size,) and x.is_contiguous() and not x.is_neg():
+    def unproven(self, what: str, given: Mapping[str, Any]) -> str:
+        """Why a call's arguments are not those that it is proven for on this rank, or nothing."""
+        if unknown := [name for name in given if name not in self._proven]:
+            takes = ", ".join(self._proven) or "none"
+            return f"{what} has no argument {unknown[0]!r}: it takes {takes}"
+        for name, proven in self._proven.items():
+            if (row := _integers(given.get(name))) != list(proven):
+                return (
+                    f"{what} is proven for {name}={list(proven)} of this rank and got"
+                    f" {row if len(row) == len(proven) else f'no {len(proven)} integers'}: pass its {name} with"
+                    " every call, and deploy a Case for those that you have"
+                )
         return ""
-    lies = "" if not isinstance(x, torch.Tensor) or oddity(x) or x.is_contiguous() else ", strided"
-    return f"{port_text(port)} is a flat tensor of {size} {spec.dtype} on {device}; got {shown(x)}{lies}"
+
+
+def said_of(what: str, check: Callable[[], str]) -> str:
+    """What a check says is wrong, or what it raises: the other ranks wait to hear of it."""
+    try:
+        return check()
+    except Exception as error:
+        return f"{what}: {type(error).__name__}: {error}"
+
+
+def _integers(given: Any) -> list[int]:
+    """Empty for what is no list of integers."""
+    try:
+        return [index(x) for x in (given.tolist() if hasattr(given, "tolist") else given)]
+    except Exception:  # whatever a script's object raises
+        return []
+
+
+class Answered(Generator):  # type: ignore[type-arg]
+    """The same events; what answers a Read must fit before the next statement runs. It keeps no value alive."""
+
+    def __init__(
+        self, events: Events, what: str, specs: dict[Port, Spec], agreement: Agreement, device: torch.device
+    ) -> None:
+        self._events, self._what, self._specs = events, what, specs
+        self._agreement, self._device = agreement, device
+        self._port: Port | None = None  # of the Read that waits for an answer
+
+    def send(self, answer: Any) -> Any:
+        if self._port is not None:
+            self._check(self._port, answer)
+        event = self._events.send(answer)
+        self._port = event.port if isinstance(event, Read) else None
+        return event
+
+    def throw(self, *error: Any) -> Any:
+        return self._events.throw(*error)
+
+    def _check(self, port: Port, answer: Any) -> None:
+        name, spec, checks = port_text(port), self._specs[port], self._agreement.checks
+        wrong = said_of(name, lambda: spec.unread(name, answer, self._device, checks))
+        if wrong or checks:
+            self._agreement.reach(f"{self._what} up to {name}", wrong)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.agreement import Agreement, Arguments
+from overlayccl_core.emit.runtime.agreement import Agreement, Answered
 from overlayccl_core.emit.runtime.calls import everybody_says, found, my_group, this_rank
 from overlayccl_core.emit.runtime.entry import Entry, Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Section, answer, calls_of, in_order
@@ -38,12 +38,12 @@ class Connected:
         group = None
         if checks or entry.arguments:
             group = my_group((tuple(range(entry.ranks)),), members, new_group)
-        self._agreement = Agreement(self._ranks, group) if checks else None
-        self._arguments = Arguments(entry.arguments, self._ranks, group, device)
+        mine = {name: rows[self.rank] for name, rows in entry.arguments.items()}
+        self._agreement = Agreement(checks, mine, self._ranks, group, device)
         self._sections = self._build("plain" if plain else "chosen")
         self._tested: list[Section] = []
         self._groups = tuple(
-            Group(case, entry, number, self._sections, device, self._agreement, self._arguments)
+            Group(case, entry, number, self._sections, device, self._agreement)
             for number in range(len(entry.groups))
         )
 
@@ -67,11 +67,8 @@ class Connected:
 
     def _events(self, direction: str, arguments: dict[str, Any]) -> Events:
         what, specs = f"the {direction} of {self.case}", self.entry.inputs[direction]
-        self._arguments.check(what, arguments)
-        events = in_order(self._sections[direction])
-        if self._agreement is None:
-            return events
-        return self._agreement.on(events, what, specs, self.device)
+        self._agreement.reach(what, self._agreement.unproven(what, arguments), is_call=True)
+        return Answered(in_order(self._sections[direction]), what, specs, self._agreement, self.device)
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,16 +35,59 @@ class Spec(NamedTuple):
             and x.device.type == device
         )
 
+    def unread(self, name: str, x: Any, device: torch.device, waits: bool) -> str:
+        """Why x is no answer to a Read of this port, or nothing. waits: as of `outside`."""
+        size = math.prod(self.shape)
+        if not (self.admits(x, device.type) and x.shape == (size,) and x.is_contiguous() and not x.is_neg()):
+            lies = "" if not isinstance(x, torch.Tensor) or oddity(x) or x.is_contiguous() else ", strided"
+            return f"{name} is a flat tensor of {size} {self.dtype} on {device}; got {shown(x)}{lies}"
+        outside = self.outside(x, waits)
+        return f"{name} has {outside}" if outside else ""
+
+    def outside(self, x: torch.Tensor, waits: bool) -> str:
+        """What is out of the range that was declared, and the mend, or nothing.
+
+        Looked at where no device has to be waited for, and where one may be (waits). A number that stands for
+        nothing (padding) may be -inf beside the range.
+        """
+        if self.within is None or not (waits or x.device.type == "cpu"):
+            return ""
+        low, high = (end.item() for end in x.aminmax())
+        if low == -math.inf < high:
+            low = x.masked_fill(x == low, high).min().item()
+        if high == -math.inf or (self.within[0] <= low and high <= self.within[1]):
+            return ""
+        what, mend = (
+            ("ids", "give such tokens another id, and leave out what is made of them")
+            if self.dtype is torch.int64
+            else ("values", "keep to what the Case declares, or deploy one without")
+        )
+        return (
+            f"{what} from {low:g} to {high:g}, and {self.within[0]} to {self.within[1]} are allowed: {mend}"
+        )
+
 
 def oddity(x: torch.Tensor) -> str:
     """Why calls of a library cannot have a tensor: its elements do not lie in memory of its own, each at its place
-    (sparse, nested, a DTensor). Empty for a plain one, however it is strided.
+    (sparse, nested, a DTensor, one whose storage was freed). Empty for a plain one, however it is strided.
     """
     if type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or is_lazy(x):
         return type(x).__name__
     if x.is_nested:
         return "nested tensor"
-    return "" if x.layout is torch.strided else f"{str(x.layout).removeprefix('torch.').strip('_')} tensor"
+    if x.layout is not torch.strided:
+        return f"{str(x.layout).removeprefix('torch.').strip('_')} tensor"
+    return "" if _is_there(x) else "tensor beyond the end of its storage"
+
+
+def _is_there(x: torch.Tensor) -> bool:
+    """Its storage reaches as far as shape and strides do; of XLA's nobody knows the size."""
+    if x.device.type == "xla":
+        return True
+    reach = x.numel()
+    if not x.is_contiguous():
+        reach = 1 + sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+    return bool((x.storage_offset() + reach) * x.element_size() <= x.untyped_storage().nbytes())
 
 
 def shown(x: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-from overlayccl_core.emit.runtime.agreement import Agreement, Arguments
+from overlayccl_core.emit.runtime.agreement import Agreement, said_of
 from overlayccl_core.emit.runtime.entry import Entry, Spec, oddity, port_text, shown, what_there_is
 from overlayccl_core.emit.runtime.events import Port, Section, answer, in_order
 from overlayccl_core.emit.runtime.given import ENTRIES
@@ -20,10 +19,11 @@ class Group:
     """Inputs that exist together and the outputs made of them: a list of tensors in, a list of tensors out.
 
     `inputs` and `outputs` are the ports in the order of the lists. All ranks call it, in the same order, with what
-    the Case's `arguments` name. An output with an input of its index and shape lies in memory as that does, as
-    torch.empty_like has it, and a gradient as its input; others lie row by row. What the forward saves for its
-    backward is given to nobody else; `kept` are the ports that the backward reads beside the cotangents: inputs,
-    and what is saved.
+    the Case's `arguments` name. An output lies in memory as the first input of its shape whose index begins with
+    its own, as torch.empty_like has it, and a gradient as its input; others lie row by row. What the forward saves
+    for its backward is given to nobody else; `kept` are the ports that the backward reads beside the cotangents:
+    inputs, and what is saved. `like`: of each output the index of that input, or None. Where the Case runs in the
+    backward pass, inputs are the ports that it writes there, outputs those that it reads, each of them its input.
     """
 
     def __init__(
@@ -33,50 +33,55 @@ class Group:
         number: int,
         sections: dict[str, tuple[Section, ...]],
         device: torch.device,
-        agreement: Agreement | None,
-        arguments: Arguments,
+        agreement: Agreement,
     ) -> None:
         self.case, self.number, self._name = case, number, f"group {number} of {case}"
-        self.inputs, written = entry.groups[number]
-        saved = tuple(p for p in written if entry.outputs["forward"][p].saved)
-        self.outputs = tuple(p for p in written if p not in saved)
+        reads, written = entry.groups[number]
+        taken, given = entry.inputs["forward"], entry.outputs["forward"]
+        saved = tuple(p for p in written if given[p].saved)
+        writes = tuple(p for p in written if p not in saved)
+        self._saved = [_Layout(given[p].shape) for p in saved]
+        self._ways = {"forward": _Way(number, sections["forward"], reads, (*writes, *saved))}
+        self.inputs, self.outputs = reads, writes
+        is_in_backward = entry.gradient == "in_backward"
+        if is_in_backward:  # it takes what the sums are gradients of
+            self.inputs, self.outputs, taken, given = writes, reads, given, taken
         there = entry.inputs.get("backward", {})
         self.kept = tuple(p for p in (*self.inputs, *saved) if p in there)
         there = entry.outputs.get("backward", {})
         self.differentiable = [port in there for port in _cotangents(self.inputs)]
-        self._saved = [_Layout(entry.outputs["forward"][p].shape) for p in saved]
-        self._gradient, self._device = entry.gradient, device
-        self._agreement, self._arguments = agreement, arguments
-        self._specs = [entry.inputs["forward"][port] for port in self.inputs]
-        self._given = [entry.outputs["forward"][port] for port in self.outputs]
-        by_index = {port[1:]: i for i, port in enumerate(self.inputs)}
-        same = [by_index.get(port[1:]) for port in self.outputs]
-        self._like = [  # an output has shape and layout of the input of its index, if the Case has them alike
-            i if i is not None and self._specs[i].shape == spec.shape else None
-            for i, spec in zip(same, self._given, strict=True)
-        ]
-        self._ways = {"forward": _Way(number, sections["forward"], self.inputs, (*self.outputs, *saved))}
+        self._gradient, self._device, self._agreement = entry.gradient, device, agreement
+        self._specs = [taken[port] for port in self.inputs]
+        self._given = [given[port] for port in self.outputs]
+        self.like = [  # for each output the input that it lies beside, if the Case has them alike
+            next((i for i, x in enumerate(self.inputs) if taken[x].shape == given[y].shape
+                  and _is_beside(*((x, y) if is_in_backward else (y, x)))), None)
+            for y in self.outputs
+        ]  # fmt: skip
         if "backward" in sections:
             reads = (*_cotangents(self.outputs), *self.kept)
             writes = tuple(port for port in _cotangents(self.inputs) if port in there)
             self._ways["backward"] = _Way(number, sections["backward"], reads, writes)
 
     def __call__(
-        self, tensors: torch.Tensor | Iterable[torch.Tensor], **arguments: Any
+        self, tensors: torch.Tensor | Iterable[torch.Tensor] = (), *more: Any, **arguments: Any
     ) -> list[torch.Tensor]:
-        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-        wrong = self._wrong(tensors)
-        if self._agreement is not None:
-            self._agreement.reach(self._name + " with gradients" * _flows(tensors), wrong)
-        if wrong:
-            raise ValueError(wrong)
-        self._arguments.check(self._name, arguments)
+        came: list[Any] = []
+
+        def wrong() -> str:
+            if more:
+                return f"{self._name} takes one list of tensors; got {1 + len(more)} arguments"
+            came.extend([tensors] if isinstance(tensors, torch.Tensor) else tensors)
+            return self._wrong(came) or self._agreement.unproven(self._name, arguments)
+
+        why = said_of(self._name, wrong)
+        self._agreement.reach(self._name + " with gradients" * _flows(came), why, is_call=True)
         if self._gradient == "backward":
-            return list(_Through.apply(self, *tensors))
+            return list(_Through.apply(self, *came))
         if self._gradient == "in_backward":
-            return list(_InBackward.apply(self, *tensors))
+            return list(_InBackward.apply(self, *came))
         with torch.no_grad():
-            return self.forward(tensors)[0]
+            return self.forward(came)[0]
 
     def forward(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """(the outputs, what the backward reads beside their cotangents)."""
@@ -86,7 +91,7 @@ class Group:
 
     def _layouts(self, tensors: Sequence[torch.Tensor]) -> list[_Layout]:
         """Of the outputs, given the inputs."""
-        pairs = zip(self._like, self._given, strict=True)
+        pairs = zip(self.like, self._given, strict=True)
         return [_Layout(spec.shape) if like is None else _layout(tensors[like]) for like, spec in pairs]
 
     def run(
@@ -110,10 +115,7 @@ class Group:
         way, doing = self._ways[direction], f"the backward of {self._name}"
         odd = () if way.is_identity else [i for i, x in enumerate(cotangents) if oddity(x)]
         wrong = f"{doing}: the gradient at {odd[0]} is a {shown(cotangents[odd[0]])}" if odd else ""
-        if self._agreement is not None:
-            self._agreement.reach(doing, wrong)
-        if wrong:
-            raise ValueError(wrong)
+        self._agreement.reach(doing, wrong)
         results = {} if way.is_identity else self._answered(way, cotangents)
         back = []
         for port, like in zip(way.writes, layouts, strict=True):
@@ -146,7 +148,7 @@ class Group:
                 f"{self._misfit(tensors, unfit)}. {what_there_is(ENTRIES)}"
             )
         for port, spec, x in zip(self.inputs, self._specs, tensors, strict=True):
-            if outside := self._outside(spec, x):
+            if outside := spec.outside(x, self._agreement.checks):
                 return f"{self._name}: {port_text(port)} has {outside}"
         if self._gradient == "none" and _flows(tensors):
             return (
@@ -163,38 +165,13 @@ class Group:
     def _misfit(self, tensors: Sequence[Any], unfit: Sequence[int]) -> str:
         """Which tensor does not fit, and what it is."""
         if not unfit:
-            return f": {port_text(self.inputs[len(tensors)])} is not there" * (
-                len(tensors) < len(self._specs)
-            )
+            missing = self.inputs[len(tensors) :]
+            return f": {port_text(missing[0])} is not there" if missing else ""
         port, spec, x = self.inputs[unfit[0]], self._specs[unfit[0]], tensors[unfit[0]]
         more = unfit[1:] if len(tensors) == len(self._specs) else ()
         others = f" (those at {', '.join(map(str, more))} do not fit either)" if more else ""
         return (
             f", and {shown(x)} at {unfit[0]} in place of {port_text(port)} {spec.shape} {spec.dtype}{others}"
-        )
-
-    def _outside(self, spec: Spec, x: torch.Tensor) -> str:
-        """What is out of the range that was declared, and the mend, or nothing.
-
-        Looked at where no device has to be waited for, and in the checked mode. A number that stands for nothing
-        (padding) may be -inf beside the range.
-        """
-        if spec.within is None or (self._agreement is None and x.device.type != "cpu"):
-            return ""
-        ids = spec.dtype is torch.int64
-        low, high = (end.item() for end in x.aminmax())
-        if low == -math.inf < high:
-            low = x.masked_fill(x == low, high).min().item()
-        if high == -math.inf or (spec.within[0] <= low and high <= spec.within[1]):
-            return ""
-        mend = (
-            "give such tokens another id, and leave out what is made of them"
-            if ids
-            else "keep to what the Case declares, or deploy one without"
-        )
-        what = "ids" if ids else "values"
-        return (
-            f"{what} from {low:g} to {high:g}, and {spec.within[0]} to {spec.within[1]} are allowed: {mend}"
         )
 
 
@@ -239,7 +216,7 @@ class _InBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.group, ctx.layouts = group, [_layout(x) for x in tensors]
-        return tensors
+        return tuple(tensors[i] for i in group.like if i is not None)
 
     @staticmethod
     @once_differentiable
@@ -276,6 +253,11 @@ def _own(value: torch.Tensor, is_shared: bool, like: _Layout) -> torch.Tensor:
 
 def _flows(tensors: Iterable[Any]) -> bool:
     return torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
+
+
+def _is_beside(whole: Port, part: Port) -> bool:
+    """The index of a whole begins that of its parts: total[m, l] is beside partial[m, l] and partial[m, l, 0]."""
+    return part[1 : len(whole)] == whole[1:]
 
 
 def _cotangents(of: Iterable[Port]) -> tuple[Port, ...]:

@@ -52,6 +52,52 @@ def gradients(rank: Rank, path: Path, leave: str, enter: str, layers: int, micro
     return {"error": max(errors), "out": out.stamp(), "into": into.stamp()}
 
 
+def parallel(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Seen:
+    """Blocks of two parts behind one norm through groups of both sites: worst relative error of a gradient."""
+    module = load_module(path, path.stem)
+    out, into = module.connect(leave), module.connect(enter)
+    full = full_parameters(2 * layers)
+    mine = [{k: shard(k, x, rank.index, rank.ranks).clone() for k, x in p.items()} for p in full]
+    inputs, targets = data(microbatches)
+
+    def part(h: torch.Tensor, p: dict[str, torch.Tensor]) -> torch.Tensor:
+        return functional.linear(functional.silu(functional.linear(h, p["up"])), p["down"])
+
+    def whole(
+        layer: int, hs: list[torch.Tensor], parameters: list[dict[str, torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        both = parameters[2 * layer : 2 * layer + 2]
+        return [part(h, both[0]) + part(h, both[1]) for h in hs]
+
+    def sharded(
+        layer: int, hs: list[torch.Tensor], parameters: list[dict[str, torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        entered = into.group(layer)(hs)
+        parts = [part(h, parameters[2 * layer + i % 2]) for i, h in enumerate(entered)]
+        return list(out.group(layer)(parts))
+
+    def trained(parameters: list[dict[str, torch.Tensor]], block: Callable[..., list[torch.Tensor]]) -> None:
+        for p in parameters:
+            for x in p.values():
+                x.requires_grad_()
+        xs = list(inputs)
+        for layer in range(layers):
+            hs = [functional.rms_norm(x, (WIDTH,), parameters[2 * layer]["norm"]) for x in xs]
+            xs = [x + y for x, y in zip(xs, block(layer, hs, parameters), strict=True)]
+        losses = [(x - y).square().mean() / microbatches for x, y in zip(xs, targets, strict=True)]
+        torch.stack(losses).sum().backward()
+
+    trained(full, whole)
+    trained(mine, sharded)
+    errors = []
+    for p, of in zip(mine, full, strict=True):
+        for name, x in p.items():
+            if x.grad is not None:
+                want = shard(name, of[name].grad, rank.index, rank.ranks)
+                errors.append(((x.grad - want).norm() / want.norm()).item())
+    return {"error": max(errors), "out": out.stamp(), "into": into.stamp()}
+
+
 def driven(rank: Rank, path: Path, leave: str, enter: str, layers: int, microbatches: int) -> Seen:
     """A step of the project's own training through forward() of both sites and the step driver."""
     module = load_module(path, path.stem)
@@ -238,6 +284,10 @@ def checked(rank: Rank, path: Path, case: str) -> Seen:
         torch.stack(zs if odd else ys).sum().backward()
 
     return {
+        "nothing": said(lambda: first() if odd else first(xs)),
+        "no list": said(lambda: first(None if odd else xs)),
+        "argument": said(lambda: first(xs, **{"counts": [1]} if odd else {})),
+        "events' argument": said(lambda: connected.forward(**{"counts": [1]} if odd else {}) and None),
         "shape": said(lambda: first([torch.zeros(3), *xs[1:]] if odd else xs)),
         "none": said(lambda: first([None, *xs[1:]] if odd else xs)),
         "number": said(lambda: first(xs[1:] if odd else xs)),
@@ -294,8 +344,8 @@ def ungrouped(rank: Rank, path: Path, case: str) -> Seen:
 SCENARIOS = {
     f.__name__: f
     for f in (
-        gradients, driven, exchanged, averaged, met, changed, strided, refusals, checked, plain, versions, tested,
-        ungrouped,
+        gradients, parallel, driven, exchanged, averaged, met, changed, strided, refusals, checked, plain, versions,
+        tested, ungrouped,
     )
 }  # fmt: skip
 

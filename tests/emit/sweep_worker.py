@@ -61,13 +61,18 @@ def own(connected: Any) -> dict[str, Any]:
     return {name: rows[connected.rank] for name, rows in connected.entry.arguments.items()}
 
 
+def spec_of(entry: Any, port: tuple[Any, ...]) -> Any:
+    """Of a port that a group takes or gives."""
+    return {**entry.outputs["forward"], **entry.inputs["forward"]}[port]
+
+
 def laid_out(
     connected: Any, group: Any, shapes: Mapping[str, list[int]], lay: Callable[[Tensor], Tensor]
 ) -> list[Tensor]:
     """Inputs of a group, in shapes that a script may have in place of a port of one axis."""
     made = []
     for number, port in enumerate(group.inputs):
-        spec = connected.entry.inputs["forward"][port]
+        spec = spec_of(connected.entry, port)
         random = torch.Generator().manual_seed(100 * number + dist.get_rank() * (not spec.equal))
         shape = shapes.get(port[0], spec.shape)
         if spec.within and spec.dtype is torch.int64:
@@ -121,21 +126,32 @@ def _compared(
     (ys, back), (ys_in_rows, back_in_rows) = results
     yield from _differ("outputs", ys, ys_in_rows)
     yield from _differ("gradients", back, back_in_rows)
-    by_index = {port[1:]: (port, x) for port, x in zip(group.inputs, given, strict=True)}
     entry = connected.entry
+    is_in_backward = entry.gradient == "in_backward"
     for port, y in zip(group.outputs, ys, strict=True):
-        there = by_index.get(port[1:])
-        alike = there and entry.inputs["forward"][there[0]].shape == entry.outputs["forward"][port].shape
-        wanted = torch.empty_like(there[1]).stride() if there and alike else y.contiguous().stride()
-        if there and entry.gradient == "in_backward":
+        there = next(
+            (
+                (other, x) for other, x in zip(group.inputs, given, strict=True)
+                if begins(*((other, port) if is_in_backward else (port, other)))
+                and spec_of(entry, other).shape == spec_of(entry, port).shape
+            ),
+            None,
+        )  # fmt: skip
+        wanted = torch.empty_like(there[1]).stride() if there else y.contiguous().stride()
+        if there and is_in_backward:
             if y.data_ptr() != there[1].data_ptr():
                 yield f"{port} is not the input"
         elif y.stride() != wanted:
             yield f"{port} has strides {y.stride()} in place of {wanted}"
-    if entry.gradient == "in_backward" or not group._ways["backward" if flow else "forward"].is_identity:
+    if is_in_backward or not group._ways["backward" if flow else "forward"].is_identity:
         for x, d in zip([x for x in given if x.requires_grad], back, strict=True):
             if d.stride() != torch.empty_like(x).stride():
                 yield f"a gradient has strides {d.stride()} in place of {torch.empty_like(x).stride()}"
+
+
+def begins(whole: tuple[Any, ...], part: tuple[Any, ...]) -> bool:
+    """The index of a part of a sum begins with that of the sum."""
+    return part[1:][: len(whole) - 1] == whole[1:]
 
 
 def _differ(what: str, got: Any, wanted: Any) -> Iterator[str]:
@@ -158,6 +174,13 @@ class Wrapped(Tensor):
         raise NotImplementedError(f"{function} of a Wrapped")
 
 
+def freed(x: Tensor) -> Tensor:
+    """As sharded parameters and offloaded activations are meanwhile."""
+    x = x.clone()
+    x.untyped_storage().resize_(0)
+    return x
+
+
 def kinds(rank: Rank, path: Path, case: str, shapes: Mapping[str, list[int]]) -> Seen:
     """kind of tensor that rank 1 alone brings -> what this rank was told, in the checked mode."""
     connected = with_set("CHECK", "1", lambda: load_module(path, path.stem).connect(case))
@@ -175,6 +198,7 @@ def kinds(rank: Rank, path: Path, case: str, shapes: Mapping[str, list[int]]) ->
         "distributed": lambda x: DTensor.from_local(x, mesh, [Shard(0)], run_check=False),
         "wrapped": Wrapped,
         "lazy": lambda x: torch.nn.UninitializedParameter(),
+        "freed": freed,
     }
     told = {}
     for name, make in made.items():
@@ -215,9 +239,8 @@ def default_device(name: str) -> Iterator[None]:
 def elsewhere(rank: Rank, path: Path, case: str) -> Seen:
     """A script whose default device is another one: the selftest and a call."""
     entry = load_module(path, path.stem).ENTRIES[case]
-    shapes = [entry.inputs["forward"][port].shape for port in entry.groups[0][0]]
-    dtypes = [entry.inputs["forward"][port].dtype for port in entry.groups[0][0]]
-    xs = [torch.ones(shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    specs = [spec_of(entry, port) for port in entry.groups[0][entry.gradient == "in_backward"]]
+    xs = [torch.ones(spec.shape, dtype=spec.dtype) for spec in specs]
     with default_device("meta"):
         connected = sys.modules[path.stem].connect(case)
         return {
@@ -249,6 +272,13 @@ def _counts_tried(is_odd: bool, connected: Any) -> Seen:
         "too few": said(lambda: group(xs, counts=mine[1:] if is_odd else mine)),
         "no integers": said(lambda: group(xs, counts=[0.5] * len(mine) if is_odd else mine)),
         "misspelt": said(lambda: group(xs, count=mine)),
+        "misspelt on one": said(lambda: group(xs, **{"count" if is_odd else "counts": mine})),
+        "too large on one": said(lambda: group(xs, counts=[2**70, *mine[1:]] if is_odd else mine)),
+        "none on one": said(lambda: group(xs, counts=None if is_odd else mine)),
+        "nothing on one": said(lambda: group(counts=mine) if is_odd else group(xs, counts=mine)),
+        "no list on one": said(lambda: group(None if is_odd else xs, counts=mine)),
+        "beside on one": said(lambda: group(xs, counts=mine, **{"rows": 1} if is_odd else {})),
+        "events misspelt on one": said(lambda: connected.forward(**{"count" if is_odd else "counts": mine})),
         "events": said(lambda: next(connected.forward(counts=mine)) and None),
         "events without": said(connected.forward),
         "events of others": said(lambda: connected.backward(counts=other)),
@@ -286,7 +316,24 @@ def padded(rank: Rank, path: Path, case: str) -> Seen:
         "zeros": bool((logits.grad[torch.isinf(logits)] == 0).all()),
         "beyond": said(lambda: group([beyond, targets])),
         "nan": said(lambda: group([undefined, targets])),
-    }
+        "events": [said(lambda x=x: answered(connected, x)) for x in (
+            {"logits": beyond, "targets": targets},
+            {"logits": logits.detach(), "targets": targets + words * rank.ranks},
+            {"logits": logits.detach(), "targets": targets},
+        )],
+    }  # fmt: skip
+
+
+def answered(connected: Any, given: Mapping[str, Tensor]) -> None:
+    """A Case's forward, driven by its events."""
+    events = connected.forward()
+    event = next(events)
+    while event is not None:
+        x = given[event.port[0]].view(-1) if not hasattr(event, "value") else None
+        try:
+            event = events.send(x)
+        except StopIteration:
+            event = None
 
 
 SCENARIOS = {f.__name__: f for f in (layouts, kinds, groups, elsewhere, counted, padded)}

@@ -63,6 +63,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     ):
         write(folder, name, [entry(tp("exit"), name), entry(tp("entry"), name)])
     merged = "merged_over_microbatches.py"
+    blocks = {
+        site: catalog.case("layer_block_ar", dict(tp(site).parameters), ranks=RANKS, ranks_per_node=RANKS)
+        for site in ("exit", "entry")
+    }
+    of_blocks = {"leave": blocks["exit"].id, "enter": blocks["entry"].id, "layers": L, "microbatches": M}
+    for name in ("developer", "two_sums"):
+        write(folder, f"blocks_{name}", [entry(blocks["exit"], name), entry(blocks["entry"], name)])
     sizes = [5, 16, 1, 7]
     means = catalog.case("grad_ar", {"sizes": sizes}, ranks=RANKS, ranks_per_node=RANKS)
     write(folder, "flat", [entry(means, "flat")])
@@ -95,6 +102,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         "gradients copies": ("gradients", "all_to_all_of_copies.py", sites),
         "gradients parts": ("gradients", "reduce_scatter_all_gather.py", sites),
         "gradients developer": ("gradients", "developer.py", sites),
+        "parallel developer": ("parallel", "blocks_developer.py", of_blocks),
+        "parallel sums": ("parallel", "blocks_two_sums.py", of_blocks),
         "plain": ("plain", merged, sites),
         "driven": ("driven", merged, sites),
         "means": ("averaged", "flat.py", {"case": means.id, "sizes": sizes}),
@@ -121,6 +130,15 @@ def test_gradients_through_groups_are_those_of_the_unsharded_model(seen: dict[st
     for name in ("merged", "copies", "parts", "developer"):
         assert max(rank["error"] for rank in seen[f"gradients {name}"]) < REORDERED_TOLERANCE, name
     assert max(rank["error"] for rank in seen["plain"] + seen["driven"]) < REORDERED_TOLERANCE
+
+
+def test_gradients_through_parallel_blocks_are_those_of_the_unsharded_model(
+    seen: dict[str, list[Any]],
+) -> None:
+    for rank in seen["parallel developer"]:
+        assert rank["error"] < REORDERED_TOLERANCE
+        assert rank["out"]["calls"] == rank["into"]["calls"] == {"all_reduce": M * L}
+    assert max(rank["error"] for rank in seen["parallel sums"]) < REORDERED_TOLERANCE
 
 
 def test_every_call_of_the_library_is_counted(seen: dict[str, list[Any]]) -> None:
@@ -216,6 +234,10 @@ def test_in_the_checked_mode_all_ranks_fail_together_and_name_who_began(seen: di
             f"ValueError: rank 2: {group} takes",
             f"got {M}, and NoneType at 0 in place of partial[0, 0]",
         ),
+        "nothing": (f"ValueError: rank 2: {group} takes", "got 0: partial[0, 0] is not there"),
+        "no list": (f"ValueError: rank 2: {group}: TypeError", ""),
+        "argument": (f"ValueError: rank 2: {group} has no argument 'counts'", ""),
+        "events' argument": (f"ValueError: rank 2: the forward of {tp('exit').id} has no argument", ""),
         "number": (f"ValueError: rank 2: {group} takes", f"got {M - 1}: partial[{M - 1}, 0] is not there"),
         "group": (
             f"RuntimeError: rank 0 runs {group} with gradients, rank 2 runs {other} with gradients",
@@ -246,7 +268,8 @@ def test_a_check_is_among_the_ranks_that_run_a_case_together(seen: dict[str, lis
     zero, one, two, three = seen["checked strided"]
     assert zero == two and "rank 2" in zero["shape"] and "rank 2" in zero["group"]
     assert one == three and not any(
-        one[name] for name in ("shape", "none", "number", "group", "flow", "events")
+        one[name]
+        for name in ("nothing", "no list", "argument", "shape", "none", "number", "group", "flow", "events")
     )
 
 

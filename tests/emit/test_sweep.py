@@ -26,6 +26,9 @@ SWEPT: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Mapping[str, list[
         {"microbatches": 2, "layers": 1, "shape": [1, 5, 6], "site": "entry"}, ("all_to_all_of_copies",), {},
     ),
     "layer_block_ar": ({"microbatches": 2, "layers": 1, "shape": IMAGE}, ("two_sums",), {}),
+    "layer_block_ar entry": (
+        {"microbatches": 2, "layers": 1, "shape": IMAGE, "site": "entry"}, ("two_sums",), {},
+    ),
     "uniform_a2a": ({"chunk": 3, "width": 4}, ("permute_ring", "native"), {}),
     "alltoallv": ({"counts": COUNTS, "width": 3}, ("packed_gather_take", "permute_ring"), {}),
     "ring_kv": ({"heads": 2, "sequence": 6, "head_dim": 3}, ("joined",), {}),
@@ -45,6 +48,7 @@ KINDS = {
     "meta": "on meta",
     "sparse": "sparse_coo tensor",
     "mkldnn": "mkldnn tensor",
+    "freed": "tensor beyond the end of its storage",
     "nested": "nested tensor",
     "jagged": "NestedTensor",
     "distributed": "DTensor",
@@ -146,7 +150,18 @@ def test_counts_are_brought_and_are_the_proven_ones_or_all_ranks_say_whose_are_n
         assert "rank 0: the forward of alltoallv/" in told["events without"]
         for what in ("missing on one", "too few", "no integers"):
             assert "rank 1: group 0 of alltoallv/" in told[what] and "counts=[2, 4]" in told[what], told[what]
-        assert "has no argument 'count': it takes counts" in told["misspelt"]
+        for what in ("misspelt", "misspelt on one", "events misspelt on one"):
+            assert "has no argument 'count': it takes counts" in told[what], told[what]
+        for what, shown in {
+            "misspelt on one": "has no argument 'count'",
+            "events misspelt on one": "the forward of alltoallv/",
+            "too large on one": f"and got [{2**70}, 4]",
+            "none on one": "and got no 2 integers",
+            "nothing on one": "takes a list of 1 tensors on cpu; got 0",
+            "no list on one": "'NoneType' object is not iterable",
+            "beside on one": "has no argument 'rows'",
+        }.items():
+            assert told[what].startswith("ValueError: rank 1: ") and shown in told[what], told[what]
 
 
 def test_padding_of_minus_infinity_is_exact_and_what_is_out_of_the_declared_range_is_refused(
@@ -156,3 +171,6 @@ def test_padding_of_minus_infinity_is_exact_and_what_is_out_of_the_declared_rang
         assert of_rank["losses"] < 1e-5 and of_rank["gradients"] < 1e-6 and of_rank["zeros"]
         assert "logits has values from" in of_rank["beyond"] and "-40 to 40 are allowed" in of_rank["beyond"]
         assert "logits has values from nan to nan" in of_rank["nan"]
+        beyond, unknown, right = of_rank["events"]
+        assert "-40 to 40 are allowed" in beyond and not right
+        assert "targets has ids from" in unknown and "0 to 9 are allowed" in unknown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from operator import index
 from typing import Any
 
@@ -80,12 +80,9 @@ class Agreement:
         return ""
 
 
-def said_of(what: str, check: Callable[[], str]) -> str:
-    """What a check says is wrong, or what it raises: the other ranks wait to hear of it."""
-    try:
-        return check()
-    except Exception as error:
-        return f"{what}: {type(error).__name__}: {error}"
+def raised(what: str, error: Exception) -> str:
+    """What is wrong where looking at it raised: the other ranks wait to hear of it."""
+    return f"{what}: {type(error).__name__}: {error}"
 
 
 def _integers(given: Any) -> list[int]:
@@ -117,7 +114,10 @@ class Answered(Generator):  # type: ignore[type-arg]
         return self._events.throw(*error)
 
     def _check(self, port: Port, answer: Any) -> None:
-        name, spec, checks = port_text(port), self._specs[port], self._agreement.checks
-        wrong = said_of(name, lambda: spec.unread(name, answer, self._device, checks))
+        checks = self._agreement.checks
+        try:
+            wrong = self._specs[port].unread(port, answer, self._device, checks)
+        except Exception as error:
+            wrong = raised(port_text(port), error)
         if wrong or checks:
-            self._agreement.reach(f"{self._what} up to {name}", wrong)
+            self._agreement.reach(f"{self._what} up to {port_text(port)}", wrong)

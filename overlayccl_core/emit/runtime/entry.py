@@ -35,14 +35,14 @@ class Spec(NamedTuple):
             and x.device.type == device
         )
 
-    def unread(self, name: str, x: Any, device: torch.device, waits: bool) -> str:
-        """Why x is no answer to a Read of this port, or nothing. waits: as of `outside`."""
+    def unread(self, port: Port, x: Any, device: torch.device, waits: bool) -> str:
+        """Why x is no answer to a Read of the port, or nothing. waits: as of `outside`."""
         size = math.prod(self.shape)
-        if not (self.admits(x, device.type) and x.shape == (size,) and x.is_contiguous() and not x.is_neg()):
-            lies = "" if not isinstance(x, torch.Tensor) or oddity(x) or x.is_contiguous() else ", strided"
-            return f"{name} is a flat tensor of {size} {self.dtype} on {device}; got {shown(x)}{lies}"
-        outside = self.outside(x, waits)
-        return f"{name} has {outside}" if outside else ""
+        if self.admits(x, device.type) and x.shape == (size,) and x.is_contiguous() and not x.is_neg():
+            outside = self.outside(x, waits)
+            return f"{port_text(port)} has {outside}" if outside else ""
+        lies = "" if not isinstance(x, torch.Tensor) or oddity(x) or x.is_contiguous() else ", strided"
+        return f"{port_text(port)} is a flat tensor of {size} {self.dtype} on {device}; got {shown(x)}{lies}"
 
     def outside(self, x: torch.Tensor, waits: bool) -> str:
         """What is out of the range that was declared, and the mend, or nothing.
@@ -71,8 +71,11 @@ def oddity(x: torch.Tensor) -> str:
     """Why calls of a library cannot have a tensor: its elements do not lie in memory of its own, each at its place
     (sparse, nested, a DTensor, one whose storage was freed). Empty for a plain one, however it is strided.
     """
-    if type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or is_lazy(x):
-        return type(x).__name__
+    of = type(x)
+    if of is not torch.Tensor and (
+        of.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or is_lazy(x)
+    ):
+        return of.__name__
     if x.is_nested:
         return "nested tensor"
     if x.layout is not torch.strided:
@@ -82,7 +85,7 @@ def oddity(x: torch.Tensor) -> str:
 
 def _is_there(x: torch.Tensor) -> bool:
     """Its storage reaches as far as shape and strides do; of XLA's nobody knows the size."""
-    if x.device.type == "xla":
+    if x.is_xla:
         return True
     reach = x.numel()
     if not x.is_contiguous():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-from overlayccl_core.emit.runtime.agreement import Agreement, said_of
+from overlayccl_core.emit.runtime.agreement import Agreement, raised
 from overlayccl_core.emit.runtime.entry import Entry, Spec, oddity, port_text, shown, what_there_is
 from overlayccl_core.emit.runtime.events import Port, Section, answer, in_order
 from overlayccl_core.emit.runtime.given import ENTRIES
@@ -67,15 +67,12 @@ class Group:
         self, tensors: torch.Tensor | Iterable[torch.Tensor] = (), *more: Any, **arguments: Any
     ) -> list[torch.Tensor]:
         came: list[Any] = []
-
-        def wrong() -> str:
-            if more:
-                return f"{self._name} takes one list of tensors; got {1 + len(more)} arguments"
-            came.extend([tensors] if isinstance(tensors, torch.Tensor) else tensors)
-            return self._wrong(came) or self._agreement.unproven(self._name, arguments)
-
-        why = said_of(self._name, wrong)
-        self._agreement.reach(self._name + " with gradients" * _flows(came), why, is_call=True)
+        try:
+            came += (tensors, *more) if more or isinstance(tensors, torch.Tensor) else tensors
+            wrong = self._wrong(came) or self._agreement.unproven(self._name, arguments)
+        except Exception as error:
+            wrong = raised(self._name, error)
+        self._agreement.reach(self._name + " with gradients" * _flows(came), wrong, is_call=True)
         if self._gradient == "backward":
             return list(_Through.apply(self, *came))
         if self._gradient == "in_backward":

@@ -113,9 +113,8 @@ class _Trial:
         self.arms = arms_by_model(tables.steps, tables.stamps)
         self.finalists: dict[Place, dict[str, Row]] = {}
         for listed in tables.finalists.iter_rows(named=True):
-            if (
-                place := (listed["case"], listed["direction"])
-            ) in self.benched:  # else nothing is exchanged there
+            place = listed["case"], listed["direction"]
+            if place in self.benched:  # else nothing is exchanged there
                 self.finalists.setdefault(place, {})[listed["arm"]] = listed
         self.failed = failed_arms(tables.steps, tables.stamps)
         self.ran_as = {(model, arm): ran_as for model, arm, ran_as in trained_as_others(tables.stamps)}

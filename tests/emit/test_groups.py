@@ -27,9 +27,9 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parent / "plugins"))
 
 
-def tp(site: str) -> Case:
+def tp(site: str, problem: str = "tp_mlp") -> Case:
     fields = {"microbatches": M, "layers": 2, "shape": list(SHAPE), "site": site}
-    return catalog.case("tp_mlp", fields, ranks=2, ranks_per_node=2)
+    return catalog.case(problem, fields, ranks=2, ranks_per_node=2)
 
 
 @pytest.fixture
@@ -295,8 +295,7 @@ def test_a_tensor_beyond_the_end_of_its_storage_is_refused_wherever_it_comes(mod
 
 
 def blocks(site: str) -> Case:
-    fields = {"microbatches": M, "layers": 2, "shape": list(SHAPE), "site": site}
-    return catalog.case("layer_block_ar", fields, ranks=2, ranks_per_node=2)
+    return tp(site, "layer_block_ar")
 
 
 @pytest.fixture

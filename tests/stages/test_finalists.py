@@ -161,17 +161,7 @@ def test_the_models_first_choice_is_none_that_is_lossy_however_cheap(flow: Simpl
 
 def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
     said: list[str] = []
-    bench = faster(flow.bench, slower_than_lossy(flow))
-    finalists.run(
-        flow.seeds,
-        flow.shortlisted,
-        bench,
-        flow.prices,
-        flow.candidates,
-        flow.probes,
-        {},
-        progress=said.append,
-    )
+    arms(flow, slower_than_lossy(flow), progress=said.append)
     assert any("bf16_on_the_wire is" in line and "lossy, so behind them" in line for line in said)
 
 

@@ -204,11 +204,11 @@ def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
     return said
 
 
-def everybody_counts(mine: list[int], group: Held, device: torch.device) -> list[list[int]]:
-    """The integers that each rank of a group gives, by rank; all give as many."""
-    told = torch.empty(dist.get_world_size(group.get()) * len(mine), dtype=torch.int64, device=device)
-    _all_gather(told, torch.tensor(mine, device=device), group=group.get())
-    return [list(row) for row in told.view(-1, len(mine)).tolist()]
+def anybody(mine: bool, group: Held, device: torch.device) -> bool:
+    """Whether a rank of a group says so."""
+    told = torch.empty(dist.get_world_size(group.get()), dtype=torch.int64, device=device)
+    _all_gather(told, torch.tensor([int(mine)], device=device), group=group.get())
+    return bool(told.any())
 
 
 def check_started() -> None:

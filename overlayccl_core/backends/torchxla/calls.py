@@ -148,9 +148,9 @@ def everybody_says(mine: Any, group: list[list[int]] | None = None) -> list[Any]
     return said if group is None else [said[r] for r in next(g for g in group if this_rank() in g)]
 
 
-def everybody_counts(mine: list[int], group: list[list[int]], device: torch.device) -> list[list[int]]:
-    """The integers that each rank of a group gives, by rank; no graph is cut for them."""
-    return everybody_says(mine, group)
+def anybody(mine: bool, group: list[list[int]], device: torch.device) -> bool:
+    """Whether a rank of a group says so; no graph is cut for it."""
+    return any(everybody_says(mine, group))
 
 
 def check_started() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.calls import everybody_counts, everybody_says
+from overlayccl_core.emit.runtime.calls import anybody, everybody_says
 from overlayccl_core.emit.runtime.entry import Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Read
 
@@ -49,7 +49,7 @@ class Agreement:
         """Raise where something is wrong; on all ranks, where they ask each other."""
         asks = self.checks
         if is_call and self._proven and not asks:
-            asks = any(bad for [bad] in everybody_counts([int(wrong != "")], self._group, self._device))
+            asks = anybody(wrong != "", self._group, self._device)
         if not asks:
             if wrong:
                 raise ValueError(wrong)

@@ -77,9 +77,9 @@ def permute_group(library: str) -> Group | None:
 def everybody_says(mine: Any, group: Group | None = None) -> list[Any]:
     """What each rank gives, by rank; it can be pickled. group: of `my_group`, where only its ranks are asked."""
 
-def everybody_counts(mine: list[int], group: Group, device: torch.device) -> list[list[int]]:
-    """The integers that each rank of a group (of `my_group`) gives, by rank; all give as many. Cheaper than
-    `everybody_says`: it comes before every call of some Cases."""
+def anybody(mine: bool, group: Group, device: torch.device) -> bool:
+    """Whether a rank of a group (of `my_group`) says so. Cheaper than `everybody_says`: it comes before every call
+    of some Cases."""
 
 def check_started() -> None:
     """RuntimeError where this process has not met the others yet."""

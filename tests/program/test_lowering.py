@@ -8,7 +8,7 @@ from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.tracing import trace_source
 from tests.small_problems import exchange, layers, strategy
 
-WORDS = "add, all_gather, all_reduce, boundary, concat, reshape, scale, slice_axis, split, reduce_scatter"
+WORDS = "add, all_gather, all_reduce, boundary, concat, reduce_sum, reshape, scale, slice_axis, split, reduce_scatter"
 
 
 def steps_of(body: str, problem) -> list[str]:
@@ -44,6 +44,12 @@ def test_a_collective_is_waited_for_where_its_value_is_used() -> None:
             'u, v = split(all_reduce(io.read("a")), 2)\n'
             'io.write("y", concat([add(u, v), add(v, slice_axis(io.read("b"), 0, 1, 2))]))',
             ["sum", "copy", "sum", "copy"],
+        ),
+        # four addends of two values
+        (
+            'x = concat([io.read("a"), io.read("b")])\nu = reduce_sum(reshape(x, (4, 2)), 0)\n'
+            'io.write("y", concat([u, all_reduce(u)]))',
+            ["copy", "sum", "copy"],
         ),
     ],
 )

@@ -14,6 +14,7 @@ The loss is replicated, and so is its cotangent: every rank has the same, there 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -87,9 +88,7 @@ def name(case: Case) -> str:
 def problem(case: Case) -> Problem:
     """Ports ("logits",) (T, V/N), ("targets",) (T) -> ("losses",) (T), ("mean",) (1); saved: shift, log_sum (T)."""
     each = _replicated(case, case["tokens"])
-    saved = PortSpec(
-        shape=each.shape, dtype=case.dtype, placement=each.placement, cotangent=each.cotangent, saved=True
-    )
+    saved = replace(each, saved=True)
     return Problem(
         case=case,
         inputs=_given(case),
@@ -138,9 +137,8 @@ def _backward(case: Case) -> Problem:
 
 
 def _replicated(case: Case, size: int) -> PortSpec:
-    return PortSpec(
-        shape=(size,), dtype=case.dtype, placement=Placement.REPLICATE, cotangent=Placement.REPLICATE
-    )
+    same = Placement.REPLICATE
+    return PortSpec(shape=(size,), dtype=case.dtype, placement=same, cotangent=same)
 
 
 def _given(case: Case) -> dict[Port, PortSpec]:
@@ -235,6 +233,7 @@ KINDS: dict[str, Callable[[Floats, Place, Place, float, float], Floats]] = {
     "a logit that is NaN": lambda x, t, o, h, loss: _at(o, x, np.nan),
 }
 NEAR_LOSSES = 16  # the largest of them: ln V of 50,000 words is 11, and a run starts a little above
+LOSSES_DRAWN = 64  # at least, of each token or of one that is computed alike
 FAR = "one logit far above the others"
 AROUNDS = 5  # numbers that logits are around, no divisor of the number of kinds; the kind at 5 is of size 1
 LOGITS_DRAWN = 2**26  # at most, in all draws of a Program: a few seconds
@@ -244,33 +243,34 @@ LEAST_DRAWS = 4  # however many logits one has
 def _draws(
     case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
 ) -> Iterator[Draw]:
-    """All tokens of the first kind; then each kind around each number; then a logit far above at each word.
+    """The first kind with many losses; then each kind around each number; then a logit far above at each word.
 
-    From draw to draw a token goes on to the next kind, number and word. Tokens that are computed alike are tried in
-    each other's place; where words are, too, one of each part stands for the others.
+    From draw to draw a token goes on to the next loss, kind, number and word. Tokens that are computed alike are
+    tried in each other's place; where words are, too, one of each part stands for the others.
     """
-    tokens = case["tokens"]
-    first = np.arange(tokens) * len(KINDS) * AROUNDS
-    yield _draw(case, random, first if hostile else first + AROUNDS)
+    tokens, pairs = case["tokens"], len(KINDS) * AROUNDS
     if not hostile:
+        yield _draw(case, random, np.arange(tokens) * pairs + AROUNDS)
         return
     alike = alike or Alike(parts=np.zeros(tokens, np.int64), evenly=False)
     times = np.bincount(alike.parts)
-    fewest, pairs = int(times.min()), len(KINDS) * AROUNDS
-    words = case.ranks if alike.evenly else case["vocabulary"]
-    plain, far = max(1 if alike.evenly else len(KINDS), pairs - fewest + 1), -(-words // fewest)
+    fewest, step = int(times.min()), times[alike.parts]
+    near, far = -(-LOSSES_DRAWN // fewest), -(-(case.ranks if alike.evenly else case["vocabulary"]) // fewest)
+    plain = max(1 if alike.evenly else len(KINDS), pairs - fewest + 1)
     most = max(LEAST_DRAWS, LOGITS_DRAWN // (tokens * case["vocabulary"]))
-    if (asked := plain + far) > most:
-        plain, far = min(plain, most // 2), most - min(plain, most // 2)
+    if (asked := near + plain + far) > most:
+        near, plain = min(near, most // 4), min(plain, most // 4)
+        far = most - near - plain
     nth = np.empty(tokens, np.int64)  # of those that are alike
     for one, count in enumerate(times):
         nth[alike.parts == one] = random.permutation(count)
     high, targets = _words(case, random), _words(case, random)
-    for draw in range(plain):
-        yield _draw(case, random, nth + draw)
+    begin = pairs * int(random.integers(2**16))
+    yield from (_draw(case, random, begin + (nth + draw * step) * pairs) for draw in range(near))
+    yield from (_draw(case, random, begin + nth + draw) for draw in range(plain))
     for draw in range(far):
-        word = (nth + draw * times[alike.parts]) % case["vocabulary"]
-        yield _draw(case, random, nth + draw, targets[word], high[word])
+        word = (nth + draw * step) % case["vocabulary"]
+        yield _draw(case, random, begin + nth + draw, targets[word], high[word])
     if asked > most and not (alike.evenly and len(times) == 1):
         odd = int(np.argmax(alike.parts == times.argmin()))
         raise TooLarge(
@@ -299,7 +299,7 @@ def _draw(
     limit = float(case["range"] or (FAR_IN_FLOAT16 if case.dtype is DType.FLOAT16 else FAR_ABOVE))
     around = np.array([0, min(1000, limit / 2), -min(1000, limit / 2), limit, -limit])[turn % AROUNDS]
     height = limit * (100 / limit) ** np.maximum(random.uniform(-0.3, 1, tokens), 0)
-    losses = NEAR_LOSSES * ((turn // len(KINDS) * 5**0.5 / 2 + random.uniform()) % 1)  # without a large gap
+    losses = NEAR_LOSSES * (turn // len(KINDS) * 5**0.5 / 2 % 1)  # without a large gap
     logits = random.standard_normal((ranks, tokens, words), np.float32)
     names = [FAR if high is not None else list(KINDS)[k] for k in turn % len(KINDS)]
     for t, name in enumerate(names):

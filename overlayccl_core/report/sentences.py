@@ -161,7 +161,7 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
     if fastest is None or not (gain := worth.gain_over(fastest)):
         return
     if fastest is worth.rival:
-        yield "That is the fastest that needs no search at any memory, too."
+        yield f"{_first_up(fastest.name)} is {worth.best_of_all}, too."
     elif worth.known and worth.instead is None:
         yield f"{_first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
     else:

@@ -138,11 +138,17 @@ def test_gradients_that_are_wrong_of_a_word_or_a_token(function: str, case: dict
     assert judged("gradient_reference", direction=Direction.BACKWARD, **case).passed
 
 
-@pytest.mark.parametrize("case", [{}, CONFIGURED])
+@pytest.mark.parametrize("case", [{}, CONFIGURED, {"tokens": 16, "words": 48}])
 @pytest.mark.parametrize("function", ["drops_losses_below_1", "bends_losses_between_3_and_5"])
 def test_some_losses_of_a_training_run_are_wrong(function: str, case: dict[str, int]) -> None:
     """Cheat: losses of a few units, right below and above. Caught: the losses that are drawn leave no gap there."""
     assert_wrong(function, "", **case)
+
+
+@pytest.mark.parametrize("case", [{}, {"tokens": 16, "words": 48}])
+def test_some_losses_of_one_token_are_wrong(case: dict[str, int]) -> None:
+    """Cheat: the same for one token alone. Caught: such a token meets as many losses as all others."""
+    assert_wrong("drops_losses_below_1_of_token_3", "element 3, of a token with", **case)
 
 
 @pytest.mark.parametrize(("tokens", "vocabulary", "gap"), [(256, 4096, 0.25), (64, 384, 1.0)])

@@ -180,15 +180,26 @@ def bends_losses_between_3_and_5(io, p):
     _bend_losses(io, p, (3, 4, 5), 1)
 
 
+def drops_losses_below_1_of_token_3(io, p):
+    """The same of one token alone."""
+    largest, log_sum, losses, bent = _bent(io, p, (0, 1, 2), 1)
+    _write(io, p, largest, log_sum, _with_token(p, 3, losses, slice_axis(bent, 0, 3, 1)))
+
+
 def _bend_losses(io, p, bounds, parts):
-    """The loss and a triangle between the bounds, of which a part is added."""
+    largest, log_sum, _, bent = _bent(io, p, bounds, parts)
+    _write(io, p, largest, log_sum, bent)
+
+
+def _bent(io, p, bounds, parts):
+    """(maximum, logarithm of the sum, losses, losses and a part of a triangle between the bounds)."""
     logits, targets = _given(io)
     largest = _largest(logits)
     log_sum, losses = _losses(p, largest, logits, targets)
     column = reshape(losses, (p.tokens, 1))
     first, middle, last = [_at_most(p, column, bound) for bound in bounds]
     bent = add(column, scale(add(add(first, scale(middle, -2)), last), 1, parts))
-    _write(io, p, largest, log_sum, reshape(bent, (p.tokens,)))
+    return largest, log_sum, losses, reshape(bent, (p.tokens,))
 
 
 # ----------------------------------------------------------------------------------------------------- honest

@@ -60,7 +60,7 @@ def test_a_card_says_first_what_has_to_be_read_first_then_the_gain_over_the_riva
         "(1.05..1.11), faster"
     )
     assert card.lines[0].startswith("Deployed: the batch whole (M = 1), all_to_all_of_copies")
-    assert card.lines[1] == "That is the fastest that needs no search at any memory, too."
+    assert card.lines[1] == "Best seed at M = 1 is the fastest that needs no search at any memory, too."
     assert card.lines[2].startswith("Over developer at M = 1, where developer alone is fastest: 1.37")
 
 

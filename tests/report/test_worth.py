@@ -67,7 +67,7 @@ def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_dev
         "Deployed: the batch in 2 microbatches (M = 2), found-1: 100 ms a step, 12 MiB of memory.",
         "Over the best that needs no search at the same or less memory, best seed at M = 1 (130 ms, 11 MiB): "
         "1.30\N{MULTIPLICATION SIGN} (1.20..1.40), faster.",
-        "That is the fastest that needs no search at any memory, too.",
+        "Best seed at M = 1 is the fastest that needs no search at any memory, too.",
         "Over developer at M = 2: 4.00\N{MULTIPLICATION SIGN} (3.90..4.20), faster.",
         "Over developer at M = 1, where developer alone is fastest: "
         "1.50\N{MULTIPLICATION SIGN} (1.45..1.60), faster.",
@@ -85,7 +85,7 @@ def test_developer_is_told_once_where_its_best_is_what_is_deployed_splits_into()
 
 def test_a_developer_that_is_the_rival_is_told_once() -> None:
     told = worth(deployed(), rival(2, "developer", 1.5, 1.4, 1.6))
-    assert [said[:4] for said in facts(told)] == ["Depl", "Over", "That", "Meas"]
+    assert [said[:4] for said in facts(told)] == ["Depl", "Over", "Deve", "Meas"]
 
 
 def test_what_is_not_faster_beyond_noise_is_not_called_faster() -> None:

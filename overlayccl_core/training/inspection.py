@@ -8,14 +8,13 @@ one way. A tensor of torch_xla has no storage: it counts with its own bytes, and
 import hashlib
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_leaves
 
 from overlayccl_core.backends.rank import Deployed
 from overlayccl_core.program.calls import CALL_NAMES
@@ -74,8 +73,13 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.library_calls = library_calls
         self.held = _Held()
-        self.unknown: set[str] = set()
+        self.known: dict[Any, _Kernel] = {}  # asked once: a step has thousands
         self.begin()
+
+    @property
+    def unknown(self) -> set[str]:
+        """Names of those that nobody knows to multiply matrices or not to."""
+        return {one.name for one in self.known.values() if one.calls is None and one.product is None}
 
     def begin(self) -> None:
         """Count from now on; what is alive stays known."""
@@ -84,18 +88,44 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         self.held.peak = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(function.overloadpacket)
-        if (calls := self.library_calls(name)) is not None:
-            self.calls += calls
-        elif (product := multiplies(function)) is None:
-            self.unknown.add(name)
-        elif product:
-            self.matmuls.append((name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)])))
-        result = function(*args, **(kwargs or {}))
-        for one in tree_leaves((args, kwargs, result)):
-            if isinstance(one, torch.Tensor) and not (one.is_meta or is_traceable_wrapper_subclass(one)):
-                self.held.see(one)
+        one = self.known.get(function) or self._asked(function)
+        if one.calls is not None:
+            self.calls += one.calls
+        elif one.product:
+            self.matmuls.append(
+                (one.name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)]))
+            )
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        for tensor in _tensors((*args, *kwargs.values(), result)):
+            if not (tensor.is_meta or is_traceable_wrapper_subclass(tensor)):
+                self.held.see(tensor)
         return result
+
+    def _asked(self, function: Any) -> "_Kernel":
+        name = str(function.overloadpacket)
+        calls = self.library_calls(name)
+        product = None if calls is not None else multiplies(function)
+        self.known[function] = _Kernel(name=name, calls=calls, product=product)
+        return self.known[function]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernel:
+    """An operation. calls: of the library, if it is one of its own; product: whether it multiplies matrices."""
+
+    name: str
+    calls: int | None
+    product: bool | None
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Those among arguments or results of an operation, which has them alone or in lists."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
 
 
 def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:

@@ -38,7 +38,8 @@ def deployed_row(
 
     instead: the arm that takes the place (`standing.placed`). held: what the file has there (`decided.held`).
     """
-    mine, others = passes_of(confirmed)
+    passes = passes_of(confirmed)
+    mine, others = passes.file, passes.gains
     one = next(b for b in shortlisted if b.candidate == choice["candidate"])
     first = model_choice(place, shortlisted, predicted)
     best = min(others, key=lambda arm: others[arm].value, default=None)
@@ -56,6 +57,7 @@ def deployed_row(
         "measured_us": mine.estimate.value if mine else None,
         **ratio_columns("speedup", others.get(ArmName.DEVELOPER)),
         **ratio_columns("gain", others[best] if best else None),
+        **ratio_columns("of_module", passes.of_module),
         "best_other": best,
         "launches": len(mine.launches) if mine else 0,
         "regret": regret(one, shortlisted),

@@ -12,7 +12,7 @@ import polars as pl
 from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
-from overlayccl_core.measuring.arms import ArmName, is_framework
+from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 
@@ -82,22 +82,41 @@ def quicker(mine: Split, rivals: Iterable[Split]) -> Split | None:
     return min(faster, key=lambda one: one.us, default=None)
 
 
-def passes_of(confirmed: pl.DataFrame) -> tuple[Measurement | None, dict[str, Ratio]]:
-    """(the chosen file, arm -> its time over that file's) of a Case and direction that was timed alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passes:
+    """A Case and direction that was timed alone. file: what was chosen. of_module: time of the module of the same
+    Program over the file's. gains: arm -> its time over the file's, of arms with other Programs. instead: the
+    fastest of those than which the module is slower."""
 
-    confirmed: of this Case and direction. Without arms of the same Program.
+    file: Measurement | None
+    of_module: Ratio | None
+    gains: dict[str, Ratio]
+    instead: str | None
+
+
+def passes_of(confirmed: pl.DataFrame) -> Passes:
+    """confirmed: of this Case and direction.
+
+    Modules are judged by modules: what a file asks before a call it asks whatever has the place.
     """
     arms = {
         arm: next(iter(measurements(confirmed.filter(pl.col("arm") == arm).iter_rows(named=True)).values()))
         for arm in confirmed["arm"].unique(maintain_order=True)
     }
-    mine = arms.pop(ArmName.DEPLOYED, None)
-    others = {
-        arm: ratio
-        for arm, timed in arms.items()
-        if mine and timed.program != mine.program and (ratio := mine.speedup_over(timed))
+    file = arms.pop(ArmName.DEPLOYED, None)
+    if file is None:
+        return Passes(file=None, of_module=None, gains={}, instead=None)
+    module = next((one for one in arms.values() if one.program == file.program), file)
+    others = {arm: one for arm, one in arms.items() if one.program != file.program and arm in NEEDS_NO_SEARCH}
+    behind = {
+        arm: ratio for arm, one in others.items() if (ratio := module.speedup_over(one)) and ratio.slower
     }
-    return mine, others
+    return Passes(
+        file=file,
+        of_module=None if module is file else file.speedup_over(module),
+        gains={arm: ratio for arm, one in others.items() if (ratio := file.speedup_over(one))},
+        instead=min(behind, key=lambda arm: behind[arm].value, default=None),
+    )
 
 
 def placed(
@@ -114,12 +133,8 @@ def placed(
     said: dict[Place, str | None] = {}
     for row in (row for choice in choices for row in choice.iter_rows(named=True)):
         place, labels = (row["case"], row["direction"]), of_labels(row["trained_in"])
-        if labels:
-            arms = {verdicts.get(label) for label in labels}
-        else:
-            others = passes_of(at(confirmed, place))[1]
-            slower = (arm for arm, ratio in others.items() if ratio.slower)
-            arms = {min(slower, key=lambda arm: others[arm].value, default=None)}
+        alone = () if labels else (passes_of(at(confirmed, place)).instead,)
+        arms = {*alone, *(verdicts.get(label) for label in labels)}
         [arm] = arms if len(arms) == 1 else [None]
         said[place] = None if arm == row["arm"] else arm
     of_case: dict[str, set[str | None]] = {}

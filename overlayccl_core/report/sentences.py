@@ -67,7 +67,12 @@ def case_warnings(row: Row) -> Iterator[str]:
     """What has to be said of a row of `deployed` before its gains. Of a trained Case, the step says it."""
     if row["trained_in"]:
         return
-    gain = columns_ratio(row, "gain")
+    gain, of_module = columns_ratio(row, "gain"), columns_ratio(row, "of_module")
+    if of_module is not None and of_module.slower:
+        yield (
+            f"{place_of(row)}: the file is {times(of_module)} as fast as the module of its Program, which asks "
+            "nothing before a call. A place in deploy/ is decided between modules."
+        )
     if row["instead"]:
         yield (
             f"{place_of(row)}: {use_text(row['instead'])}, which needs no search: what was chosen is {times(gain)} "

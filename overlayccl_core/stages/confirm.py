@@ -263,16 +263,16 @@ def _place(row: Row) -> Place:
 
 def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:
     """What is deployed of a Problem and what needs no search, a Program once if arms share it; and whether it is
-    timed alone: no model has its Case."""
-    chosen = {_place(row): row["trained_in"] for row in decided.choice.iter_rows(named=True)}
+    timed alone: no model has its Case. Then the module that was chosen is timed, too."""
+    chosen = {_place(row): row for row in decided.choice.iter_rows(named=True)}
     seen: set[tuple[str, str, str]] = set()
     for row in rows_of(decided):
         place, arm = _place(row), row["arm"]
         if place not in chosen:
             continue
-        alone = chosen[place] is None
+        alone = chosen[place]["trained_in"] is None
         if arm != ArmName.DEPLOYED:
-            wanted = NEEDS_NO_SEARCH if alone else (ArmName.DEVELOPER,)
+            wanted = (*NEEDS_NO_SEARCH, chosen[place]["arm"]) if alone else (ArmName.DEVELOPER,)
             program = (*place, row["program"])
             if arm not in wanted or program in seen:
                 continue

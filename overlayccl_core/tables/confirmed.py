@@ -1,12 +1,12 @@
-"""What was chosen beside what needs no search, in launches that choose nothing: one row a launch and arm.
+"""What was chosen, as file and as module, beside what needs no search, in launches that choose nothing.
 
-Of Cases that no model has: elsewhere the steps count. A Program that several arms have at a Case and direction is
-timed once, as the plainest.
+One row a launch and arm. Of Cases that no model has: elsewhere the steps count. A Program that several arms have at
+a Case and direction is timed once, as the plainest.
 """
 
 import polars as pl
 
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
+from overlayccl_core.measuring.arms import OF_A_CASE, ArmName
 from overlayccl_core.tables.candidate_columns import (
     CANDIDATE_KEY,
     PROBLEM,
@@ -19,7 +19,7 @@ CONFIRMED = Table(
     row="one launch of one arm at one Case and direction",
     folder="",
     rule="confirm",
-    version=3,
+    version=4,
     minimum_rows=0,
     columns=(
         PROBLEM,
@@ -27,7 +27,7 @@ CONFIRMED = Table(
         Column(
             name="arm",
             dtype=pl.String(),
-            values=(*NEEDS_NO_SEARCH, ArmName.DEPLOYED),
+            values=(*OF_A_CASE, ArmName.DEPLOYED),
             doc="deployed: the file that was chosen itself",
         ),
         CANDIDATE_KEY[2],

@@ -53,7 +53,7 @@ DEPLOYED = Table(
     row="one Case and direction",
     folder="",
     rule="deploy",
-    version=3,
+    version=4,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
@@ -91,6 +91,7 @@ DEPLOYED = Table(
             nullable=True,
             doc="the fastest arm that needs no search; null: that is `candidate`",
         ),
+        *ratio("of_module", "time of the module of the same Program over that file's"),
         Column(name="launches", dtype=pl.Int64(), doc="in which `candidate` was timed alone"),
         Column(
             name="regret",

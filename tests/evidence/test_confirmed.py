@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.evidence.confirmed import split_rows
-from overlayccl_core.evidence.standing import Headline, StepTables, headline_of, placed
+from overlayccl_core.evidence.standing import Headline, Passes, StepTables, headline_of, passes_of, placed
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.table import write
@@ -213,6 +213,37 @@ def test_what_holds_more_memory_takes_no_place(tmp_path: Path) -> None:
 
 
 NOTHING_ALONE = pl.DataFrame(schema=CONFIRMED.schema)
+
+
+def alone(**us: float) -> Passes:
+    """arm -> what its passes took in four launches; a finalist is the Program of the file."""
+    rows = [
+        {
+            "arm": arm,
+            "program": PROGRAMS.get(arm, "ring"),
+            "launch": launch,
+            "samples_us": [middle * (1 + 0.01 * (launch + number)) for number in range(3)],
+            "oversubscribed": True,
+            "disturbed": False,
+            "fingerprint": FINGERPRINT,
+        }
+        for arm, middle in us.items()
+        for launch in range(4)
+    ]
+    return passes_of(pl.DataFrame(rows))
+
+
+def test_what_a_file_asks_before_a_call_is_told_and_decides_no_place() -> None:
+    """The file takes three times its module's time; any Program in its place would ask the same."""
+    found = alone(developer=2000, best_seed=1500, finalist_1=1400, deployed=4200)
+    assert found.instead is None and found.of_module is not None and found.of_module.slower
+    assert set(found.gains) == {"developer", "best_seed"} and found.gains["best_seed"].slower
+
+
+def test_a_place_is_taken_by_what_is_faster_than_the_module_of_what_was_chosen() -> None:
+    assert alone(developer=2000, best_seed=1500, finalist_1=1900, deployed=1900).instead == "best_seed"
+    assert alone(developer=1500, deployed=1900).instead == "developer"  # no module: the file stands for it
+    assert alone(developer=1500).instead is None
 
 
 def choice(trained: Mapping[str, str | None], arm: str = "finalist_1") -> pl.DataFrame:

@@ -116,7 +116,8 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start: a worker module's `main(folder)`, `ranks` times; `names` are those of its jobs.
+    """What to start: a worker module's `main(folder)`, `ranks` times; `names` are those of its jobs; `imports` are
+    other modules that its ranks need and a host imports once for all of them.
 
     `start_timeout_s` bounds the time until all ranks have joined, `step_timeout_s` the time in which no rank
     takes a step: longer means that they hang.
@@ -128,15 +129,18 @@ class Launch:
     names: Sequence[str] = ()
     start_timeout_s: float = 120.0
     step_timeout_s: float = 60.0
+    imports: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**asdict(self), "folder": str(self.folder), "names": list(self.names)}
+        lists = {"names": list(self.names), "imports": list(self.imports)}
+        return {**asdict(self), **lists, "folder": str(self.folder)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Launch":
         """The launch that `to_json` made plain."""
-        return cls(**{**data, "folder": Path(data["folder"]), "names": tuple(data["names"])})
+        named = {name: tuple(data[name]) for name in ("names", "imports")}
+        return cls(**{**data, **named, "folder": Path(data["folder"])})
 
 
 class Starting(Protocol):

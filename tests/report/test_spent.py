@@ -144,7 +144,7 @@ def test_fewer_rounds_and_steps_than_asked_for_are_told_from_tables_and_sidecars
     said = texts(deployed_part.conditions(Tree(path=run)))
     assert "bench of tp_mlp 12 of 15, " in said
     assert "a launch that confirms 6 of 8. Give more bench.seconds and confirm.seconds" in said
-    assert said.count("left no time for more") == 2 and "confirm.step_seconds (4 a launch)" in said
+    assert said.count("left no time for more") == 2 and "confirm.step_seconds (5 a launch)" in said
     assert (
         "nano trained 8 steps even of fast arms in 4 of 4 launches" in said and "up to 20 were wanted" in said
     )

@@ -57,12 +57,14 @@ class Launches:
 
     refuses, cannot_train: as `Backend` has them. environment: of the ranks on this host, (deployment, towards).
     patience: how many times as long a step may take, where a library compiles in it, before it hangs.
+    imports: what ranks that train need beside their worker, if it takes long to import.
     """
 
     refuses: Callable[[Deployment], str]
     cannot_train: Callable[[Deployment], str]
     environment: Callable[[Deployment, str], Mapping[str, str]]
     patience: Callable[[Deployment], float] = in_time
+    imports: tuple[str, ...] = ()
 
     def starter(self, deployment: Deployment, towards: str) -> Starter:
         """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
@@ -104,7 +106,7 @@ class Launches:
         """Start a worker module on all ranks; returns the share of the CPU that others took."""
         if why := self.cannot_train(deployment):
             raise ValueError(f"deployment {deployment.name}: {why}")
-        return self._start(deployment, started, watch)
+        return self._start(deployment, replace(started, imports=self.imports), watch)
 
     def _start(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
         """RefusedError where no ranks can be started, now and here."""

@@ -39,8 +39,9 @@ def serve() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         part = Part.from_json(asked["part"])
-        with suppress(Exception):  # who needs it will say so
-            resolve_name(asked["worker"])
+        for module in (asked["worker"], *asked["imports"]):
+            with suppress(Exception):  # who needs it will say so
+                resolve_name(module)
         server = _listening(part)
         me = os.getpid()
         pid = os.fork() or _launch(asked, part, server, me)

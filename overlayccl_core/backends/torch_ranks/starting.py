@@ -103,6 +103,7 @@ class _Starting:
             {
                 "folder": str(plan.folder),
                 "worker": plan.worker,
+                "imports": list(plan.imports),
                 "part": part.to_json(),
                 "exit_codes": str(_exit_codes_file(part)),
             }

@@ -148,7 +148,12 @@ def host(deployment: Deployment) -> Rows:
     return rows
 
 
-_launches = launching.Launches(refuses=refuses, cannot_train=cannot_train, environment=environment)
+_launches = launching.Launches(
+    refuses=refuses,
+    cannot_train=cannot_train,
+    environment=environment,
+    imports=("overlayccl_core.backends.torchdist.frameworks",),
+)
 starter, time_launch = _launches.starter, _launches.time_launch
 run_once, train = _launches.run_once, _launches.train
 

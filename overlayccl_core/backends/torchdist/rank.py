@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -12,8 +13,11 @@ from overlayccl_core.backends.rank import Members
 from overlayccl_core.backends.torch_ranks import driver
 from overlayccl_core.backends.torch_ranks.joining import joined
 from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
-from overlayccl_core.backends.torchdist import frameworks, groups
+from overlayccl_core.backends.torchdist import groups
 from overlayccl_core.measuring.frameworks import FrameworkArm
+
+if TYPE_CHECKING:
+    from overlayccl_core.backends.torchdist.frameworks import FrameworkStep
 
 CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
 NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
@@ -62,12 +66,16 @@ class Rank(TorchRank):
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, groups.shared_group, self.device)
 
-    def framework_step(self, model: torch.nn.Module, arm: FrameworkArm) -> frameworks.FrameworkStep:
-        """As frameworks.py has it."""
+    def framework_step(self, model: torch.nn.Module, arm: FrameworkArm) -> "FrameworkStep":
+        """As frameworks.py has it. Ranks that train import it: it takes a second."""
+        from overlayccl_core.backends.torchdist import frameworks
+
         return frameworks.STEPS[arm.framework](model, self.device, **arm.settings)
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
         """What this rank has of a parameter or gradient: `fully_shard` keeps them as DTensors."""
+        from overlayccl_core.backends.torchdist import frameworks
+
         return frameworks.own_part(tensor)
 
     def library_calls(self, operation: str) -> int | None:

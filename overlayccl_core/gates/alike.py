@@ -3,7 +3,8 @@
 A Problem that is not linear says which of its ports have a row for each of many equal parts, as tokens are, and
 which have an element in each row for each thing that ids name, as words are. Here every value gets a number for how
 it is made, of what and by which operations. Where parts and things are given to the Program in another order, and
-its outputs have the same numbers in that order, it treats them alike.
+its outputs have the same numbers in that order, it treats them alike. Sums are taken modulo a drawn prime, and what
+is subtracted or scaled counts as another term: no sum of terms hides one, as floats would not.
 """
 
 from collections.abc import Mapping
@@ -25,18 +26,24 @@ _ODD, _OTHER = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xD6E8FEB86659FD93),
 )  # as splitmix64 has: odd, bits mixed
-_LARGEST = np.uint64(255)  # none of these bits is set in the number of a maximum
+_SUM, _MAXIMUM, _KIND = (
+    np.uint64(1),
+    np.uint64(2),
+    np.uint64(255),
+)  # in the last 8 bits of a number; their mask
+_BITS = 47  # of a term: so many of them are 2^17 terms away from 2^64
 
 
 def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> Alike:
     """Which parts are computed in one way, and whether nothing but its way tells a part or a thing from another."""
-    numbers = _Numbers(program, brought)
+    numbers = _Numbers(program, brought, _prime(random))
     parts = random.integers(1 << 63, size=max(brought.parts.values())).astype(np.uint64)
     names = random.integers(1 << 63, size=numbers.things).astype(np.uint64)
-    of_names = _turned(np.arange(numbers.things) * program.problem.ranks // numbers.things, random)
+    as_named = np.arange(numbers.things)
+    of_names = _turned(as_named * program.problem.ranks // numbers.things, random)
     given = numbers.of(parts, names)
 
-    def turn(classes: Ints) -> bool:
+    def turn(classes: Ints, of_names: Ints) -> bool:
         """Whether it gives the same for parts of a class, and things of a rank, in another order."""
         of_parts = _turned(classes, random)
         return all(
@@ -48,7 +55,7 @@ def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> 
         )
 
     one_class = np.zeros(len(parts), np.int64)
-    if turn(one_class):
+    if turn(one_class, of_names):
         return Alike(parts=one_class, evenly=True)
     blind = numbers.of(parts * np.uint64(0), names)
     whole = np.concatenate(
@@ -61,7 +68,17 @@ def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> 
     )
     columns = np.arange(whole.shape[1], dtype=np.uint64)
     classes = np.unique(_mixed(whole + columns).sum(1), return_inverse=True)[1]
-    return Alike(parts=classes, evenly=turn(classes))
+    if not turn(classes, as_named):  # something is made of several parts, and not of all in one way
+        classes = np.arange(len(parts))
+    return Alike(parts=classes, evenly=turn(classes, of_names))
+
+
+def _prime(random: np.random.Generator) -> int:
+    """One of `_BITS` bits that nobody knows before."""
+    while True:
+        drawn = int(random.integers(2 ** (_BITS - 1), 2**_BITS))
+        if all(pow(base, drawn - 1, drawn) == 1 for base in (2, 3, 5, 7)):
+            return drawn
 
 
 def _turned(classes: Ints, random: np.random.Generator) -> Ints:
@@ -77,9 +94,10 @@ def _turned(classes: Ints, random: np.random.Generator) -> Ints:
 class _Numbers:
     """The numbers of a Program's outputs for those of parts and things."""
 
-    def __init__(self, program: Program, brought: Nonlinear) -> None:
+    def __init__(self, program: Program, brought: Nonlinear, prime: int) -> None:
         self.program = program
         self.brought = brought
+        self.prime = np.uint64(prime)
         specs = {**program.problem.inputs, **program.problem.outputs}
         port = brought.named[0]
         self.things = specs[port].size // brought.parts[port] * program.problem.ranks
@@ -95,7 +113,7 @@ class _Numbers:
                 columns = names.reshape(problem.ranks, -1)
             made = _mixed(_mixed(rows + np.uint64(number))[:, None] + columns[:, None, :])
             inputs[port] = made.reshape(len(made), -1)
-        return evaluate(self.program.outputs, inputs, _Ways(names), problem.ranks)[0]
+        return evaluate(self.program.outputs, inputs, _Ways(names, self.prime), problem.ranks)[0]
 
     def in_order(self, x: Array, port: Port, rank: int, of_parts: Ints, of_names: Ints) -> Array:
         """[size] of a rank, with parts and things in another order."""
@@ -110,64 +128,70 @@ class _Numbers:
 
 
 class _Ways:
-    """Numbers modulo 2^64 of how values are made. In sums, maxima and look-ups no order and no grouping counts."""
+    """Numbers of how values are made. In sums, maxima and look-ups no order and no grouping counts."""
 
-    def __init__(self, names: Array) -> None:
+    def __init__(self, names: Array, prime: np.uint64) -> None:
         self.names = names
+        self.prime = prime
 
     def dtype(self, node_dtype: DType) -> Any:
         """Of all values."""
         return np.uint64
 
     def scale(self, data: Array, node: Node) -> Array:
-        """Times the numerator, and a number of the denominator's; of 0 times something, one of its own."""
-        if node.ratio == 0:
-            return _mixed(data)
-        whole, parts = node.ratio.numerator % 2**64, node.ratio.denominator
-        scaled: Array = data * np.uint64(whole) * (_drawn(parts) if parts > 1 else np.uint64(1))
-        return scaled
+        """Another number."""
+        return _mixed(data + _drawn(node.ratio))
 
     def cast(self, data: Array, node: Node) -> Array:
         """Another number: it may be another value."""
         return _mixed(data + _drawn(node.dtype.value))
 
     def add_blocks(self, data: Array, node: Node) -> Array:
-        """The sum of the numbers."""
-        total: Array = data.reshape(len(data), node.count, node.size).sum(1)
-        return total
+        """Of the sum of the blocks."""
+        return self._joined(_SUM, data.reshape(len(data), node.count, node.size).swapaxes(1, 2))
 
     def combine(self, data: Array, members: Ints, node: Node) -> Array:
-        """The sum of the numbers, or of what they are in a maximum."""
-        terms = _in_maximum(data) if is_max(node) else data
+        """Of a sum or a maximum."""
+        kind = _MAXIMUM if is_max(node) else _SUM
+        terms = _terms(kind, data)
         total = np.zeros((len(members), data.shape[1]), np.uint64)
         for column in members.T:
             total += terms[column]
-        return total
+        return self._whole(kind, total)
 
     def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
         """Of sums and maxima as of collectives; of ids by the names of what they name."""
         x, *more = node.row.rows(operands)
         match node.row.name:
             case "add":
-                made = x + more[0]
+                made = self._whole(_SUM, _terms(_SUM, x) + _terms(_SUM, more[0]))
             case "sub":
-                made = x - more[0]
+                made = self._whole(_SUM, _terms(_SUM, x) + _terms(_SUM, _mixed(more[0] + _drawn("sub"))))
             case "mul":
-                made = _mixed(_mixed(x) * _mixed(more[0]))
+                made = _mixed(_mixed(x) + _mixed(more[0]) + _drawn("mul"))
             case "maximum":
-                made = _in_maximum(x) + _in_maximum(more[0])
+                made = self._whole(_MAXIMUM, _terms(_MAXIMUM, x) + _terms(_MAXIMUM, more[0]))
             case "row_sum":
-                made = x.sum(-1)
+                made = self._joined(_SUM, x)
             case "row_max":
-                made = _in_maximum(x).sum(-1)
+                made = self._joined(_MAXIMUM, x)
             case "pick":
-                made = _mixed(_mixed(x + more[0]) * self._named(first, node)).sum(-1)
+                made = self._joined(_SUM, _mixed(_mixed(x + more[0]) * self._named(first, node)))
             case "one_hot":
                 made = _mixed(x + self._named(first, node))
             case name:
                 made = _mixed(x + _drawn(name))
                 made = _mixed(made + more[0]) if more else made
         return np.broadcast_to(made.reshape(len(made), -1), (max(len(made), len(first)), node.size))
+
+    def _joined(self, kind: np.uint64, x: Array) -> Array:
+        """Of the sum or the maximum over the last axis."""
+        return self._whole(kind, _terms(kind, x).sum(-1))
+
+    def _whole(self, kind: np.uint64, total: Array) -> Array:
+        """The number of a sum or a maximum, given what its terms add up to."""
+        whole: Array = (total % self.prime) << np.uint64(8) | kind
+        return whole
 
     def _named(self, first: Ints, node: Node) -> Array:
         """The names of a row's elements, [K, 1, width]; of those that no id names a number of their own."""
@@ -177,12 +201,12 @@ class _Ways:
         return named | np.uint64(1)
 
 
-def _in_maximum(x: Array) -> Array:
-    """What a number is among those of which the largest is taken: of a maximum itself."""
-    mixed = _mixed(x)
-    mixed &= ~_LARGEST
-    np.copyto(mixed, x, where=((x & _LARGEST) == 0) & (x != 0))
-    return mixed
+def _terms(kind: np.uint64, x: Array) -> Array:
+    """What numbers are as terms of a sum or a maximum: of the same kind what it adds up to; of 0 nothing."""
+    terms = _mixed(x)
+    np.right_shift(x, np.uint64(8), out=terms, where=((x & _KIND) == kind) | (x == 0))
+    terms &= np.uint64(2**_BITS - 1)
+    return terms
 
 
 def _drawn(seed: object) -> Array:

@@ -1,0 +1,56 @@
+"""Cross-entropies that are wrong where a number for how they are made might not show it must be rejected."""
+
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.gates.verdict import Outcome
+from tests.cheats.test_uneven_entropies import CONFIGURED, judged
+
+SOURCE = Path(__file__).with_name("hidden_entropies.py").read_text()
+
+
+@pytest.mark.parametrize("case", [{}, CONFIGURED])
+@pytest.mark.parametrize(
+    "function",
+    ["scales_twice_by_2_to_32", "doubles_64_times", "takes_the_larger_of_itself_64_times"],
+)
+def test_large_factors_hide_no_word(function: str, case: dict[str, int]) -> None:
+    """Cheat: a word is left out, and what is left is multiplied until 64 bits do not hold it. Caught: numbers are
+    taken modulo a drawn prime."""
+    assert judged(function, source=SOURCE, **case).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "scales_token_3_by_2_to_64",
+        "adds_token_7_minus_itself_to_token_1",
+        "adds_token_7_to_token_1_and_takes_it_away",
+        "breaks_where_token_3_is_sure_of_a_word",
+        "breaks_where_a_token_is_sure_of_a_word",
+    ],
+)
+def test_terms_that_cancel_hide_no_token(function: str) -> None:
+    """Cheat: x + y - y, where y is infinite or large. Caught: what is subtracted counts as another term."""
+    assert judged(function, source=SOURCE).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "bends_the_mean_of_token_3",
+        "takes_the_mean_without_words_of_token_3",
+        "takes_the_mean_without_a_maximum",
+    ],
+)
+def test_a_mean_that_is_wrong_of_a_token(function: str) -> None:
+    """Cheat: the losses are right, their mean is of others. Caught: tokens that make the mean in a way of their own
+    are no equals, and data that gives a finite mean is of most kinds."""
+    verdict = judged(function, source=SOURCE)
+    assert verdict.outcome is Outcome.FAIL and verdict.message.startswith("mean"), verdict.message
+
+
+@pytest.mark.parametrize("function", ["bends_the_mean_of_token_3", "takes_the_mean_without_words_of_token_3"])
+def test_where_not_all_can_be_tried_nothing_is_proven(function: str) -> None:
+    assert not judged(function, source=SOURCE, **CONFIGURED).passed

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.program.arithmetics import Array, is_max
 from overlayccl_core.program.kinds import DType
-from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.meaning import AT_ONCE, Held, evaluate
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import Alike, Nonlinear
 from overlayccl_core.program.program import Program
@@ -31,7 +31,8 @@ _SUM, _MAXIMUM, _KIND = (
     np.uint64(2),
     np.uint64(255),
 )  # in the last 8 bits of a number; their mask
-_BITS = 47  # of a term: so many of them are 2^17 terms away from 2^64
+_BITS = 47  # of a term: 2^17 of them are below 2^64
+_TERM = np.uint64(2**_BITS - 1)
 
 
 def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> Alike:
@@ -166,7 +167,7 @@ class _Ways:
             case "add":
                 made = self._whole(_SUM, _terms(_SUM, x) + _terms(_SUM, more[0]))
             case "sub":
-                made = self._whole(_SUM, _terms(_SUM, x) + _terms(_SUM, _mixed(more[0] + _drawn("sub"))))
+                made = self._whole(_SUM, _terms(_SUM, x) + (_mixed(more[0] + _drawn("sub")) & _TERM))
             case "mul":
                 made = _mixed(_mixed(x) + _mixed(more[0]) + _drawn("mul"))
             case "maximum":
@@ -176,7 +177,8 @@ class _Ways:
             case "row_max":
                 made = self._joined(_MAXIMUM, x)
             case "pick":
-                made = self._joined(_SUM, _mixed(_mixed(x + more[0]) * self._named(first, node)))
+                found = _mixed(_mixed(x + more[0]) * self._named(first, node)) & _TERM
+                made = self._whole(_SUM, found.sum(-1))
             case "one_hot":
                 made = _mixed(x + self._named(first, node))
             case name:
@@ -205,7 +207,7 @@ def _terms(kind: np.uint64, x: Array) -> Array:
     """What numbers are as terms of a sum or a maximum: of the same kind what it adds up to; of 0 nothing."""
     terms = _mixed(x)
     np.right_shift(x, np.uint64(8), out=terms, where=((x & _KIND) == kind) | (x == 0))
-    terms &= np.uint64(2**_BITS - 1)
+    terms &= _TERM
     return terms
 
 
@@ -216,9 +218,12 @@ def _drawn(seed: object) -> Array:
 
 def _mixed(x: Array) -> Array:
     """A number for each number, such that sums of them tell the terms."""
-    mixed: Array = x + _OTHER
-    mixed *= _ODD
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= _OTHER
-    mixed ^= mixed >> np.uint64(29)
+    mixed: Array = np.add(x, _OTHER, order="C")
+    flat = mixed.reshape(-1)
+    for first in range(0, flat.size, AT_ONCE):
+        some = flat[first : first + AT_ONCE]
+        some *= _ODD
+        some ^= some >> np.uint64(32)
+        some *= _OTHER
+        some ^= some >> np.uint64(29)
     return mixed

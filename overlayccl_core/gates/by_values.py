@@ -3,7 +3,8 @@
 No prime helps with exp, and no smaller size stands for the Case's own. So the Program itself is evaluated, on all
 ranks:
 
-1. in float64: every element of every output is within 1e-9 of the reference's. What is saved for the backward is
+1. in float64: every element of every output is within 1e-9 of the reference's, of its size or of 1 (a gradient: or
+   of the size of its cotangent). What is saved for the backward is
    compared by what it is for: every element of the gradients that the reference of the backward makes of it. And
    it must be what any backward takes: forward and backward are chosen apart.
 2. in its own dtypes, against the same float64, within the tolerance of its class (program/numerics.py).
@@ -37,6 +38,8 @@ from overlayccl_core.program.substitution import without_labels
 from overlayccl_core.program.tracing import trace_function
 
 Inputs = Mapping[Port, Array]
+
+SMALLEST = 1e-30  # in the place of 0, over which nothing is
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +89,7 @@ class _Trial:
         brought = reference.problem.nonlinear
         self.program = program
         self.reference = reference
-        self.label = draw.label
+        self.draw = draw
         self.backward = _backward_of(reference.problem)
         self.wrong_saved = None if brought is None else brought.wrong_saved
         self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
@@ -150,16 +153,18 @@ class _Trial:
             if a is b:
                 continue
             spec = self._written(port).outputs[port]
+            sizes = np.broadcast_to(np.maximum(self.draw.sizes.get(port, np.ones(1)), SMALLEST), spec.size)
             for rank, part in compared(spec.valid, a.row, b.row, ranks=self.program.problem.ranks):
-                off = _off(a.on(rank)[part], b.on(rank)[part])
+                off = _off(a.on(rank)[part], b.on(rank)[part], sizes[part])
                 worst = int(off.argmax())
                 if not off[worst] <= bound:
                     which = "" if port in self.program.outputs else ", the gradient made of what is saved"
+                    label = self.draw.label(port, worst)
                     raise Wrong(
                         reason,
-                        f"{port_text(port)}{which}, on rank {rank}, element {worst}, {self.label(port, worst)}:"
+                        f"{port_text(port)}{which}, on rank {rank}, element {worst}, {label}:"
                         f" expected {b.on(rank)[worst]:.10g}, got {a.on(rank)[worst]:.10g} {how}"
-                        f" (may be off by {bound:g} of its size, or of 1)",
+                        f" (may be off by {bound:g} of its size, or of {sizes[part][worst]:g})",
                     )
                 largest = max(largest, float(off[worst]))
         return largest
@@ -183,12 +188,12 @@ def _same(x: Array, y: Array) -> bool:
     return x.dtype == y.dtype and np.array_equal(x, y, equal_nan=True)
 
 
-def _off(got: Array, want: Array) -> Array:
-    """How far elements are off, over the size of what is right or over 1; infinite for what is no number, 0 where
-    nothing is right."""
+def _off(got: Array, want: Array, sizes: Array) -> Array:
+    """How far elements are off, over the size of what is right or over these; infinite for what is no number, 0
+    where nothing is right."""
     got, want = got.astype(np.float64, copy=False), want.astype(np.float64, copy=False)
     off: Array = np.abs(got - want)
-    off /= np.maximum(np.abs(want), 1)
+    off /= np.maximum(np.abs(want), sizes)
     if not np.isfinite(off).all():
         right = (got == want) | np.isnan(want)
         off = np.where(right, 0.0, np.where(np.isfinite(off), off, np.inf))

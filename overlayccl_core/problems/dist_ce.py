@@ -51,6 +51,7 @@ SHIFT: Port = ("shift",)
 LOG_SUM: Port = ("log_sum",)
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+Random = np.random.Generator
 
 FAR_ABOVE, FAR_IN_FLOAT16 = 1e6, 1e4  # how large logits are tried: float64 holds their sums to 1e-9
 OFF = 30  # how far from the maximum a forward may save a shift, and a backward takes one
@@ -115,6 +116,7 @@ def _backward(case: Case) -> Problem:
     each, one = _replicated(case, case["tokens"]), _replicated(case, 1)
     cotangents: dict[Port, PortSpec] = {("d_mean",): one, ("d_losses",): each}
     inputs = {**cotangents, LOG_SUM: each, SHIFT: each, **_given(case)}
+    rows = (LOGITS, TARGETS, ("d_losses",), SHIFT, LOG_SUM, ("d_logits",))
     return Problem(
         case=case,
         direction=Direction.BACKWARD,
@@ -128,9 +130,7 @@ def _backward(case: Case) -> Problem:
         linear=False,
         nonlinear=Nonlinear(
             draws=partial(_backward_draws, case),
-            parts=dict.fromkeys(
-                (LOGITS, TARGETS, ("d_losses",), SHIFT, LOG_SUM, ("d_logits",)), case["tokens"]
-            ),
+            parts=dict.fromkeys(rows, case["tokens"]),
             named=(LOGITS, ("d_logits",)),
         ),
     )
@@ -143,12 +143,10 @@ def _replicated(case: Case, size: int) -> PortSpec:
 
 def _given(case: Case) -> dict[Port, PortSpec]:
     tokens, words, limit = case["tokens"], case["vocabulary"], case["range"]
-    within = (-limit, limit) if limit else None
+    within, same = (-limit, limit) if limit else None, Placement.REPLICATE
     return {
         LOGITS: PortSpec(shape=(tokens, words // case.ranks), dtype=case.dtype, within=within),
-        TARGETS: PortSpec(
-            shape=(tokens,), dtype=DType.INT64, placement=Placement.REPLICATE, within=(0, words - 1)
-        ),
+        TARGETS: PortSpec(shape=(tokens,), dtype=DType.INT64, placement=same, within=(0, words - 1)),
     }
 
 
@@ -238,11 +236,10 @@ FAR = "one logit far above the others"
 AROUNDS = 5  # numbers that logits are around, no divisor of the number of kinds; the kind at 5 is of size 1
 LOGITS_DRAWN = 2**26  # at most, in all draws of a Program: a few seconds
 LEAST_DRAWS = 4  # however many logits one has
+SIZES = np.array([0, 2**24, 1, 2**16, 2**-20])  # of cotangents: a loss may be scaled; in float16 their roots
 
 
-def _draws(
-    case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
-) -> Iterator[Draw]:
+def _draws(case: Case, random: Random, hostile: bool, alike: Alike | None = None) -> Iterator[Draw]:
     """The first kind with many losses; then each kind around each number; then a logit far above at each word.
 
     From draw to draw a token goes on to the next loss, kind, number and word. Tokens that are computed alike are
@@ -264,13 +261,14 @@ def _draws(
     nth = np.empty(tokens, np.int64)  # of those that are alike
     for one, count in enumerate(times):
         nth[alike.parts == one] = random.permutation(count)
+    order = random.permuted(np.tile(np.arange(pairs), (len(times), 1)), axis=1)  # not in step
     high, targets = _words(case, random), _words(case, random)
     begin = pairs * int(random.integers(2**16))
     yield from (_draw(case, random, begin + (nth + draw * step) * pairs) for draw in range(near))
-    yield from (_draw(case, random, begin + nth + draw) for draw in range(plain))
-    for draw in range(far):
-        word = (nth + draw * step) % case["vocabulary"]
-        yield _draw(case, random, begin + nth + draw, targets[word], high[word])
+    for draw in range(plain + far):
+        turn = begin + order[alike.parts, (nth + draw) % pairs]
+        word = (nth + (draw - plain) * step) % case["vocabulary"]
+        yield _draw(case, random, turn, *((targets[word], high[word]) if draw >= plain else ()))
     if asked > most and not (alike.evenly and len(times) == 1):
         odd = int(np.argmax(alike.parts == times.argmin()))
         raise TooLarge(
@@ -279,7 +277,7 @@ def _draws(
         )
 
 
-def _words(case: Case, random: np.random.Generator) -> Ints:
+def _words(case: Case, random: Random) -> Ints:
     """All words: of the ranks' parts first one end, then the other, then what is between."""
     shard = case["vocabulary"] // case.ranks
     first = np.arange(case.ranks) * shard
@@ -289,11 +287,8 @@ def _words(case: Case, random: np.random.Generator) -> Ints:
     return np.concatenate([random.permutation(some) for some in (near, far, others)])
 
 
-def _draw(
-    case: Case, random: np.random.Generator, turn: Ints, targets: Ints | None = None, high: Ints | None = None
-) -> Draw:
-    """turn: of each token, which kind, number and loss. targets: words; high: words whose
-    logits are far above the others, in place of a kind."""
+def _draw(case: Case, random: Random, turn: Ints, targets: Any = None, high: Any = None) -> Draw:
+    """turn: of each token, which kind, number and loss. high: in place of a kind, words far above the others."""
     tokens, ranks, words = case["tokens"], case.ranks, case["vocabulary"] // case.ranks
     targets = random.integers(0, case["vocabulary"], tokens) if targets is None else targets
     limit = float(case["range"] or (FAR_IN_FLOAT16 if case.dtype is DType.FLOAT16 else FAR_ABOVE))
@@ -325,22 +320,23 @@ def _draw(
     return Draw(inputs={LOGITS: typed, TARGETS: targets[None].astype(np.int64)}, label=label)
 
 
-def _backward_draws(
-    case: Case, random: np.random.Generator, hostile: bool, alike: Alike | None = None
-) -> Iterator[Draw]:
+def _backward_draws(case: Case, random: Random, hostile: bool, alike: Alike | None = None) -> Iterator[Draw]:
     """The same with all that a forward may save (`_wrong_shift`): the two are chosen apart."""
-    off, dtype = _off(case), NUMPY_DTYPES[case.dtype]
-    for draw in _draws(case, random, hostile, alike):
-        logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, case["tokens"], -1)
-        shift = logits.max((0, 2)) + random.permutation(np.resize((0, off, -off), case["tokens"]))
+    off, dtype, tokens, normal = _off(case), NUMPY_DTYPES[case.dtype], case["tokens"], random.standard_normal
+    sizes = SIZES ** (0.5 if case.dtype is DType.FLOAT16 else 1)
+    for number, draw in enumerate(_draws(case, random, hostile, alike)):
+        each, one = random.choice(sizes, tokens), sizes[number % len(sizes)]
+        logits = draw.inputs[LOGITS].astype(np.float64).reshape(case.ranks, tokens, -1)
+        shift = logits.max((0, 2)) + random.permutation(np.resize((0, off, -off), tokens))
         if case["range"]:
-            shift[random.permutation(len(shift))[::2]] = 0
+            shift[random.permutation(tokens)[::2]] = 0
         shift = shift.astype(dtype).astype(np.float64)
         log_sum = np.log(np.exp(logits - shift[:, None]).sum((0, 2)))
-        made = {SHIFT: shift, LOG_SUM: log_sum}
-        made |= {("d_losses",): random.standard_normal(len(shift)), ("d_mean",): random.standard_normal(1)}
+        made: dict[Port, Floats] = {("d_losses",): each * normal(tokens), ("d_mean",): one * normal(1)}
+        made |= {SHIFT: shift, LOG_SUM: log_sum}
         inputs = {**draw.inputs, **{port: x[None].astype(dtype) for port, x in made.items()}}
-        yield Draw(inputs=inputs, label=draw.label)
+        sized: dict[Port, Floats] = {("d_logits",): np.repeat(each + one / tokens, logits.shape[2])}
+        yield Draw(inputs=inputs, label=draw.label, sizes=sized)
 
 
 def _off(case: Case) -> int:

@@ -79,11 +79,13 @@ class Segment:
 class Draw:
     """Inputs that a Problem is tried on: port -> [ranks, or 1 where all hold the same; elements].
 
-    `label`: in words, what kind of data an element of an output comes from.
+    `label`: in words, what kind of data an element of an output comes from. sizes: output -> what errors of its
+    elements are compared with where these are smaller (default: 1).
     """
 
     inputs: Mapping[Port, NDArray[Any]]
     label: Callable[[Port, int], str]
+    sizes: Mapping[Port, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.program.problem import Direction
 from tests.cheats.test_uneven_entropies import CONFIGURED, judged
 
 SOURCE = Path(__file__).with_name("hidden_entropies.py").read_text()
@@ -54,3 +55,18 @@ def test_a_mean_that_is_wrong_of_a_token(function: str) -> None:
 @pytest.mark.parametrize("function", ["bends_the_mean_of_token_3", "takes_the_mean_without_words_of_token_3"])
 def test_where_not_all_can_be_tried_nothing_is_proven(function: str) -> None:
     assert not judged(function, source=SOURCE, **CONFIGURED).passed
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "cuts_cotangents_at_100",
+        "cuts_cotangents_at_10_on_both_sides",
+        "adds_a_millionth_to_cotangents",
+        "adds_the_gradient_of_token_7_minus_itself",
+    ],
+)
+def test_gradients_that_are_wrong_of_some_cotangents(function: str) -> None:
+    """Cheat: bounds that no cotangent of size 1 meets. Caught: cotangents of all sizes up to 2^24."""
+    verdict = judged(function, source=SOURCE, direction=Direction.BACKWARD)
+    assert verdict.outcome is Outcome.FAIL, verdict.message

@@ -54,6 +54,22 @@ def tried(rank: Rank, path: Path, case: str, tokens: int, vocabulary: int) -> di
         wide = ""
     except ValueError as error:
         wide = str(error)
+    checked.group(0)([functional.linear(mine, my_words), targets])
+    other = targets.flip(0) if rank.index == 1 else targets
+
+    def answered() -> None:
+        events, logits = checked.forward(), functional.linear(mine, my_words).detach().view(-1)
+        event = next(events)
+        while True:
+            event = events.send(other if event.port == ("targets",) else logits)
+
+    unlike = []
+    for call in (lambda: checked.group(0)([functional.linear(mine, my_words), other]), answered):
+        try:
+            call()
+            unlike.append("")
+        except RuntimeError as error:
+            unlike.append(str(error))
     return {
         "losses": worst(each.detach().view(-1), losses.detach()),
         "mean": worst(mean.detach(), losses.mean().detach()),
@@ -63,6 +79,7 @@ def tried(rank: Rank, path: Path, case: str, tokens: int, vocabulary: int) -> di
         "alone": worst(alone[0], each.detach().view(-1)),
         "refused": refused,
         "wide": wide,
+        "unlike": unlike,
         "selftest": [line["error"] for line in connected.selftest()],
     }
 

@@ -271,6 +271,7 @@ def _counts_tried(is_odd: bool, connected: Any) -> Seen:
         "missing on one": said(lambda: group(xs) if is_odd else group(xs, counts=mine)),
         "too few": said(lambda: group(xs, counts=mine[1:] if is_odd else mine)),
         "no integers": said(lambda: group(xs, counts=[0.5] * len(mine) if is_odd else mine)),
+        "no list": said(lambda: group(xs, counts=dict.fromkeys(mine) if is_odd else mine)),
         "misspelt": said(lambda: group(xs, count=mine)),
         "misspelt on one": said(lambda: group(xs, **{"count" if is_odd else "counts": mine})),
         "too large on one": said(lambda: group(xs, counts=[2**70, *mine[1:]] if is_odd else mine)),

@@ -79,4 +79,6 @@ def test_deployed_ones_give_losses_and_gradients_of_the_unsharded_model(tmp_path
             assert seen["shapes"] == [[TOKENS // 2, 2], [1], [TOKENS], [1]]
             assert "targets has ids from" in seen["refused"] and "0 to 39 are allowed" in seen["refused"]
             assert "logits has values from" in seen["wide"] and "-60 to 60 are allowed" in seen["wide"]
+            for told in seen["unlike"]:
+                assert ", with ids " in told and "rank 1 runs " in told, told
             assert max(seen["selftest"]) < 1e-5

@@ -148,7 +148,7 @@ def test_counts_are_brought_and_are_the_proven_ones_or_all_ranks_say_whose_are_n
         assert "rank 0: group 0 of alltoallv/" in told["missing"], told["missing"]
         assert "is proven for counts=[1, 3] of this rank and got no 2 integers" in told["missing"]
         assert "rank 0: the forward of alltoallv/" in told["events without"]
-        for what in ("missing on one", "too few", "no integers"):
+        for what in ("missing on one", "too few", "no integers", "no list"):
             assert "rank 1: group 0 of alltoallv/" in told[what] and "counts=[2, 4]" in told[what], told[what]
         for what in ("misspelt", "misspelt on one", "events misspelt on one"):
             assert "has no argument 'count': it takes counts" in told[what], told[what]

@@ -88,7 +88,8 @@ def raised(what: str, error: Exception) -> str:
 def _integers(given: Any) -> list[int]:
     """Empty for what is no list of integers."""
     try:
-        return [index(x) for x in (given.tolist() if hasattr(given, "tolist") else given)]
+        row = given.tolist() if hasattr(given, "tolist") else given
+        return [index(x) for x in row] if isinstance(row, (list, tuple)) else []
     except Exception:  # whatever a script's object raises
         return []
 
@@ -114,10 +115,11 @@ class Answered(Generator):  # type: ignore[type-arg]
         return self._events.throw(*error)
 
     def _check(self, port: Port, answer: Any) -> None:
-        checks = self._agreement.checks
+        checks, same = self._agreement.checks, ""
         try:
             wrong = self._specs[port].unread(port, answer, self._device, checks)
+            same = "" if wrong or not checks else self._specs[port].same(answer)
         except Exception as error:
             wrong = raised(port_text(port), error)
         if wrong or checks:
-            self._agreement.reach(f"{self._what} up to {port_text(port)}", wrong)
+            self._agreement.reach(f"{self._what} up to {port_text(port)}{same}", wrong)

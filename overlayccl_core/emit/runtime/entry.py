@@ -44,6 +44,12 @@ class Spec(NamedTuple):
         lies = "" if not isinstance(x, torch.Tensor) or oddity(x) or x.is_contiguous() else ", strided"
         return f"{port_text(port)} is a flat tensor of {size} {self.dtype} on {device}; got {shown(x)}{lies}"
 
+    def same(self, x: torch.Tensor) -> str:
+        """What the ranks compare of ids that all of them have: another text for others."""
+        if not self.equal or self.dtype is not torch.int64:
+            return ""
+        return f", with ids {hash(tuple(x.flatten().tolist())) % 2**32:08x}"
+
     def outside(self, x: torch.Tensor, waits: bool) -> str:
         """What is out of the range that was declared, and the mend, or nothing.
 

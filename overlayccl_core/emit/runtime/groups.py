@@ -67,12 +67,15 @@ class Group:
         self, tensors: torch.Tensor | Iterable[torch.Tensor] = (), *more: Any, **arguments: Any
     ) -> list[torch.Tensor]:
         came: list[Any] = []
+        same = ""
         try:
             came += (tensors, *more) if more or isinstance(tensors, torch.Tensor) else tensors
             wrong = self._wrong(came) or self._agreement.unproven(self._name, arguments)
+            if self._agreement.checks and not wrong:
+                same = "".join(spec.same(x) for spec, x in zip(self._specs, came, strict=True))
         except Exception as error:
             wrong = raised(self._name, error)
-        self._agreement.reach(self._name + " with gradients" * _flows(came), wrong, is_call=True)
+        self._agreement.reach(self._name + " with gradients" * _flows(came) + same, wrong, is_call=True)
         if self._gradient == "backward":
             return list(_Through.apply(self, *came))
         if self._gradient == "in_backward":

@@ -115,11 +115,18 @@ class Claude:
 
             from overlayccl_core.asking.claude_http import client
 
+            place = _place()
             self._client = anthropic.Anthropic(
                 api_key=os.environ[KEY].strip(),
-                base_url=_place(),
+                base_url=place,
                 max_retries=0,  # counted and limited in time above
-                http_client=client(self.settings.request_seconds, CONNECT_S, self.clock, self._leaves),
+                http_client=client(
+                    self.settings.request_seconds,
+                    CONNECT_S,
+                    self.clock,
+                    self._leaves,
+                    is_here=urlsplit(place).scheme == "http",
+                ),
                 open_telemetry=False,  # nothing of a request goes anywhere else
             )
         return self._client

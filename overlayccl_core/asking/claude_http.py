@@ -38,11 +38,12 @@ class _Limited(httpx2.SyncByteStream):  # type: ignore[misc]
 
 
 def client(
-    seconds: float, connect_s: float, clock: Callable[[], float], leaves: Callable[[], None]
+    seconds: float, connect_s: float, clock: Callable[[], float], leaves: Callable[[], None], *, is_here: bool
 ) -> httpx2.Client:
     """A client whose responses end after so many seconds, whatever they send, and after as long a silence.
 
-    leaves: called when the first byte of a request goes out, beyond whatever proxy there is.
+    leaves: called when the first byte of a request goes out, beyond whatever proxy there is. is_here: the service
+    runs on this machine, so no proxy is asked, which would read the key.
     """
 
     def limited(response: httpx2.Response) -> None:
@@ -64,4 +65,5 @@ def client(
         timeout=httpx2.Timeout(seconds, connect=min(connect_s, seconds)),
         follow_redirects=False,
         event_hooks={"request": [traced], "response": [limited]},
+        **({"transport": httpx2.HTTPTransport()} if is_here else {}),  # nobody looks for proxies then
     )

@@ -321,6 +321,16 @@ def test_it_goes_to_the_vendor_or_where_the_environment_says(rig: Rig, place: st
     assert str(claude._connected().base_url).rstrip("/") == (place or "https://api.anthropic.com")
 
 
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_no_proxy_hears_what_goes_in_clear(rig: Rig, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with Api(api.says("caught")) as proxy, Api(api.says("yes")) as server:
+        monkeypatch.setenv(variable, proxy.url)
+        assert rig.claude(server.url).answer(REQUEST, purpose="test").text == "yes"
+    assert not proxy.seen and len(server.seen) == 1
+
+
 def test_no_configuration_says_where_the_key_goes() -> None:
     with pytest.raises(ValueError, match="base_url"):
         Settings.from_data({"base_url": "https://api.example.org"})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -42,10 +43,11 @@ from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAM
 from overlayccl_core.tables.table import Table, read
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
-from overlayccl_core.training.plan import StepSettings
+from overlayccl_core.training.plan import SLOW, StepSettings
 
 CANDIDATE = tuple(column.name for column in CANDIDATE_KEY)
 NAMED = 3  # that a message names
+NEARLY_SLOW = 0.75 * SLOW  # ranks decided it by their own clocks
 Row = Mapping[str, Any]
 
 
@@ -241,19 +243,24 @@ def _seeds(purpose: Purpose, launch: int, steps: StepSettings) -> tuple[int, ...
 
 def _counted(ran: Iterable[Row], steps: StepSettings) -> Iterator[Odd]:
     """The slow have the fewest steps, all others equally many: pairs of steps are what ratios are of."""
-    most: dict[int, set[int]] = {}
+    fewest, timed = steps.minimum_steps, dict[int, list[Row]]()
     for row in ran:
         count = len(row["steps_us"])
         if row["purpose"] == Purpose.LOSS and count != steps.loss_steps:
             yield Odd(message=f"{_label(row)}: {count} steps, where {steps.loss_steps} were asked for")
         if row["purpose"] == Purpose.TIMED:
-            if not steps.minimum_steps <= count <= steps.maximum_steps:
-                of = f"from {steps.minimum_steps} to {steps.maximum_steps}"
+            if not fewest <= count <= steps.maximum_steps:
+                of = f"from {fewest} to {steps.maximum_steps}"
                 yield Odd(message=f"{_label(row)}: {count} steps, where {of} were asked for")
-            most.setdefault(row["launch"], set()).add(max(count, steps.minimum_steps))
-    for launch, counts in most.items():
-        if len(counts - {steps.minimum_steps}) > 1:
+            timed.setdefault(row["launch"], []).append(row)
+    for launch, rows in timed.items():
+        counts = {max(len(row["steps_us"]), fewest) for row in rows}
+        if len(counts - {fewest}) > 1:
             yield Odd(message=f"launch {launch}: arms have {sorted(counts)} steps, which are no pairs")
+        usual = [median(row["steps_us"][:fewest]) for row in rows]
+        for row, us in zip(rows, usual, strict=True):
+            if len(row["steps_us"]) == fewest < max(counts) and us < NEARLY_SLOW * min(usual):
+                yield Odd(message=f"{_label(row)}: fewer steps than others, which only the slow have")
 
 
 def _stamped(arms: Arms, rows: Iterable[Row], stamps: Iterable[Row]) -> Iterator[Odd]:

@@ -49,9 +49,10 @@ def _samples(rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _losses(rows: pl.DataFrame) -> Iterator[str]:
-    """Of every step, the cold ones included; none where no rank computes one."""
+    """Of every step, the cold ones included; none where no rank computes one, in whatever arm of a model."""
     cold, steps, losses = (pl.col(name).list.len() for name in ("cold_us", "steps_us", "losses"))
-    for row in rows.filter((losses != 0) & (losses != cold + steps)).iter_rows(named=True):
+    computed = losses.max().over("model") != 0
+    for row in rows.filter(computed & (losses != cold + steps)).iter_rows(named=True):
         of = f"{len(row['cold_us'])} cold and {len(row['steps_us'])} timed steps, {len(row['losses'])} losses"
         yield f"{_named(row, (*ARM, 'launch', 'purpose'))}: {of}"
 

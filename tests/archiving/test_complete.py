@@ -198,8 +198,12 @@ def test_what_failed_is_in_no_later_launch_and_has_a_row_that_says_so() -> None:
 
 def test_arms_are_paired_step_by_step() -> None:
     rows = launches()
-    rows[0]["steps_us"] = rows[0]["steps_us"][:2]  # of the slow
+    slow = rows[0]["steps_us"]
+    rows[0]["steps_us"] = [2.1 * us for us in slow[:2]]
     assert not odd(rows)
+    rows[0]["steps_us"] = slow[:2]  # the best of an arm that is not slow
+    [why] = odd(rows)
+    assert "developer, M=1, launch 0, timed: fewer steps" in why
     rows[0]["steps_us"] = [100.0, 100.0, 100.0]
     [why] = odd(rows)
     assert "[3, 4] steps" in why

@@ -46,21 +46,15 @@ def run_step(modules: Sequence[SiteModule], segments: Iterable[StepSegment]) -> 
     StuckStep names what each module waits for.
     """
     step = _Step(segments)
-    for one in modules:
-        if hasattr(one.module, MEANWHILE):
-            setattr(one.module, MEANWHILE, step.do_what_is_left)
-    waiting = [_Waiting(module) for module in modules]
-    while waiting := [one for one in waiting if one.event is not None]:
-        able = next((one for one in waiting if step.helps(one)), None)
-        able = able or next((one for one in waiting if not one.reads), None)
-        if able is None:
-            raise StuckStep(
-                "no module can go on: "
-                + "; ".join(f"{one.module.site} reads {port_text(one.event.port)}" for one in waiting)
-                + ": one of the orders asks for a value before it has written what that value needs"
-            )
-        step.take(able)
-    step.finish()
+    asks = [one.module for one in modules if hasattr(one.module, MEANWHILE)]
+    before = [getattr(module, MEANWHILE) for module in asks]
+    try:
+        for module in asks:
+            setattr(module, MEANWHILE, step.do_what_is_left)
+        step.run_with(modules)
+    finally:  # a module outlives the step, and must not hold it
+        for module, nothing in zip(asks, before, strict=True):
+            setattr(module, MEANWHILE, nothing)
 
 
 class _Waiting:
@@ -103,6 +97,21 @@ class _Step:
                 self.followers.setdefault(name, []).append(s)
         self.left: list[StepSegment] = []
         self.uses_left = {value: len(users) for value, users in self.users.items()}
+
+    def run_with(self, modules: Sequence[SiteModule]) -> None:
+        """To its end."""
+        waiting = [_Waiting(module) for module in modules]
+        while waiting := [one for one in waiting if one.event is not None]:
+            able = next((one for one in waiting if self.helps(one)), None)
+            able = able or next((one for one in waiting if not one.reads), None)
+            if able is None:
+                raise StuckStep(
+                    "no module can go on: "
+                    + "; ".join(f"{one.module.site} reads {port_text(one.event.port)}" for one in waiting)
+                    + ": one of the orders asks for a value before it has written what that value needs"
+                )
+            self.take(able)
+        self.finish()
 
     def helps(self, waiting: _Waiting) -> bool:
         """Whether a module can go on, and that is of use now."""

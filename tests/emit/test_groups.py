@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from overlayccl_core import catalog
@@ -218,6 +219,18 @@ def test_a_gradient_that_is_no_plain_tensor_is_refused_in_words_and_a_sign_to_co
         ValueError, match=r"the backward of group 0 of .*: the gradient at 0 is a sparse_coo tensor"
     ):
         torch.autograd.grad(ys, xs, sparse)
+
+
+def test_no_tangent_is_dropped_without_a_word(module: dict[str, Any]) -> None:
+    """Of gradients in forward mode, in whose level others than dual tensors pass."""
+    group = module["connect"](tp("exit").id).group(0)
+    ones = tuple(torch.ones(SHAPE) for _ in range(M))
+    with pytest.raises(ValueError, match=r"dual tensor .* at 0"), torch.no_grad():
+        torch.func.jvp(lambda *xs: group(xs), ones, ones)
+    with forward_ad.dual_level():
+        group(ones)
+        with pytest.raises(ValueError, match=r"dual tensor .* at 1"):
+            group([ones[0], forward_ad.make_dual(ones[1], ones[1]), ones[2]])
 
 
 def test_statements_get_memory_as_it_lies_without_a_sign_to_come(module: dict[str, Any]) -> None:

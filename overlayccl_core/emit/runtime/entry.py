@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd.forward_ad import unpack_dual
 from torch.nn.parameter import is_lazy
 
 from overlayccl_core.emit.runtime.events import Port, Section
@@ -75,7 +76,8 @@ class Spec(NamedTuple):
 
 def oddity(x: torch.Tensor) -> str:
     """Why calls of a library cannot have a tensor: its elements do not lie in memory of its own, each at its place
-    (sparse, nested, a DTensor, one whose storage was freed). Empty for a plain one, however it is strided.
+    (sparse, nested, a DTensor, one whose storage was freed), or they would lose its tangent. Empty for a plain one,
+    however it is strided.
     """
     of = type(x)
     if of is not torch.Tensor and (
@@ -86,6 +88,8 @@ def oddity(x: torch.Tensor) -> str:
         return "nested tensor"
     if x.layout is not torch.strided:
         return f"{str(x.layout).removeprefix('torch.').strip('_')} tensor"
+    if unpack_dual(x).tangent is not None:
+        return "dual tensor (gradients go backward only, its tangent would be lost)"
     return "" if _is_there(x) else "tensor beyond the end of its storage"
 
 

@@ -119,13 +119,14 @@ class Pipeline:
 
     @property
     def largest_payload_bytes(self) -> int:
-        """Up to which a selftest looks at values: the deployment's, or what a Program of the Cases may call at once
-        (half of the memory budget at most). Where ranks compile, the deployment's.
+        """Up to which a selftest looks at values: the deployment's, or what a Program of the Cases may call at once:
+        a rank's data for every rank (half of the memory budget at most). Where ranks compile, the deployment's.
         """
         here = self.deployment
         if here.uniform:
             return here.largest_payload_bytes
-        of_cases = max((catalog.payload_bytes(case) for case in chain(*self.cases.values())), default=0)
+        every = chain(*self.cases.values())
+        of_cases = max((case.ranks * catalog.payload_bytes(case) for case in every), default=0)
         return max(here.largest_payload_bytes, min(of_cases, here.memory_budget_bytes // 2))
 
     def cases_json(self, problem: str) -> str:

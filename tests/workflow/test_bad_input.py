@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.configuration import corpus
+from overlayccl_core.deployments.capabilities import call_of
+from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox import tracing
 from overlayccl_core.sandbox.confine import CannotConfine
 from overlayccl_core.tables.cases import CASES
@@ -134,6 +137,19 @@ def test_a_search_that_cannot_ask_stops_where_jobs_start_and_never_a_plan(
     with pytest.raises(ValueError, match=message):
         prepare(fields, overrides, starts=True)
     assert prepare(fields, overrides, starts=False)
+
+
+def test_a_selftest_looks_as_far_as_strategies_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies for all ranks are the most that one gives at once."""
+    monkeypatch.chdir(ROOT)
+    pipeline = prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+    source = catalog.library_source("grad_ar")
+    calls = [
+        call_of(call, case).payload_bytes
+        for case in pipeline.cases["grad_ar"]
+        for call in trace_source(source, "all_to_all_of_copies", catalog.build(case)).calls
+    ]
+    assert pipeline.deployment.largest_payload_bytes < max(calls) <= pipeline.largest_payload_bytes
 
 
 def test_a_search_that_is_only_compared_is_asked_for_its_key_where_it_is(

@@ -31,7 +31,6 @@ for package in ("overlayccl_core", "run_display", "workflow_scripts"):
 from overlayccl_core import loader
 from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.configuration.searches import MENDED
-from overlayccl_core.tables.published import forget_gone
 from overlayccl_core.tables.sidecar import sha256_of
 from run_display.handler import show
 from workflow_scripts import one_run
@@ -45,9 +44,9 @@ from workflow_scripts.command_line import (
 )
 from workflow_scripts.pipeline import prepare
 from workflow_scripts.records import tell_jobs
-from workflow_scripts.replanning import forget_what_was_to_come
+from workflow_scripts.replanning import plan_by_what_is_there
 
-forget_what_was_to_come()
+plan_by_what_is_there()
 prefer_this_python()
 if str(HOME) in sys.path:
     lend(HOME)
@@ -70,7 +69,6 @@ try:
             raise ValueError(PIPELINE.unrecorded)
         if PIPELINE.starts:
             one_run.begin(PIPELINE.settings.tree, logger.warning)
-            forget_gone(Path(RESULTS))
 except (ValueError, OSError) as error:
     sys.exit(
         f"error: {error}"

@@ -48,7 +48,8 @@ rule confirm:
 rule deploy:
     """What stands after that is published, or what takes its place; of the framework's own no file has a Case.
 
-    deploy/{problem}.py is no output: Snakemake would take it away first, and a script may be using it.
+    deploy/{problem}.py is no output: Snakemake would take it away first, and a script may be using it. A plan
+    counts one that is not what its record tells as missing (workflow_scripts/replanning.py).
     """
     input:
         of_problems("finalists"),

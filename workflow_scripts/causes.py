@@ -55,7 +55,11 @@ def own_causes(job: Any, workflow: Any) -> Iterator[str]:
     elif reason.forced:
         yield "it was asked for"
     elif missing := {str(file) for file in reason.missing_output} | _gone(job, workflow.dag):
-        yield f"not there: {some(sorted(Path(file).name for file in missing))}"
+        there = sorted(file for file in missing if Path(file).exists())  # modules in deploy/ alone
+        if gone := sorted(Path(file).name for file in missing.difference(there)):
+            yield f"not there: {some(gone)}"
+        if there:
+            yield f"not what was confirmed: {some(there)}"
     if changed := set(map(str, reason.updated_input)) - _made_anew(job, workflow.dag):
         yield f"changed since, and not by a run: {some(sorted(changed))}"
     if not records_of.has_metadata(job):

@@ -19,7 +19,7 @@ from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.published import earlier
+from overlayccl_core.tables.published import FOLDER, earlier, not_as_confirmed
 from overlayccl_core.tables.summary import SUMMARY
 
 WIDEST = 100  # columns: a run ends with these tables, wherever it is watched
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
     ):
         screen.print(part, highlight=False)
-    for part in earlier_text(tree):
+    for part in (*changed_text(tree, where.command()), *earlier_text(tree)):
         screen.print(part, highlight=False)
     for part in every:
         console().print(part, highlight=False, soft_wrap=isinstance(part, str))
@@ -64,6 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         screen.print(part, highlight=False)
     return 0
+
+
+def changed_text(tree: Tree, command: str) -> Iterator[str]:
+    """Files that are not what was confirmed."""
+    for file in not_as_confirmed(sorted(tree.path.glob(f"{FOLDER}/*.json"))):
+        what = "is not what was confirmed" if file.exists() else "is gone"
+        yield f"{file} {what}, though all figures here are of that: {command} makes it again."
 
 
 def earlier_text(tree: Tree) -> Iterator[str]:

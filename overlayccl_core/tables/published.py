@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.sidecar import sha256_of
 
 FOLDER, EARLIER = "deploy", "earlier"  # the second in the first: what was deployed before, for other Cases
 TABLE = "ENTRIES"  # of a module: Case -> what it holds
@@ -52,17 +53,22 @@ def recorded_with(file: Path) -> Path:
 
 def modules(outputs: Iterable[Path]) -> Iterator[Path]:
     """The modules that these outputs tell of; what cannot be read tells of none."""
+    return (module for module, told in _told(outputs) if told)
+
+
+def not_as_confirmed(outputs: Iterable[Path]) -> Iterator[Path]:
+    """The modules that are gone or another text than these outputs tell of, or there where they tell of none."""
+    return (
+        module for module, told in _told(outputs) if told != (sha256_of(module) if module.exists() else None)
+    )
+
+
+def _told(outputs: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
+    """A module, and the sha256 that the record beside it tells; None: there is to be none."""
     for path in outputs:
         with suppress(OSError, ValueError, KeyError):
-            if path.parent.name == FOLDER and json.loads(path.read_bytes())["module"]:
-                yield path.with_suffix(".py")
-
-
-def forget_gone(tree: Path) -> None:
-    """Take away the records of modules that somebody took away: their rule then runs again."""
-    for record in (tree / FOLDER).glob("*.json"):
-        if not all(module.exists() for module in modules([record])):
-            record.unlink()
+            if path.parent.name == FOLDER and path.suffix == ".json":
+                yield path.with_suffix(".py"), json.loads(path.read_bytes())["module"]
 
 
 def publish(file: Path, source: str | None) -> Path | None:

@@ -1,13 +1,14 @@
 """Files in deploy/: what a script may be using is never dropped without a word, and nothing of it is run."""
 
+import hashlib
 from pathlib import Path
 
 from overlayccl_core.tables.published import (
     Earlier,
     cases_of,
     earlier,
-    forget_gone,
     modules,
+    not_as_confirmed,
     publish,
     recorded_with,
 )
@@ -58,15 +59,20 @@ def test_where_nothing_is_deployed_there_is_no_file_and_the_one_before_is_kept(t
     assert [one.cases for one in earlier(tmp_path)] == [("grad_ar/n2",)]
 
 
-def test_a_module_that_somebody_took_away_is_written_again(tmp_path: Path) -> None:
+def test_a_module_that_is_gone_or_another_or_too_many_is_not_what_was_confirmed(tmp_path: Path) -> None:
     folder = tmp_path / "deploy"
     folder.mkdir()
-    for name, told in (("here", '"0f"'), ("gone", '"0f"'), ("none", "null")):
-        (folder / f"{name}.json").write_text(f'{{"module": {told}}}')
-    (folder / "here.py").write_text(module("here/n2"))
+    digest = f'"{hashlib.sha256(module("a/1").encode()).hexdigest()}"'
+    told = {"here": digest, "gone": digest, "edited": digest, "none": "null", "too_many": "null"}
+    for name, sha256 in told.items():
+        (folder / f"{name}.json").write_text(f'{{"module": {sha256}}}')
+    for name in ("here", "edited", "too_many"):
+        (folder / f"{name}.py").write_text(module("a/1"))
+    with (folder / "edited.py").open("a") as file:
+        file.write("# faster\n")
     (folder / "damaged.json").write_text("made by somebody")
-    forget_gone(tmp_path)
-    assert sorted(path.stem for path in folder.glob("*.json")) == ["damaged", "here", "none"]
+    found = sorted(path.name for path in not_as_confirmed(folder.iterdir()))
+    assert found == ["edited.py", "gone.py", "too_many.py"]
 
 
 def test_a_module_has_the_record_of_the_file_beside_it(tmp_path: Path) -> None:

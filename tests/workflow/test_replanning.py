@@ -7,8 +7,8 @@ import pytest
 from tests.workflow.repository import snakemake
 
 SNAKEFILE = """
-from workflow_scripts.replanning import forget_what_was_to_come
-forget_what_was_to_come()
+from workflow_scripts.replanning import plan_by_what_is_there
+plan_by_what_is_there()
 MODELS = {{"one": ["a"], "two": ["a", "b"]}}
 shell.prefix("set -e; ")
 rule all:

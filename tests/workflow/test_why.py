@@ -186,6 +186,24 @@ def test_a_table_whose_job_was_cut_off_is_named_with_that(made: Path) -> None:
     assert told.stdout.startswith("fit: it was cut off\n"), told.stderr
 
 
+def test_a_module_that_is_not_what_was_confirmed_is_named_and_nothing_is_taken_away(made: Path) -> None:
+    folder = made / "results/local/deploy"
+    before = {path: path.read_text() for path in folder.iterdir()}
+    (folder / "grad_ar.py").write_text("here, by hand")
+    for problem in ("grad_ar", "ring_kv"):
+        (folder / f"{problem}.json").write_text('{"module": "0f"}')
+    told = why(made).stdout
+    other = why(made, "results/local/theta.parquet").stdout
+    there = {path.name for path in folder.iterdir()}
+    for path, text in before.items():
+        path.write_text(text)
+    (folder / "grad_ar.py").unlink()
+    assert told.startswith(
+        "deploy: not there: ring_kv.py\ndeploy: not what was confirmed: results/local/deploy/grad_ar.py\n"
+    )
+    assert other == "Nothing is to be done.\n" and there == {*(path.name for path in before), "grad_ar.py"}
+
+
 def test_of_two_tables_that_are_gone_both_are_named(made: Path) -> None:
     tables = [made / "results/local" / name for name in ("theta.parquet", "confirmed_stamps.parquet")]
     away = [table.rename(f"{table}.gone") for table in tables]

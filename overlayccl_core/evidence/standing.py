@@ -4,17 +4,20 @@ What was chosen stands unless these launches show that it is slower, beyond nois
 search and takes no more memory. That then takes its place: deployed if it is a Program, else to be kept as it is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
+from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
+
+Step = tuple[str, int]  # a model and a count of microbatches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,29 +122,64 @@ def passes_of(confirmed: pl.DataFrame) -> Passes:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Site:
+    """A Case and direction. steps: that have it. alone: what its passes put there. programs: of the arms."""
+
+    steps: Sequence[Step]
+    alone: str
+    programs: Mapping[str, str]
+
+    def program(self, arm: str) -> str:
+        """Of the framework's own, which has none here, the name says what it is."""
+        return self.programs.get(arm, arm)
+
+
 def placed(
-    choices: Iterable[pl.DataFrame], confirmed: pl.DataFrame, headlines: Mapping[str, Headline]
+    problems: Iterable[Decided], confirmed: pl.DataFrame, headlines: Mapping[str, Headline]
 ) -> dict[Place, str]:
     """(case, direction) -> the arm that takes the place of what was chosen there.
 
-    A verdict is of a step (a model at a count of microbatches) and holds at the Cases of that step. Where steps
-    share a Case, all must say the same: else what was chosen keeps the place. So each of these steps ran the arm,
-    and the arm has a Program there. Where no step has the Case, its passes decide. The framework's own is kept in
-    both directions of a Case or in none: a file has both.
+    A verdict is of a step. Its arm takes the place at all Cases of that step where it has another Program than what
+    was chosen, or at none: no step is given a mixture that it never ran. Steps that share a Case must want the same
+    Program there. One that does not get what it wants gives up all its Cases, so another may then lack one, too.
+    Where no step has the Case, its passes decide.
     """
     verdicts = {(model, m): arm for model, one in headlines.items() for m, arm in one.at_counts.items()}
-    said: dict[Place, str | None] = {}
-    for row in (row for choice in choices for row in choice.iter_rows(named=True)):
-        place, labels = (row["case"], row["direction"]), of_labels(row["trained_in"])
-        alone = () if labels else (passes_of(at(confirmed, place)).instead,)
-        arms = {*alone, *(verdicts.get(label) for label in labels)}
-        [arm] = arms if len(arms) == 1 else [None]
-        said[place] = None if arm == row["arm"] else arm
-    of_case: dict[str, set[str | None]] = {}
-    for (case, _), arm in said.items():
-        of_case.setdefault(case, set()).add(arm)
+    sites = {place: site for decided in problems for place, site in _sites_of(decided, confirmed)}
+    while True:
+        taken = _agreed(sites, verdicts)
+        lacking = {
+            step
+            for place, site in sites.items()
+            for step in verdicts.keys() & site.steps
+            if site.program(verdicts[step]) != site.program(taken.get(place, ArmName.DEPLOYED))
+        }
+        if not lacking:
+            return taken
+        verdicts = {step: arm for step, arm in verdicts.items() if step not in lacking}
+
+
+def _sites_of(decided: Decided, confirmed: pl.DataFrame) -> Iterator[tuple[Place, _Site]]:
+    programs: dict[Place, dict[str, str]] = {}
+    for row in rows_of(decided):
+        programs.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row["program"]
+    for row in decided.choice.iter_rows(named=True):
+        place = (row["case"], row["direction"])
+        alone = passes_of(at(confirmed, place)).instead or ArmName.DEPLOYED
+        yield place, _Site(steps=of_labels(row["trained_in"]), alone=alone, programs=programs[place])
+
+
+def _agreed(sites: Mapping[Place, _Site], verdicts: Mapping[Step, str]) -> dict[Place, str]:
+    """What all steps of a place want there. The framework's own in both directions of a Case: a file has both."""
+    taken = {}
+    for place, site in sites.items():
+        arms = [verdicts.get(step, ArmName.DEPLOYED) for step in site.steps] or [site.alone]
+        [program, *others] = {site.program(arm) for arm in arms}
+        if not others and program != site.program(ArmName.DEPLOYED):
+            taken[place] = arms[0]
     return {
-        place: arm
-        for place, arm in said.items()
-        if arm is not None and not (is_framework(arm) and len(of_case[place[0]]) > 1)
+        (case, direction): arm
+        for (case, direction), arm in taken.items()
+        if not is_framework(arm) or all(taken.get(place) == arm for place in sites if place[0] == case)
     }

@@ -82,7 +82,7 @@ def run(
         steps=trained.steps, stamps=trained.stamps, confirmed_steps=after[0], confirmed_stamps=after[1]
     )
     alone = pl.DataFrame(confirmed, schema=CONFIRMED.schema)
-    launches.files(placed(choices, alone, headlines_of(choices, tables)), fingerprint or "")
+    launches.files(placed(problems.values(), alone, headlines_of(choices, tables)), fingerprint or "")
     return {"confirmed": confirmed, "confirmed_steps": steps, "confirmed_stamps": stamps}
 
 

@@ -70,7 +70,7 @@ def run(
     choices = [of.decided.choice for of in problems.values()]
     headlines = headlines_of(choices, steps)
     confirmed = pl.concat(of.confirmed for of in problems.values())
-    instead = placed(choices, confirmed, headlines)
+    instead = placed([of.decided for of in problems.values()], confirmed, headlines)
     floor = floor_of(probes)
     rows = {name: _rows(of, floor, instead) for name, of in problems.items()}
     for row in (row for listed in rows.values() for row in listed if row["instead"]):

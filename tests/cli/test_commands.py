@@ -209,6 +209,8 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
         {**common, "candidate": "found-0123abcd", "role": "found", "chosen": True, **figures, **ratio},
     ]
     write(SUMMARY, rows, root / "results/local/summary.parquet")
+    (root / "results/local/deploy").mkdir()
+    (root / "results/local/deploy/uniform_a2a.json").write_text('{"module": "0f"}')
     done = overlayccl(root, "summary", "--all")
     assert done.returncode == 0, done.stderr
     for part in (
@@ -225,6 +227,7 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
     assert "Oversubscribed: there are more ranks than cores" in words
     assert "Fewer rounds than there should be: probe 4 of 25, probes of the fit 4 of" in words
     assert "Give more probe.seconds before" in words
+    assert "deploy/uniform_a2a.py is gone, though all figures here are of that" in words
     assert "deploy/*.py, what is deployed;" in words and "report.html, all as a page." in words
 
 

@@ -1,6 +1,7 @@
 """The headline of a model: what is deployed, at the count of microbatches that training chose, and its rival."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.evidence.confirmed import split_rows
+from overlayccl_core.evidence.decided import Decided
 from overlayccl_core.evidence.standing import Headline, Passes, StepTables, headline_of, passes_of, placed
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
@@ -246,36 +248,83 @@ def test_a_place_is_taken_by_what_is_faster_than_the_module_of_what_was_chosen()
     assert alone(developer=1500).instead is None
 
 
-def choice(trained: Mapping[str, str | None], arm: str = "finalist_1") -> pl.DataFrame:
-    """Case -> the steps that have it."""
-    return pl.DataFrame(
-        [
-            {"case": case, "direction": "forward", "arm": arm, "trained_in": steps}
-            for case, steps in trained.items()
-        ]
-    )
+def listed(
+    trained: Mapping[str, str | None],
+    arm: str = "finalist_1",
+    same: Mapping[str, str] | None = None,
+    directions: Sequence[str] = ("forward",),
+) -> Decided:
+    """Case -> the steps that have it; all were chosen as `arm`. same: Case -> the arm with the Program of that."""
+    places = [(case, direction, steps) for case, steps in trained.items() for direction in directions]
+    finalists = [
+        {
+            "case": case,
+            "direction": direction,
+            "arm": name,
+            "program": PROGRAMS[arm if name == (same or {}).get(case) else name],
+        }
+        for case, direction, _ in places
+        for name in PROGRAMS
+    ]
+    choice = [
+        {"case": case, "direction": direction, "arm": arm, "trained_in": steps}
+        for case, direction, steps in places
+    ]
+    return Decided(finalists=pl.DataFrame(finalists), choice=pl.DataFrame(choice), module="")
+
+
+def taken(headlines: Mapping[str, Headline], *problems: Decided) -> dict[str, str]:
+    """Case -> what takes the place in all its directions."""
+    found = placed(problems, NOTHING_ALONE, headlines)
+    return {case: arm for (case, _), arm in found.items()}
 
 
 def headlined(folder: Path, after: Speeds) -> Headline:
     return headline_of("nano", TRAINED, step_tables(*tables(folder, after), *tables(folder, after)))
 
 
-def test_a_verdict_is_of_a_step_and_takes_no_case_of_a_step_that_does_not_say_the_same(
+def test_a_verdict_takes_all_cases_of_its_step_or_none(tmp_path: Path) -> None:
+    """At the other count what was chosen stands, and both share b/1: no step ran what was chosen and best_seed."""
+    one = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
+    shared = {"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8", "c/1": None}
+    assert taken({"nano": one}, listed(shared)) == {}
+    assert taken({"nano": one}, listed({**shared, "b/1": "nano m1"})) == {
+        "a/1": "best_seed",
+        "b/1": "best_seed",
+    }
+
+
+def test_a_step_of_several_problems_is_one_step(tmp_path: Path) -> None:
+    one = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
+    sends, sums = listed({"a/1": "nano m1"}), listed({"b/1": "nano m1, nano m8"})
+    assert taken({"nano": one}, sends, sums) == {}
+
+
+def test_a_shared_case_where_the_rival_has_the_program_of_what_was_chosen_parts_no_steps(
     tmp_path: Path,
 ) -> None:
-    """b/1 is of a count at which what was chosen stands; c/1 is of no step, and was not timed."""
-    slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
-    one = headlined(tmp_path, slower)
-    listed = choice({"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8", "c/1": None})
-    assert placed([listed], NOTHING_ALONE, {"nano": one}) == {("a/1", "forward"): "best_seed"}
+    one = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
+    shared = {"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8"}
+    assert taken({"nano": one}, listed(shared, same={"b/1": "best_seed"})) == {"a/1": "best_seed"}
+
+
+def test_a_step_that_gives_up_may_make_another_give_up(tmp_path: Path) -> None:
+    """x lacks a Case that it shares with y, which stands; nano shares another with x."""
+    slower, stands = (
+        headlined(tmp_path, {1: {**QUICK[1], "deployed": us}, 8: QUICK[8]}) for us in (1500.0, 1215.0)
+    )
+    cases = {"a": "nano m1", "b": "nano m1, x m1", "c": "x m1, y m1", "d": "z m1"}
+    of = {"nano": slower, "x": slower, "y": stands, "z": slower}
+    assert taken(of, listed(cases)) == {"d": "best_seed"}
+    assert taken({**of, "y": slower}, listed(cases)) == dict.fromkeys("abcd", "best_seed")
 
 
 def test_a_case_of_what_stands_is_not_taken_by_the_verdict_of_another_count(tmp_path: Path) -> None:
     """Whole, what was chosen is far faster than DDP; split into 8, DDP is."""
     one = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1900.0}, 8: {**QUICK[8], "ddp_25": 1800.0}})
     assert one.chosen is not None and one.chosen.microbatches == 1 and one.instead is None
-    listed = choice({"shared": "nano m1, nano m8", "a/1": "nano m1", "a/8": "nano m8"})
-    assert placed([listed], NOTHING_ALONE, {"nano": one}) == {("a/8", "forward"): "ddp_25"}
+    assert taken({"nano": one}, listed({"a/1": "nano m1", "a/8": "nano m8"})) == {"a/8": "ddp_25"}
+    assert taken({"nano": one}, listed({"shared": "nano m1, nano m8", "a/8": "nano m8"})) == {}
 
 
 def test_a_case_that_two_models_share_is_taken_only_by_what_both_say(tmp_path: Path) -> None:
@@ -283,19 +332,16 @@ def test_a_case_that_two_models_share_is_taken_only_by_what_both_say(tmp_path: P
     known = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
     ddp = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1000.0}, 8: QUICK[8]})
     stands = headlined(tmp_path, QUICK)
-    listed = choice({"both": "nano m1, other m1", "mine": "nano m1", "theirs": "other m1"})
-    for other, taken in ((known, "best_seed"), (ddp, "ddp_25"), (stands, None)):
-        said = {"mine": "best_seed", "both": "best_seed" if other is known else None, "theirs": taken}
-        assert placed([listed], NOTHING_ALONE, {"nano": known, "other": other}) == {
-            (case, "forward"): arm for case, arm in said.items() if arm
-        }
+    cases = {"both": "nano m1, other m1", "mine": "nano m1", "theirs": "other m1"}
+    assert taken({"nano": known, "other": known}, listed(cases)) == dict.fromkeys(cases, "best_seed")
+    for other in (ddp, stands):
+        assert taken({"nano": known, "other": other}, listed(cases)) == {}
 
 
 def test_the_frameworks_own_is_kept_in_both_directions_of_a_case_or_in_none(tmp_path: Path) -> None:
     one = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1000.0}, 8: QUICK[8]})
-    listed = choice({"a/1": "nano m1", "b/1": "nano m1"})
-    back = listed.with_columns(direction=pl.lit("backward"), trained_in=pl.Series(["nano m1", "other m1"]))
-    assert placed([pl.concat([listed, back])], NOTHING_ALONE, {"nano": one}) == {
-        ("a/1", "forward"): "ddp_25",
-        ("a/1", "backward"): "ddp_25",
-    }
+    both = listed({"a/1": "nano m1"}, directions=("forward", "backward"))
+    kept = {("a/1", "forward"): "ddp_25", ("a/1", "backward"): "ddp_25"}
+    assert placed([both], NOTHING_ALONE, {"nano": one}) == kept
+    apart = replace(both, choice=both.choice.with_columns(trained_in=pl.Series(["nano m1", "other m1"])))
+    assert placed([apart], NOTHING_ALONE, {"nano": one}) == {}

@@ -43,7 +43,7 @@ class Split:
 
     @property
     def held(self) -> float:
-        """Peak bytes of activations; infinite where nobody knows."""
+        """The most bytes of tensors at a time on the rank that holds most; infinite where nobody knows."""
         held = self.seen.peak_memory_bytes
         return inf if held is None else held
 

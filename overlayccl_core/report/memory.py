@@ -1,4 +1,4 @@
-"""Step time against peak activation memory, of every count of microbatches and arm of a model."""
+"""Step time against memory, of every count of microbatches and arm of a model."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """The sentences that a run says first, on the screen and in the report: what to use, and what it is worth."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, use_text
@@ -15,11 +15,11 @@ CHOSEN = "known ways, chosen by measuring"
 DISTURBED = "Disturbed: others took CPU time in most of these launches. Measure again on a quiet machine."
 PLACED = "It has the place in deploy/, by the same launches that tell its gain."
 EMPTY = "No file in deploy/ has a Case of this model: keep or take torch's own in your script."
-SHARED = "another step has them, too, and does not say the same, so what was chosen keeps the place"
+SHARED = "a step that shares one of them does not say the same, so what was chosen keeps the place in deploy/"
 
 
 def warnings(worth: Worth) -> list[str]:
-    """What has to be read before any gain: what to use in its place, what may be faster, that nothing was found."""
+    """What has to be read before any gain: of what is deployed, then of other counts of microbatches."""
     mine = worth.deployed
     if mine is None:
         return ["Nothing that was chosen was timed in its steps, so no gain is told."]
@@ -34,7 +34,7 @@ def warnings(worth: Worth) -> list[str]:
         more = (one.peak_memory_bytes or 0) > (mine.peak_memory_bytes or 0)
         memory = f" with more memory ({mebibytes(one.peak_memory_bytes)})" if more else ""
         said.append(f"{_first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast.")
-    return [*said, *([DISTURBED] if worth.disturbed else [])]
+    return [*said, *_elsewhere(worth), *([DISTURBED] if worth.disturbed else [])]
 
 
 def facts(worth: Worth, *, rival: bool = True) -> list[str]:
@@ -91,38 +91,36 @@ def case_known(row: Row) -> bool:
 
 
 def _instead(worth: Worth) -> Iterator[str]:
-    """What is to be done in place of what was chosen: first where the model is fastest, then at other counts."""
+    """What is to be done in place of what was chosen, where the model is fastest."""
     mine, better = worth.deployed, worth.instead
     if mine is not None and better is not None:
         less = "the same or less memory"
         yield (
             f"{_first_up(worth.use)} at M = {better.microbatches}, which needs no search, at {less}: what was "
-            f"chosen (M = {mine.microbatches}) is {times(better.gain)} as fast. "
-            f"{_placed(worth, better.microbatches, better.arm)}"
+            f"chosen (M = {mine.microbatches}) is {times(better.gain)} as fast. {_placed(worth, better)}"
         )
-        if is_framework(better.arm):
-            return
+
+
+def _placed(worth: Worth, better: Split) -> str:
+    """What deploy/ has in place of what was chosen. The framework's own is to be kept at every count."""
+    keeps = is_framework(better.arm)
+    counts = worth.candidates.keys() if keeps else (better.microbatches,)
+    lacking = sorted(m for m in counts if m not in worth.replaced)
+    if not lacking:
+        return EMPTY if keeps else PLACED
+    if len(lacking) == len(counts):
+        return f"But not at any of its Cases: {SHARED}."
+    return f"But not at M = {', '.join(map(str, lacking))}: {SHARED}."
+
+
+def _elsewhere(worth: Worth) -> Iterator[str]:
+    """What took the place at counts that are not deployed."""
+    better = worth.instead
+    if better is not None and is_framework(better.arm):
+        return
     for m, arm in sorted(worth.replaced.items()):
         if better is None or m != better.microbatches:
-            yield f"At M = {m}, {use_text(arm)}: what was chosen there is slower. {_kept(worth, (m,), arm)}".strip()
-
-
-def _placed(worth: Worth, microbatches: int, arm: str) -> str:
-    """What deploy/ has in place of what was chosen. The framework's own is kept at every count."""
-    counts = tuple(worth.kept) if is_framework(arm) else (microbatches,)
-    if not worth.replaced:
-        return f"But not at any of its Cases: {SHARED} in deploy/."
-    kept = _kept(worth, counts, arm)
-    if is_framework(arm):
-        return kept or EMPTY
-    return f"{PLACED} {kept}".strip()
-
-
-def _kept(worth: Worth, counts: Iterable[int], arm: str) -> str:
-    """The Cases at these counts where another arm was chosen and keeps the place; empty without such."""
-    cases = (case for m in counts for case, chosen in worth.kept.get(m, {}).items() if chosen != arm)
-    listed = ", ".join(dict.fromkeys(cases))
-    return f"Not at {listed}: {SHARED} in deploy/." if listed else ""
+            yield f"At another count, M = {m}, {use_text(arm)}: what was chosen there is slower."
 
 
 def _undecided(worth: Worth) -> Iterator[str]:
@@ -142,7 +140,7 @@ def _whole_batch(worth: Worth) -> Iterator[str]:
     if mine.microbatches == 1:
         split = [one for one in worth.splits if one.microbatches != 1]
         gain = worth.gain_over(min(split, key=lambda one: one.step_us, default=None))
-        if gain and not gain.slower:
+        if gain and gain.value >= 1:
             wins = "wins" if gain.beyond_noise else "may win"
             yield f"Not splitting the batch {wins}: what is deployed computes it whole (M = 1)."
         return

@@ -54,7 +54,7 @@ class Worth:
     """A model. splits: fewer microbatches first, then the fastest first.
 
     candidates: count of microbatches -> what was chosen at its Cases; chosen_as: -> as which arm; replaced: -> the
-    arm that took its place; kept: -> Case -> the arm that was chosen and has the place.
+    arm that took its place.
     """
 
     model: str
@@ -62,7 +62,6 @@ class Worth:
     candidates: Mapping[int, tuple[str, ...]]
     chosen_as: Mapping[int, str]
     replaced: Mapping[int, str]
-    kept: Mapping[int, Mapping[str, str]]
     launches: int
     disturbed: bool
 
@@ -161,15 +160,12 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
     candidates: dict[str, dict[int, list[str]]] = {}
     arms: dict[str, dict[int, list[str]]] = {}
     replaced: dict[str, dict[int, str]] = {}
-    kept: dict[str, dict[int, dict[str, str]]] = {}
     for row in deployed.iter_rows(named=True):
         for model, m in of_labels(row["trained_in"]):
             candidates.setdefault(model, {}).setdefault(m, []).append(row["candidate"])
             arms.setdefault(model, {}).setdefault(m, []).append(row["arm"])
             if row["instead"]:
                 replaced.setdefault(model, {})[m] = row["instead"]
-            else:
-                kept.setdefault(model, {}).setdefault(m, {})[row["case"]] = row["arm"]
     worths = []
     for (name,), rows in splits.filter(pl.col("step_us").is_not_null()).group_by(
         "model", maintain_order=True
@@ -183,7 +179,6 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
                 candidates={m: tuple(dict.fromkeys(names)) for m, names in candidates.get(model, {}).items()},
                 chosen_as={m: least_plain(names) for m, names in arms.get(model, {}).items()},
                 replaced=replaced.get(model, {}),
-                kept=kept.get(model, {}),
                 launches=max(rows["launches"]),
                 disturbed=bool(rows["disturbed"].any()),
             )

@@ -10,12 +10,13 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, at_joints, ms, plain_table, times
 from overlayccl_core.configuration.sizes import MIB
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as, use_text
+from overlayccl_core.measuring.arms import arm_label, stands_as, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.passes import untrained_text
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, facts, warnings
 from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Part
 
 Row = Mapping[str, Any]
@@ -108,7 +109,7 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
                 f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}", CASE_WIDTH
             ),
             at_joints(
-                row["candidate"] + (f"\n= {arm_label(arm)}" if arm in NEEDS_NO_SEARCH else ""), NAME_WIDTH
+                row["candidate"] + ("" if is_found(row["candidate"]) else f"\n= {arm_label(arm)}"), NAME_WIDTH
             ),
             (KNOWN if case_known(row) else _worded(columns_ratio(row, "gain"))) + other,
             use_text(row["instead"]) if row["instead"] else "deployed",

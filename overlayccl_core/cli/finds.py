@@ -8,10 +8,10 @@ from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.cli.context import Context
-from overlayccl_core.evidence.searched import NEW
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.rewrites.recipe import Recipe, SourceOf, sources
+from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.remake import remake
@@ -78,7 +78,7 @@ def _rows(where: Context, problem: str) -> Iterator[Row]:
 
 def _unknown(where: Context, problem: str, name: str, known: list[str]) -> str:
     searches = where.results / "problems" / problem / "search"
-    found = [one for one in known if one.startswith(NEW)]
+    found = [one for one in known if is_found(one)]
     if not found:
         said = f"{name}: no search of {problem} has found anything in {where.results} yet. "
         if problem not in where.settings.problems:

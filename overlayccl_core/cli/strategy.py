@@ -12,7 +12,6 @@ from overlayccl_core.cli import finds
 from overlayccl_core.cli.context import Context
 from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
 from overlayccl_core.configuration.cases import NoCases, case_of, cases_of
-from overlayccl_core.evidence.searched import NEW
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Direction, Problem
@@ -22,6 +21,7 @@ from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import DoesNotApply
 from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.tables.candidate_columns import FOUND, is_found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
         "strategy",
         metavar="STRATEGY",
         help="FILE::FUNCTION (FILE alone if it has only one), a known one (see `overlayccl problems`), or one "
-        f"that a search found, such as {NEW}1a2b3c4d",
+        f"that a search found, such as {FOUND}1a2b3c4d",
     )
     parser.add_argument("--problem", required=True, help="the Problem that it solves")
     which = parser.add_mutually_exclusive_group()
@@ -144,7 +144,7 @@ def _named(where: Context, arguments: argparse.Namespace) -> Strategy:
     text: str = arguments.strategy
     if "::" in text or Path(text).suffix == ".py" or Path(text).exists():
         return _of_file(text)
-    if text.startswith(NEW):
+    if is_found(text):
         found = finds.find(where, arguments.problem, text)
 
         def replayed(problem: Problem) -> Program:

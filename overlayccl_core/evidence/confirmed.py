@@ -9,9 +9,10 @@ from overlayccl_core.evidence.benched import Benched, model_choice, regret
 from overlayccl_core.evidence.predictions import Place, Prediction
 from overlayccl_core.evidence.standing import Headline, passes_of
 from overlayccl_core.gates.verdict import Gate, Outcome
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework, stands_as
+from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Part, Use
 
 Row = dict[str, Any]
@@ -50,7 +51,7 @@ def deployed_row(
         **{
             name: choice[name] for name in ("case", "direction", "candidate", "arm", "numerics", "trained_in")
         },
-        "use": _use(instead or choice["arm"], problem_of(place[0])),
+        "use": _use(held),
         "instead": instead,
         "in_file": held["candidate"] if held else None,
         "predicted_us": price.us if price else None,
@@ -68,10 +69,11 @@ def deployed_row(
     }
 
 
-def _use(arm: str, problem: str) -> str:
-    """The column `use` of what is to be used as an arm."""
-    used = stands_as(arm, problem)
-    return Use.FRAMEWORK if is_framework(used) else Use.KNOWN if used in NEEDS_NO_SEARCH else Use.FOUND
+def _use(held: Row | None) -> Use:
+    """The column `use`, by what the file has."""
+    if held is None:
+        return Use.FRAMEWORK
+    return Use.FOUND if is_found(held["candidate"]) else Use.KNOWN
 
 
 def add_pairs(rows: Sequence[Row]) -> None:

@@ -47,10 +47,12 @@ def held(decided: Decided, placed: Mapping[Place, str]) -> dict[Place, Row]:
 
     placed: what takes the place of what was chosen (`standing.placed`).
     """
-    rows = {((row["case"], row["direction"]), row["arm"]): row for row in rows_of(decided)}
-    chosen = (place for place, arm in rows if arm == ArmName.DEPLOYED)
+    rows: dict[Place, dict[str, Row]] = {}
+    for one in rows_of(decided):
+        rows.setdefault((one["case"], one["direction"]), {})[one["arm"]] = one
     return {
         place: row
-        for place in chosen
-        if (row := rows.get((place, placed.get(place, ArmName.DEPLOYED)))) is not None
+        for place, arms in rows.items()
+        if ArmName.DEPLOYED in arms
+        and (row := at_case(arms, placed.get(place, ArmName.DEPLOYED), problem_of(place[0]))) is not None
     }

@@ -18,10 +18,10 @@ from overlayccl_core.search.ending import Ending
 from overlayccl_core.search.judge import INFEASIBLE
 from overlayccl_core.search.loop import SearchResult
 from overlayccl_core.search.proposal import Attempt
+from overlayccl_core.tables.candidate_columns import FOUND
 from overlayccl_core.tables.seeds import SeedStatus
 
 Row = dict[str, Any]
-NEW = "found-"  # begins the names of Programs that are no seed's
 SHORTEST = 8  # digits of a value_digest in a name
 
 
@@ -74,7 +74,7 @@ def names(candidates: Iterable[Candidate], seeds: Iterable[Row]) -> dict[str, st
 
 def _new_name(value_digest: str, taken: Mapping[str, str]) -> str:
     used = set(taken.values())
-    names = (NEW + value_digest[:digits] for digits in range(SHORTEST, len(value_digest) + 1))
+    names = (FOUND + value_digest[:digits] for digits in range(SHORTEST, len(value_digest) + 1))
     return next(name for name in names if name not in used)
 
 

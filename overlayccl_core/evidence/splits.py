@@ -15,7 +15,8 @@ import polars as pl
 from overlayccl_core.configuration.models import label, of_labels
 from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates.training import ArmEvidence
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework, least_plain
+from overlayccl_core.measuring.arms import ArmName, is_framework, least_plain, plainness
+from overlayccl_core.tables.candidate_columns import is_found
 
 Way = TypeVar("Way")
 SAME_MEMORY = 1.01  # times as much is as much: a step's count has tensors of a few bytes, too
@@ -24,22 +25,21 @@ RIVALS = 2  # that are confirmed: the launches after the choice may turn two aro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """An arm at a count of microbatches, and what was seen of it. ran_as: the plainest arm with its Programs."""
+    """An arm at a count of microbatches, and what was seen of it.
+
+    ran_as: where it needs no search, the plainest arm with its Programs. needs_search: one of them is no seed's.
+    """
 
     microbatches: int
     arm: str
     ran_as: str
+    needs_search: bool
     seen: ArmEvidence
 
     @property
     def us(self) -> float:
         """Median over launches."""
         return float(np.median([np.median(us) for us in self.seen.steps_us.values()]))
-
-    @property
-    def needs_search(self) -> bool:
-        """What is deployed counts as what its Programs are."""
-        return not (self.ran_as in NEEDS_NO_SEARCH or is_framework(self.ran_as))
 
     @property
     def held(self) -> float:
@@ -57,7 +57,7 @@ def splits_of(
 ) -> list[Split]:
     """What was trained of a model, fewer microbatches first; without arms that failed.
 
-    plain: the stamps by which the Programs of what needs no search are known; without them `stamps`.
+    plain: the stamps by which the Programs of all arms are known; without them `stamps`.
     """
     by_model = arms_by_model(steps, stamps)
     splits = []
@@ -66,16 +66,21 @@ def splits_of(
             _programs(model, microbatches, told) for told in (stamps, stamps if plain is None else plain)
         )
         for arm, seen in by_model.get(label(model, microbatches), {}).items():
-            same = (name for name in NEEDS_NO_SEARCH if arm in ran and known.get(name) == ran[arm])
-            splits.append(Split(microbatches=microbatches, arm=arm, ran_as=next(same, arm), seen=seen))
+            mine = ran.get(arm, ())
+            searched = any(is_found(candidate) for candidate, _ in mine)
+            same = [name for name in known if known[name] == mine and name != ArmName.DEPLOYED]
+            ran_as = arm if searched else min(same, key=plainness, default=arm)
+            splits.append(
+                Split(microbatches=microbatches, arm=arm, ran_as=ran_as, needs_search=searched, seen=seen)
+            )
     return splits
 
 
-def _programs(model: str, microbatches: int, stamps: pl.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Arm -> its Programs at the sites of a model, in the order of their names."""
+def _programs(model: str, microbatches: int, stamps: pl.DataFrame) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Arm -> (candidate, program) at the sites of a model, in the order of their names."""
     here = stamps.filter((pl.col("model") == model) & (pl.col("microbatches") == microbatches))
     by_arm = here.sort("site").group_by("arm", maintain_order=True)
-    return {str(arm): tuple(rows["program"]) for (arm,), rows in by_arm}
+    return {str(arm): tuple(rows.select("candidate", "program").iter_rows()) for (arm,), rows in by_arm}
 
 
 # ------------------------------------------------------------------------------------------------- what is chosen

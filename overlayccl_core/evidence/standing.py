@@ -13,7 +13,7 @@ from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, is_framework
+from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 
@@ -98,7 +98,7 @@ class Passes:
 
 
 def passes_of(confirmed: pl.DataFrame) -> Passes:
-    """confirmed: of this Case and direction.
+    """confirmed: of this Case and direction: what needs no search, the file, and the module of its Program.
 
     Modules are judged by modules: what a file asks before a call it asks whatever has the place.
     """
@@ -110,7 +110,7 @@ def passes_of(confirmed: pl.DataFrame) -> Passes:
     if file is None:
         return Passes(file=None, of_module=None, gains={}, instead=None)
     module = next((one for one in arms.values() if one.program == file.program), file)
-    others = {arm: one for arm, one in arms.items() if one.program != file.program and arm in NEEDS_NO_SEARCH}
+    others = {arm: one for arm, one in arms.items() if one.program != file.program}
     behind = {
         arm: ratio for arm, one in others.items() if (ratio := module.speedup_over(one)) and ratio.slower
     }

@@ -24,7 +24,10 @@ class ArmName(StrEnum):
 
 # What people write without measuring, the plainest first.
 BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
-NEEDS_NO_SEARCH = (*BASELINES, ArmName.BEST_SEED)
+NEEDS_NO_SEARCH = (  # by what they are: a finalist may be a seed's Program, too
+    *BASELINES,
+    ArmName.BEST_SEED,
+)
 FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
 OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
 _ONLY = "only_"
@@ -89,9 +92,12 @@ def arm_meaning(arm: str) -> str:
 
 def least_plain(arms: Iterable[str]) -> str:
     """As what a split counts whose Cases were chosen as several arms."""
-    return max(
-        arms, key=lambda arm: len(NEEDS_NO_SEARCH) - 0.5 if only_problem(arm) else OF_A_CASE.index(arm)
-    )
+    return max(arms, key=plainness)
+
+
+def plainness(arm: str) -> float:
+    """The place of an arm among all from the plainest on."""
+    return len(NEEDS_NO_SEARCH) - 0.5 if only_problem(arm) else OF_A_CASE.index(arm)
 
 
 def stands_as(arm: str, problem: str) -> str:

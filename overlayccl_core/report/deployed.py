@@ -8,7 +8,7 @@ import polars as pl
 
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
-from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, arm_label, stands_as, use_text
+from overlayccl_core.measuring.arms import arm_label, stands_as, use_text
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
@@ -30,6 +30,7 @@ from overlayccl_core.report.measured import fingerprints_of, frames
 from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
 from overlayccl_core.report.tree import Tree, sourced
+from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS
@@ -155,7 +156,7 @@ def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str,
     made = f"{_recipe(recipe)}; {row['numerics']}" if recipe else row["numerics"]
     return (
         place_of(row) + (f"; counts in the step of {row['trained_in']}" if row["trained_in"] else ""),
-        row["candidate"] + (f" (= {arm_label(arm)})" if arm in NEEDS_NO_SEARCH else ""),
+        row["candidate"] + (f" (= {arm_label(arm)})" if not is_found(row["candidate"]) else ""),
         made,
         ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
         f"{KNOWN if case_known(row) else worded(columns_ratio(row, 'gain'))}{other}",
@@ -164,7 +165,7 @@ def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str,
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
-    by_hand = sum(stands_as(row["arm"], row["problem"]) in NEEDS_NO_SEARCH for row in rows)
+    by_hand = sum(not is_found(row["candidate"]) for row in rows)
     said = f"{count(len(rows), 'Case and direction', 'Cases and directions')}. "
     if by_hand:
         said += f"In {by_hand} of them the search added nothing: what people write was chosen. "

@@ -6,6 +6,7 @@ import polars as pl
 
 from overlayccl_core.tables.table import Column
 
+FOUND = "found-"  # begins the names of Programs that no seed is or equals in value
 OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 
 PROBLEM = Column(name="problem", dtype=pl.String(), doc="a file in problems/")
@@ -17,7 +18,7 @@ CANDIDATE_KEY = (
     CASE,
     DIRECTION,
     Column(
-        name="candidate", dtype=pl.String(), doc="a seed's name, or found-<first 8 digits of value_digest>"
+        name="candidate", dtype=pl.String(), doc=f"a seed's name, or {FOUND}<first 8 digits of value_digest>"
     ),
 )
 CHOSEN_AS = Column(
@@ -42,6 +43,11 @@ VERDICT_COLUMNS = (
     Column(name="reason", dtype=pl.String(), doc="a code; ok when passed"),
     Column(name="message", dtype=pl.String(), doc="one sentence for people"),
 )
+
+
+def is_found(candidate: str) -> bool:
+    """Whether a search found it. Any other is a seed's Program: people wrote it, as whatever arm it runs."""
+    return candidate.startswith(FOUND)
 
 
 _LOW, _HIGH = (f"{end} end of its 95% interval; null: not known" for end in ("lower", "upper"))

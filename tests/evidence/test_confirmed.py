@@ -19,6 +19,7 @@ from tests.stages.training import train_tables
 
 CASES = {1: "tp_mlp/whole", 8: "tp_mlp/split"}
 PROGRAMS = {"developer": "dev", "hand_bundled": "merged", "best_seed": "copies", "finalist_1": "ring"}
+NAMES = {"ring": "found-1a2b3c4d"}  # a search found it; of all others the name of the seed
 TRAINED = {1: "finalist_1", 8: "finalist_1"}
 Speeds = Mapping[int, Mapping[str, float]]
 MIB = 2**20
@@ -59,7 +60,7 @@ def tables(
                     "arm": arm,
                     "case": CASES[microbatches],
                     "direction": "forward",
-                    "candidate": arm,
+                    "candidate": NAMES.get(of, of),
                     "program": of,
                 }
                 for arm, of in programs.items()
@@ -150,6 +151,17 @@ def test_a_strategy_that_people_wrote_is_no_find_and_its_twin_no_rival(tmp_path:
     assert rival is not None and (rival["arm"], rival["microbatches"]) != ("best_seed", 1)
     finds = frame.filter("needs_search")
     assert set(finds["arm"]) == {"finalist_1"}
+
+
+def test_a_finalist_that_people_wrote_is_no_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Program decides, not its arm: only the two fastest seeds are finalists, and one is the best seed."""
+    monkeypatch.setitem(NAMES, "ring", "permute_ring")
+    deployed, rival, frame = headline(tmp_path)
+    assert (deployed["ran_as"], deployed["needs_search"]) == ("finalist_1", False)
+    assert not frame["needs_search"].any()
+    assert (
+        rival is not None and rival["arm"] == "best_seed"
+    )  # finalist_1 has the Programs of what is deployed
 
 
 def test_the_frameworks_own_arm_is_a_rival(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_rivals_programs_take_the_place_of_what_is_slower(
     )
     assert all(digest in source for digest in best) and not any(digest in source for digest in found - best)
     splits = write(SPLITS, of.splits, tmp_path / "splits.parquet")
-    assert splits.filter(part="instead")["arm"].to_list() == [taken] and taken in NEEDS_NO_SEARCH
+    assert splits.filter(part="instead").select("arm", "needs_search").rows() == [(taken, False)]
 
 
 def test_where_the_frameworks_own_is_faster_no_file_has_the_case(in_steps: SimpleNamespace) -> None:
@@ -179,7 +179,7 @@ def test_what_is_deployed_is_told_by_the_launches_after_the_choice(alone: Simple
             assert "times as fast as" in row["reason"] and "in the bench" in row["reason"]
         assert row["best_other"] is None or row["best_other"] != row["arm"]
         assert row["instead"] is None and row["use"] == (
-            "known" if row["arm"] in NEEDS_NO_SEARCH else "found"
+            "found" if row["candidate"].startswith("found-") else "known"
         )
         assert row["regret"] < 0.2
     pairs = frame.group_by("case").agg(pl.col("predicted_us").sum(), pl.col("predicted_pair_us").unique())

@@ -16,7 +16,7 @@ from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from overlayccl_core.tables.shortlist import is_seed
+from overlayccl_core.tables.candidate_columns import is_found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Benched:
     @property
     def seed(self) -> bool:
         """True if it is a strategy of the library: people wrote it."""
-        return is_seed(self.why)
+        return not is_found(self.candidate)
 
     @property
     def lossy(self) -> bool:

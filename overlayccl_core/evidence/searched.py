@@ -26,8 +26,11 @@ SHORTEST = 8  # digits of a value_digest in a name
 
 
 def begins(seed: Row, begin: Begin = Begin.LIBRARY) -> bool:
-    """Whether a search may begin with a seed: it is asked for, and is right, or would be where it can run."""
-    if begin is Begin.DEVELOPER and seed["role"] != Role.DEVELOPER:
+    """Whether a search may begin with a seed: it is asked for, and is right, or would be where it can run.
+
+    With none that is derived: a search has few rounds, and these are many.
+    """
+    if seed["role"] == Role.DERIVED or (begin is Begin.DEVELOPER and seed["role"] != Role.DEVELOPER):
         return False
     if seed["equivalence"] is not None:
         return bool(seed["equivalence"] == Outcome.PASS)

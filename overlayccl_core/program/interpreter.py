@@ -28,7 +28,7 @@ from overlayccl_core.program.scopes import (
     steps_of,
 )
 from overlayccl_core.program.source_check import WAYS_MODULE
-from overlayccl_core.program.ways import FOLDER, WaysOf, is_library, tree_of, ways_of
+from overlayccl_core.program.ways import FOLDER, WaysOf, offers, tree_of, ways_of
 
 
 def load(source: str, fuel: Fuel | None = None, ways: WaysOf = ways_of) -> Scope:
@@ -52,7 +52,7 @@ def _loaded(source: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Sc
             case ast.ImportFrom():
                 for alias in statement.names:
                     scope.names[alias.asname or alias.name] = getattr(language, alias.name)
-            case ast.FunctionDef() | ast.Assign() if not is_library(statement):
+            case ast.FunctionDef() | ast.Assign() if not offers(statement):
                 _statement(statement)(scope)
     return scope
 

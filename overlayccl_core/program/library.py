@@ -19,6 +19,7 @@ class Role(StrEnum):
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
     HAND_BUNDLED = "hand_bundled"
+    DERIVED = "derived"  # of a way that is made of others: only the cheapest are timed
     OTHER = "other"
 
 
@@ -26,12 +27,14 @@ class Role(StrEnum):
 class SeedLibrary:
     """The LIBRARY of one source.
 
-    functions: every public function in its order, listed or not; the ways that it offers come last. ways: these.
+    functions: every public function in its order, listed or not; the ways that it offers come last. ways: these;
+    derived: those of them that are made of others.
     """
 
     listed: Library
     functions: tuple[str, ...]
     ways: tuple[str, ...] = ()
+    derived: frozenset[str] = frozenset()
 
     @property
     def developers(self) -> tuple[str, ...]:
@@ -50,7 +53,8 @@ class SeedLibrary:
             *((name, Role.OTHER) for name in listed.others),
         ]
         have_roles = {name for name, _ in named}
-        return (*named, *((name, Role.OTHER) for name in self.ways if name not in have_roles))
+        roles = ((name, Role.DERIVED if name in self.derived else Role.OTHER) for name in self.ways)
+        return (*named, *(one for one in roles if one[0] not in have_roles))
 
 
 def functions_of(source: str) -> tuple[str, ...]:
@@ -69,7 +73,13 @@ def read_library(source: str, name: str = LIBRARY) -> SeedLibrary:
         line = getattr(last, "lineno", 1)
         where = "the last statement must be" if name == LIBRARY else "before the last statement there must be"
         raise Rejected(f"{where} {name} = Library(developer=..., others=(...))").at(line)
-    library = SeedLibrary(listed=_listed(last.value), functions=functions, ways=offered(tree, last.value))
+    ways = list(offered(tree, last))
+    library = SeedLibrary(
+        listed=_listed(last.value),
+        functions=functions,
+        ways=tuple(one.name for one in ways),
+        derived=frozenset(one.name for one in ways if one.derived),
+    )
     names = [name for name, _ in library.seeds]
     for name in names:
         if name not in functions:

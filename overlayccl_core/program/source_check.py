@@ -10,6 +10,7 @@ from overlayccl_core.program.operators import BINARY, UNARY
 LANGUAGE_MODULE = "overlayccl_core.program.language"
 WAYS_MODULE = "overlayccl_core.strategies.ways"
 LIBRARIES = ("LIBRARY", "BACKWARD")
+DERIVED = "DERIVED"  # of a file of ways: pairs of another one and of what makes ways of this kind of its ways
 MAX_SOURCE_BYTES = 256 * 1024
 MAX_LEVELS = 100  # of syntax inside each other: whoever walks the tree recurses by them
 
@@ -106,6 +107,8 @@ def _check_top(statement: ast.stmt) -> None:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="Library"))) if (
             name in LIBRARIES
         ):
+            return
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple()) if name == DERIVED:
             return
         case ast.Assign(targets=[ast.Name()], value=value) if _is_constant(value):
             return

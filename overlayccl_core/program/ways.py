@@ -10,14 +10,22 @@
 This stands for one function more for each public one of `sums`, of its name and with its docstring:
 `def coalesced(io, p): return _each_layer(io, p, sums.coalesced)`. So a way that is added is a strategy of every
 Problem that it fits. A folder of one's own that has a file of that name adds its functions to the package's.
+A second pair of the same file offers its ways once more, with the function's name behind theirs
+(`coalesced_each_layer`).
+
+A file of ways, too, is made of others: a gather is an exchange of copies, a sum a gather that everybody adds up.
+`DERIVED = ((exchanges, _of_copies),)` at its end stands for a way more for each one of `exchanges`, of its name
+with `_of_copies` behind it. These, and what a second pair offers, are `derived`: of them the cheapest is timed.
 """
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from overlayccl_core import loader
 from overlayccl_core.program.kinds import Rejected
-from overlayccl_core.program.source_check import LIBRARIES, WAYS_MODULE, check_tree
+from overlayccl_core.program.source_check import DERIVED, LIBRARIES, WAYS_MODULE, check_tree
 
 FOLDER = f"{loader.READ}/ways"
 KEYWORD = "ways"
@@ -39,6 +47,18 @@ def all_ways() -> Mapping[str, tuple[str, ...]]:
     return {name: loader.sources(FOLDER, name) for name in loader.names(FOLDER)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way that a library, or another file of ways, has by a pair. name: there; way: in its own file."""
+
+    name: str
+    doc: str
+    file: str
+    way: str
+    template: str
+    derived: bool
+
+
 def tree_of(source: str, ways: WaysOf = ways_of) -> ast.Module:
     """The checked tree of a source, with a function for each way that it offers before its last statement.
 
@@ -47,25 +67,43 @@ def tree_of(source: str, ways: WaysOf = ways_of) -> ast.Module:
     """
     tree = check_tree(source)
     known = {s.name for s in tree.body if isinstance(s, ast.FunctionDef)}
-    for library in [s for s in tree.body if isinstance(s, ast.Assign) and is_library(s)]:
-        for function in _offered(tree, library, ways):
-            if function.name in known:
-                raise Rejected(f"{function.name} is offered as a way: give one of the two another name").at(
-                    library.lineno
+    names = {file: name for name, file in imported(tree).items()}
+    for statement in [s for s in tree.body if isinstance(s, ast.Assign) and offers(s)]:
+        for one in offered(tree, statement, ways):
+            if one.name in known:
+                raise Rejected(f"{one.name} is offered as a way: give one of the two another name").at(
+                    statement.lineno
                 )
-            known.add(function.name)
+            known.add(one.name)
+            call = f"{one.template}(x, p, {names[one.file]}.{one.way})"
+            text = f"def {one.name}(x, p):\n    {one.doc!r}\n    return {call}"
+            (function,) = ast.parse(text).body
+            for node in ast.walk(function):
+                ast.copy_location(node, statement)
             tree.body.insert(len(tree.body) - 1, function)
     return tree
 
 
-def is_library(statement: ast.stmt) -> bool:
-    """Whether a statement of a checked tree names strategies."""
-    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) in LIBRARIES
+def offers(statement: ast.stmt) -> bool:
+    """Whether a statement of a checked tree names strategies, or ways that are derived."""
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) in (*LIBRARIES, DERIVED)
 
 
-def offered(tree: ast.Module, library: ast.Call, ways: WaysOf = ways_of) -> tuple[str, ...]:
-    """The names of the ways that a library offers, in their order."""
-    return tuple(way for file, _ in _pairs(tree, library) for way in _public(file, ways))
+def offered(tree: ast.Module, statement: ast.Assign, ways: WaysOf = ways_of) -> Iterator[Way]:
+    """The ways that a statement offers, in their order."""
+    library, first = isinstance(statement.value, ast.Call), dict[str, str]()
+    docs = {s.name: ast.get_docstring(s) or "" for s in tree.body if isinstance(s, ast.FunctionDef)}
+    for file, template in _pairs(tree, statement):
+        plain = library and first.setdefault(file, template) == template
+        for one in _public(file, ways):
+            yield Way(
+                name=one.name if plain else one.name + template,
+                doc=one.doc if plain else f"By {file}.{one.name}: {docs[template]}",
+                file=file,
+                way=one.name,
+                template=template,
+                derived=one.derived or not plain,
+            )
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
@@ -85,22 +123,11 @@ def with_ways(source: str) -> str:
     return "\n\n".join([source, *(f"# {FOLDER}/{name}.py\n{text}" for name, text in found.items())])
 
 
-def _offered(tree: ast.Module, library: ast.Assign, ways: WaysOf) -> Iterator[ast.FunctionDef]:
-    names = {file: name for name, file in imported(tree).items()}
-    for file, template in _pairs(tree, library.value):
-        for way, doc in _public(file, ways).items():
-            text = f"def {way}(io, p):\n    {doc!r}\n    return {template}(io, p, {names[file]}.{way})"
-            (function,) = ast.parse(text).body
-            assert isinstance(function, ast.FunctionDef)
-            for node in ast.walk(function):
-                ast.copy_location(node, library)
-            yield function
-
-
-def _pairs(tree: ast.Module, library: ast.expr) -> Iterator[tuple[str, str]]:
-    """(file, function) of each pair that `ways` of a library names."""
-    assert isinstance(library, ast.Call)
-    value = next((k.value for k in library.keywords if k.arg == KEYWORD), ast.Tuple([], ast.Load()))
+def _pairs(tree: ast.Module, statement: ast.Assign) -> Iterator[tuple[str, str]]:
+    """(file, function) of each pair that `ways` of a library names, or DERIVED."""
+    value: ast.expr = statement.value
+    if isinstance(value, ast.Call):
+        value = next((k.value for k in value.keywords if k.arg == KEYWORD), ast.Tuple([], ast.Load()))
     files = imported(tree)
     functions = {s.name for s in tree.body if isinstance(s, ast.FunctionDef)}
     for pair in value.elts if isinstance(value, ast.Tuple) else [value]:
@@ -111,16 +138,33 @@ def _pairs(tree: ast.Module, library: ast.expr) -> Iterator[tuple[str, str]]:
                 yield files[file], function
             case _:
                 raise Rejected(
-                    "LIBRARY: ways must be a tuple of pairs (file, function), both by name: a file that is imported"
-                    f" from {WAYS_MODULE}, and a function (io, p, way) of this one"
-                ).at(library.lineno)
+                    f"{ast.unparse(statement.targets[0])}: ways must be a tuple of pairs (file, function), both by"
+                    f" name: a file that is imported from {WAYS_MODULE}, and a function of this one whose last"
+                    " argument is a way"
+                ).at(statement.lineno)
 
 
-def _public(file: str, ways: WaysOf) -> dict[str, str]:
-    """Name -> docstring of the ways of a file; one of one's own takes the place of the package's of its name."""
-    found = {}
-    for text in ways(file):
-        for s in check_tree(text).body:
-            if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"):
-                found[s.name] = ast.get_docstring(s) or ""
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Public:
+    """A way of a file."""
+
+    name: str
+    doc: str
+    derived: bool
+
+
+def _public(file: str, ways: WaysOf) -> list[_Public]:
+    """The ways of a file; one of one's own takes the place of the package's of its name."""
+    return list({one.name: one for text in ways(file) for one in _of_text(text, ways)}.values())
+
+
+_tree = lru_cache(maxsize=64)(check_tree)  # of files of ways, which nobody changes
+
+
+def _of_text(text: str, ways: WaysOf) -> Iterator[_Public]:
+    tree = _tree(text)
+    own = (s for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
+    yield from (_Public(name=s.name, doc=ast.get_docstring(s) or "", derived=False) for s in own)
+    for statement in [s for s in tree.body if isinstance(s, ast.Assign) and offers(s)]:
+        for way in offered(tree, statement, ways):
+            yield _Public(name=way.name, doc=way.doc, derived=True)

@@ -23,7 +23,7 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from overlayccl_core.tables.shortlist import is_seed
+from overlayccl_core.tables.candidate_columns import is_found
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")
@@ -111,7 +111,7 @@ def _races(row: Row) -> tuple[str, ...]:
     place = f"{row['case']} {row['direction']}"
     if row["numerics"] == NumericsClass.LOSSY:
         return (f"{place} lossy",)
-    return (place, f"{place} seeds") if is_seed(row["why"]) else (place,)
+    return (place,) if is_found(row["candidate"]) else (place, f"{place} seeds")
 
 
 def _key(row: Row) -> tuple[str, ...]:

@@ -55,12 +55,13 @@ def run(
 def seed_rows(
     problem: Problem, capabilities: Capabilities | None, memory_budget_bytes: int | None
 ) -> Iterator[Row]:
-    """One row for each strategy that is listed for a Problem.
+    """One row for each strategy that is listed for a Problem; a derived one that another Program is, has none.
 
     A lossy strategy may be as far off in its own dtypes as the developer's, which comes before it.
     """
     reference = catalog.reference_program(problem)
     lossy_bound = tolerance(NumericsClass.LOSSY)
+    known: set[str] = set()
 
     def is_legal(program: Program) -> Verdict:
         return legality.check(program, capabilities, memory_budget_bytes)
@@ -84,6 +85,9 @@ def seed_rows(
                 SeedStatus.REJECTED, Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error)
             )
         else:
+            if seed.role is Role.DERIVED and program.value_digest in known:
+                continue
+            known.add(program.value_digest)
             legal = is_legal(program)
             proof = None
             if legal.outcome is Outcome.PASS:
@@ -112,7 +116,7 @@ def seeds_of(problem: Problem) -> list[Seed]:
         *(
             Seed(
                 name=f"simplified_transpose_of_{one.name}",
-                role=Role.OTHER if equal else one.role,
+                role=Role.OTHER if equal and one.role is not Role.DERIVED else one.role,
                 recipe=Recipe(base=TransposeOf(recipe=one.recipe)),
             )
             for one in library

@@ -1,9 +1,10 @@
 """shortlist: which proven Programs of each Case and direction are timed, and why. Needs no ranks.
 
-All proven seeds; of what the search found besides, the cheapest Program of each of the families that promise
-most, proven ones drawn at random (without them a regret would be over the model's own favourites), the cheapest
-that overlaps with the model's computing (the price sees no computing), and the next cheapest up to a number. A
-lossy find is not listed where the developer's own sums keep all bits: it could not be chosen before those that do.
+All proven seeds that are written out. Of what is derived from them and of what the search found, the cheapest
+Program of each of the families that promise most (what is derived is one), proven ones drawn at random (without
+them a regret would be over the model's own favourites), the cheapest that overlaps with the model's computing (the
+price sees no computing), and the next cheapest up to a number. A lossy find is not listed where the developer's own
+sums keep all bits: it could not be chosen before those that do.
 """
 
 import hashlib
@@ -29,6 +30,7 @@ Row = dict[str, Any]
 Emit = Callable[[Program], str]
 _COPIED = ("origin", "recipe", "numerics", "program", "value_digest", "program_json")
 ROLES = tuple(role.value for role in Role)
+DERIVED = Role.DERIVED.value  # the family of what is derived, where the search has none of it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class _Entry:
     """A proven Program on its way into the list: the row that it comes from, its price (infinite: none)."""
 
     name: str
-    roles: tuple[str, ...]  # of a seed; empty for a find of the search
+    roles: tuple[str, ...]  # of a seed that is written out; empty for others
     row: Row
     family: str | None
     us: float
@@ -92,23 +94,31 @@ def _check_developer(place: Place, seeds: pl.DataFrame) -> None:
 def _entries(
     place: Place, seeds: Iterable[Row], finds: Iterable[Row], predicted: dict[tuple[str, str, str], float]
 ) -> list[_Entry]:
-    """Every Program once; equal values found by the search are the seed's, whose family they then tell."""
+    """Every Program once; equal values found by the search are the seed's, whose family they then tell.
+
+    What is derived has no role, so that its price decides whether it is timed, as for a find."""
     entries: dict[str, _Entry] = {}
     by_value: dict[str, list[_Entry]] = {}
     for row in seeds:
         us = predicted.get((*place, row["program"]), inf)
-        role = row["role"]
+        role, derived = row["role"], row["role"] == Role.DERIVED
         if row["program"] in entries:
             entries[row["program"]].roles += (role,)
             continue
         origin = "developer" if role == Role.DEVELOPER.value else "seed"
-        entry = _Entry(name=row["strategy"], roles=(role,), row=row | {"origin": origin}, family=None, us=us)
+        entry = _Entry(
+            name=row["strategy"],
+            roles=() if derived else (role,),
+            row=row | {"origin": origin},
+            family=DERIVED if derived else None,
+            us=us,
+        )
         entries[row["program"]] = entry
         by_value.setdefault(row["value_digest"], []).append(entry)
     for row in finds:
         if known := by_value.get(row["value_digest"]):
             for entry in known:
-                entry.family = entry.family or row["family"]
+                entry.family = row["family"] if entry.family in (None, DERIVED) else entry.family
         else:
             us = predicted.get((*place, row["program"]), inf)
             entry = _Entry(name=row["candidate"], roles=(), row=row, family=row["family"], us=us)

@@ -47,12 +47,12 @@ def in_lockstep(io, p):
 
 def merged_under_256_mib(io, p):
     """One all_gather for as many layers as fit into 256 MiB; all microbatches pass them before the next."""
-    _merged(io, p, 256 * MIB)
+    _in_groups(io, p, 256 * MIB, lambda x, p: all_gather(x))
 
 
 def merged_under_512_mib(io, p):
     """One all_gather for as many layers as fit into 512 MiB; all microbatches pass them before the next."""
-    _merged(io, p, 512 * MIB)
+    _in_groups(io, p, 512 * MIB, lambda x, p: all_gather(x))
 
 
 def _lockstep(io, p, way):
@@ -77,14 +77,18 @@ def _one_ahead(io, p, shards, microbatches, gathered):
             io.write("full", m, layer, full)
 
 
-def _merged(io, p, limit):
+def _merged(io, p, way):
+    """`merged_under_512_mib` by another way of gathering."""
+    _in_groups(io, p, 512 * MIB, way)
+
+
+def _in_groups(io, p, limit, way):
     """Groups of layers in one buffer each, of at most `limit` bytes when gathered; a larger layer is alone."""
     shards = _read(io, p)
     together = max(limit // (p.shape[0] * p.shape[1] * p.element_bytes), 1)
     for first in range(0, p.layers, together):
         layers = p.layer_order[first : first + together]
-        joined = all_gather(buffers.joined(shards[first : first + together]))
-        by_rank = reshape(joined, (p.world_size, -1))
+        by_rank = reshape(way(buffers.joined(shards[first : first + together]), p), (p.world_size, -1))
         fulls = [_whole(p, by_rank, i) for i in range(len(layers))]
         for m in range(p.microbatches):
             for layer, full in zip(layers, fulls, strict=True):
@@ -107,5 +111,5 @@ LIBRARY = Library(
     single_graph="in_lockstep",
     hand_bundled="gathered_once",
     others=("one_by_one", "merged_under_256_mib", "merged_under_512_mib"),
-    ways=((gathers, _lockstep),),
+    ways=((gathers, _lockstep), (gathers, _merged)),
 )

@@ -1,7 +1,7 @@
 """Known ways of exchanging equal chunks between all ranks. Read, never executed."""
 
 from overlayccl_core.program.language import Library
-from overlayccl_core.strategies.ways import exchanges
+from overlayccl_core.strategies.ways import exchanges, gathered_exchanges
 
 
 def _exchanged(io, p, way):
@@ -9,4 +9,6 @@ def _exchanged(io, p, way):
     io.write("received", way(io.read("send"), p))
 
 
-LIBRARY = Library(developer=("native", "gather_slice"), ways=((exchanges, _exchanged),))
+LIBRARY = Library(
+    developer=("native", "gather_slice"), ways=((exchanges, _exchanged), (gathered_exchanges, _exchanged))
+)

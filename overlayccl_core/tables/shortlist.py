@@ -1,6 +1,5 @@
 """What is timed at each Case and direction, and why. No price: an equal list measures nothing anew."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 import polars as pl
@@ -27,11 +26,6 @@ class Why(StrEnum):
     NEXT_CHEAPEST = "next_cheapest"
 
 
-def is_seed(why: Iterable[str]) -> bool:
-    """Whether what is listed for these reasons is a strategy of the library: people wrote it."""
-    return not {*BASELINES, Why.SEED}.isdisjoint(why)
-
-
 SHORTLIST = Table(
     name="shortlist",
     row="one Program to time at one Case and direction",
@@ -44,11 +38,16 @@ SHORTLIST = Table(
             name="why",
             dtype=pl.List(pl.String()),
             values=(*BASELINES, *Why),
-            doc="of the library: its roles, or seed; the others: how the search brought it",
+            doc="of the library: its roles, or seed; of what is derived or found: what it is an example of",
         ),
         ORIGIN,
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
-        Column(name="family", dtype=pl.String(), nullable=True, doc="of the search; null: it has none of it"),
+        Column(
+            name="family",
+            dtype=pl.String(),
+            nullable=True,
+            doc="of the search, or derived; null: the search has none of it",
+        ),
         NUMERICS,
         Column(name="program", dtype=pl.String(), doc="digest"),
         VALUE_DIGEST,

@@ -47,11 +47,13 @@ def names(rows: list[dict[str, Any]], why: str) -> list[str]:
     return [row["candidate"] for row in rows if why in row["why"]]
 
 
-def test_baselines_come_first_and_all_proven_seeds_are_listed(flow: SimpleNamespace) -> None:
+def test_baselines_come_first_and_all_proven_seeds_that_are_written_out_are_listed(
+    flow: SimpleNamespace,
+) -> None:
     rows = listed(flow)
     assert [row["why"] for row in rows[:3]] == [["developer"], ["single_graph"], ["hand_bundled"]]
     proven = flow.seeds.filter((pl.col("equivalence") == "pass") & (pl.col("direction") == "forward"))
-    assert set(proven["strategy"]) <= {row["candidate"] for row in rows}
+    assert set(proven.filter(pl.col("role") != "derived")["strategy"]) <= {row["candidate"] for row in rows}
     assert not [row for row in rows if not row["why"]]
 
 
@@ -204,7 +206,7 @@ def test_where_the_developer_rounds_lossy_finds_are_listed(flow: SimpleNamespace
     ]
     lossy = flow.candidates.with_columns(numerics=pl.lit("lossy"))
     rows = listed(flow, candidates=lossy, at_least=1000)
-    assert not any(map(brought_by_the_search, rows))
+    assert not [row for row in rows if row["candidate"].startswith("found-")]
     seeds = pl.DataFrame(rounding, schema=flow.seeds.schema)
     rows = listed(flow, seeds=seeds, candidates=lossy, at_least=1000)
     assert {Why.RANDOM, Why.NEXT_CHEAPEST} <= {why for row in rows for why in row["why"]}
@@ -225,7 +227,21 @@ def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace
 def test_without_a_search_the_seeds_are_the_list(flow: SimpleNamespace) -> None:
     rows = listed(flow, candidates=pl.DataFrame(schema=CANDIDATES.schema))
     assert {row["origin"] for row in rows} == {"developer", "seed"}
-    assert {row["family"] for row in rows} == {None}
+    assert {row["family"] for row in rows} == {None, "derived"}
+
+
+def test_of_what_is_derived_the_cheapest_is_listed_and_no_more_than_of_a_family(
+    flow: SimpleNamespace,
+) -> None:
+    forward = (pl.col("direction") == "forward") & (pl.col("equivalence") == "pass")
+    derived = flow.seeds.filter(forward & (pl.col("role") == "derived"))["strategy"]
+    rows = listed(flow, candidates=pl.DataFrame(schema=CANDIDATES.schema), random=0, at_least=1, families=1)
+    [mine] = [row for row in rows if Why.FAMILY in row["why"]]
+    prices = flow.prices.filter(
+        (pl.col("direction") == "forward") & pl.col("strategy").is_in(derived.implode())
+    )
+    assert len(derived) > 1 and mine["candidate"] == prices.sort("predicted_us")["strategy"][0]
+    assert {row["origin"] for row in rows} == {"developer", "seed"}
 
 
 def test_without_a_proven_developer_there_is_nothing_to_compare_with(flow: SimpleNamespace) -> None:

@@ -1,5 +1,6 @@
 """Ways are written once: every Problem of a kind has all of that kind, also one that a folder of one's own adds."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,14 +8,14 @@ import pytest
 from overlayccl_core import catalog, loader
 from overlayccl_core.digest import Sources
 from overlayccl_core.gates.verdict import Outcome
-from overlayccl_core.program.kinds import Kind, Reduction, Rejected
+from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
 from overlayccl_core.program.library import functions_of, read_library
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.ways import with_ways
 from overlayccl_core.sandbox.tracing import trace_confined
-from tests.seed_cases import case, proof_of
+from tests.seed_cases import case, programs, proof_of
 from tests.small_problems import exchange
 
 WAYS = "strategies/ways"
@@ -49,6 +50,74 @@ def test_every_problem_has_all_ways_of_what_its_reference_does(name: str) -> Non
     library = read_library(catalog.library_source(name))
     for kind in kinds(catalog.build(case(name))):
         assert public(kind) <= set(library.ways), f"strategies/{name}.py: LIBRARY lacks ways of {kind}"
+
+
+COMPOSED = """
+from overlayccl_core.program.language import broadcast, flatten, reduce_sum, reshape
+from overlayccl_core.strategies.ways import buffers, exchanges, gathers
+
+
+def copies(x, p):
+    return exchanges.{exchange}(broadcast(x, 0, p.world_size), p)
+
+
+def summed(values, p):
+    return buffers.apart(reduce_sum({gather}(buffers.joined(values), p), 0), values)
+
+
+def shared(values, p):
+    came = exchanges.{exchange}(buffers.padded(buffers.joined(values), p.world_size), p)
+    share = reduce_sum(reshape(came, (p.world_size, -1)), 0)
+    return buffers.apart(flatten(copies(share, p)), values)
+
+
+def tried(io, p):
+    {template}(io, p, {way})
+
+
+"""
+OF_SUMS = {
+    "grad_ar": ("_means",),
+    "tp_mlp": ("_each_layer",),
+    "layer_block_ar": ("_each_block",),
+    "dist_ce": ("_after_the_maximum", "_without_a_maximum"),
+}
+OF_GATHERS = {"ring_kv": ("_in_one_buffer",), "fsdp_prefetch": ("_lockstep", "_merged")}
+
+
+def composed() -> Iterator[tuple[str, str, str, str, str]]:
+    """(Problem, function that takes a way, exchange, gather, way): one of each kind in the place of another."""
+    for problem, templates in OF_GATHERS.items():
+        yield from ((problem, t, e, "copies", "copies") for t in templates for e in exchanges())
+    for problem, templates in OF_SUMS.items():
+        for t in templates:
+            yield from ((problem, t, e, "copies", way) for e in exchanges() for way in ("summed", "shared"))
+            yield from ((problem, t, "native", f"gathers.{g}", "summed") for g in sorted(public("gathers")))
+
+
+def exchanges() -> list[str]:
+    return sorted(public("exchanges"))
+
+
+@pytest.mark.parametrize("name", [*OF_SUMS, *OF_GATHERS])
+def test_what_is_composed_of_ways_of_the_shared_kinds_is_in_the_library(name: str) -> None:
+    """A gather is an exchange of copies; a sum a gather that everybody adds up, or two exchanges."""
+    fields = dict(catalog.plug_in(name).examples(4)["small"])
+    fields |= {"dist_ce": {"range": 40}, "fsdp_prefetch": {"microbatches": 1}}.get(name, {})
+    problem = catalog.build(case(name, fields))
+    known = {program.value_digest for program in programs(problem).values()}
+    source = catalog.library_source(name)
+    lacks = []
+    for of, template, one, gather, way in composed():
+        if of == name:
+            text = COMPOSED.format(template=template, exchange=one, gather=gather, way=way)
+            try:
+                program = trace_source(source.replace("\nLIBRARY = ", f"{text}LIBRARY = "), "tried", problem)
+            except NotApplicable:
+                continue
+            if program.value_digest not in known:
+                lacks.append((template, one, gather, way))
+    assert not lacks
 
 
 def test_there_are_problems_of_every_kind_and_several_of_sums() -> None:

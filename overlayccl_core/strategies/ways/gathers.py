@@ -10,7 +10,7 @@ from overlayccl_core.program.language import (
     permute_dims,
     reshape,
 )
-from overlayccl_core.strategies.ways import buffers
+from overlayccl_core.strategies.ways import buffers, exchanges
 
 
 def all_to_all_of_copies(x, p):
@@ -38,3 +38,11 @@ def two_step_hierarchical(x, p):
     nodes, size = p.world_size // p.ranks_per_node, p.ranks_per_node
     by_place = reshape(all_gather(of_my_place, 0, within), (size, nodes, -1))
     return reshape(permute_dims(by_place, (1, 0, 2)), (p.world_size, -1))
+
+
+def _of_copies(x, p, way):
+    """Everybody's own, copied for each rank and exchanged."""
+    return way(broadcast(x, 0, p.world_size), p)
+
+
+DERIVED = ((exchanges, _of_copies),)

@@ -3,13 +3,13 @@
 from overlayccl_core.program.language import (
     all_gather,
     all_reduce,
-    all_to_all,
     broadcast,
+    flatten,
     reduce_scatter,
     reduce_sum,
     reshape,
 )
-from overlayccl_core.strategies.ways import buffers
+from overlayccl_core.strategies.ways import buffers, exchanges, gathers
 
 
 def coalesced(values, p):
@@ -25,23 +25,17 @@ def reduce_scatter_all_gather(values, p):
 
 def all_to_all_sum(values, p):
     """Each rank gets its share of everybody's values and adds them up; then all gather the shares."""
-    exchanged = all_to_all(buffers.padded(buffers.joined(values), p.world_size))
-    share = reduce_sum(reshape(exchanged, (p.world_size, -1)), 0)
-    return buffers.apart(all_gather(share), values)
+    return _scattered(values, p, exchanges.native)
 
 
 def gather_and_sum(values, p):
     """Everybody gathers everybody's values and adds them up: one gather."""
-    buffers.from_everybody(p)
-    gathered = all_gather(reshape(buffers.joined(values), (1, -1)))
-    return buffers.apart(reduce_sum(gathered, 0), values)
+    return _added(values, p, lambda x, p: all_gather(reshape(x, (1, -1))))
 
 
 def all_to_all_of_copies(values, p):
     """Everybody sends its values to everybody, who adds them up: one exchange, N times the bytes."""
-    buffers.from_everybody(p)
-    copies = broadcast(buffers.joined(values), 0, p.world_size)
-    return buffers.apart(reduce_sum(all_to_all(copies), 0), values)
+    return _added(values, p, gathers.all_to_all_of_copies)
 
 
 def hierarchical(values, p):
@@ -49,3 +43,28 @@ def hierarchical(values, p):
     within, across = buffers.tiers(p)
     share = reduce_scatter(buffers.padded(buffers.joined(values), p.ranks_per_node), 0, within)
     return buffers.apart(all_gather(all_reduce(share, "sum", across), 0, within), values)
+
+
+def _added(values, p, way):
+    """Everybody gathers everybody's values and adds them up."""
+    buffers.from_everybody(p)
+    return buffers.apart(reduce_sum(way(buffers.joined(values), p), 0), values)
+
+
+def _scattered(values, p, way):
+    """Each rank gets its share of everybody's values by an exchange and adds up; then all gather the shares."""
+    return _in_shares(values, p, way, lambda share, p: all_gather(share))
+
+
+def _twice(values, p, way):
+    """The same, and everybody sends its share to everybody by an exchange, too."""
+    return _in_shares(values, p, way, lambda share, p: flatten(way(broadcast(share, 0, p.world_size), p)))
+
+
+def _in_shares(values, p, way, gather):
+    exchanged = way(buffers.padded(buffers.joined(values), p.world_size), p)
+    share = reduce_sum(reshape(exchanged, (p.world_size, -1)), 0)
+    return buffers.apart(gather(share, p), values)
+
+
+DERIVED = ((gathers, _added), (exchanges, _scattered), (exchanges, _twice))

@@ -119,7 +119,7 @@ class Pipeline:
 
     @property
     def largest_payload_bytes(self) -> int:
-        """Up to which a selftest looks at values: the deployment's, or what a Program of the Cases may call at once:
+        """Up to which a selftest looks at values: the deployment's, or what a Program of a Case may call at once:
         a rank's data for every rank (half of the memory budget at most). Where ranks compile, the deployment's.
         """
         here = self.deployment

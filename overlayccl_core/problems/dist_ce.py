@@ -261,12 +261,13 @@ def _draws(case: Case, random: Random, hostile: bool, alike: Alike | None = None
     nth = np.empty(tokens, np.int64)  # of those that are alike
     for one, count in enumerate(times):
         nth[alike.parts == one] = random.permutation(count)
-    order = random.permuted(np.tile(np.arange(pairs), (len(times), 1)), axis=1)  # not in step
+    strides = random.choice(np.flatnonzero(np.gcd(np.arange(pairs), pairs) == 1), len(times))  # not in step
+    first = random.integers(pairs, size=len(times))
     high, targets = _words(case, random), _words(case, random)
     begin = pairs * int(random.integers(2**16))
     yield from (_draw(case, random, begin + (nth + draw * step) * pairs) for draw in range(near))
     for draw in range(plain + far):
-        turn = begin + order[alike.parts, (nth + draw) % pairs]
+        turn = begin + (first[alike.parts] + strides[alike.parts] * (nth + draw)) % pairs
         word = (nth + (draw - plain) * step) % case["vocabulary"]
         yield _draw(case, random, turn, *((targets[word], high[word]) if draw >= plain else ()))
     if asked > most and not (alike.evenly and len(times) == 1):

@@ -106,7 +106,7 @@ def took(archive: Archive, _: str) -> Iterator[str]:
     for job in sorted(jobs, key=lambda job: job.started):
         busy_s += max(0.0, job.ended - max(job.started, until))
         until = max(until, job.ended)
-    yield f"That run took {busy_s / 60:.1f} minutes for {len(jobs)} jobs."
+    yield f"The run took {busy_s / 60:.1f} minutes for {len(jobs)} jobs."
 
 
 def worth(archive: Archive, model: str) -> Iterator[str]:
@@ -132,8 +132,8 @@ def reading(archive: Archive, model: str) -> Iterator[str]:
         raise ValueError(f"{model}: was not timed beside developer and a rival: another one is an example")
     yield (
         f"Read it as: a step trains on a batch of texts, in `M` microbatches. The developer's own calls are "
-        f"fastest at M = {alone.microbatches}: {ms(alone.step_us)}. What is deployed takes {ms(mine.step_us)}, and "
-        f"the best that needs no search, at the same or less memory, {ms(rival.step_us)} ({rival.name}). Brackets "
+        f"fastest at M = {alone.microbatches}: {ms(alone.step_us)}. The deployed way takes {ms(mine.step_us)}, the "
+        f"best known way of the same or less memory {ms(rival.step_us)} ({rival.name}). Brackets "
         "are 95% intervals over launches."
     )
 
@@ -156,8 +156,8 @@ def outcomes(archive: Archive, _: str) -> Iterator[str]:
     names = f" ({', '.join(w.model for w in found)})" if found else ""
     yield ""
     yield (
-        f"In {len(found)} of {count(len(worths), 'model')} what is deployed is something that only a search "
-        f"found{names}; in the others it is what people write." + _not_faster(found)
+        f"In {len(found)} of {count(len(worths), 'model')} the search found the deployed way{names}; in the others "
+        "it is a known way." + _not_faster(found)
     )
 
 

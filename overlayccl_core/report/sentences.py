@@ -70,8 +70,8 @@ def case_warnings(row: Row) -> Iterator[str]:
     gain, of_module = columns_ratio(row, "gain"), columns_ratio(row, "of_module")
     if of_module is not None and of_module.slower:
         yield (
-            f"{place_of(row)}: the file is {times(of_module)} as fast as the module of its Program, which asks "
-            "nothing before a call. A place in deploy/ is decided between modules."
+            f"{place_of(row)}: the file is {times(of_module)} as fast as the same Program without the file's "
+            "checks before each call."
         )
     if row["instead"]:
         yield (

@@ -16,6 +16,7 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.probes.structured import structured_probes
+from overlayccl_core.program import library as program_library
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import fit
 from overlayccl_core.stages.seed import seed_rows
@@ -87,7 +88,7 @@ def _fitted() -> dict[str, list[Row]]:
 def _seeds(problem: str) -> tuple[Row, ...]:
     directions = catalog.directions(case(problem))
     rows = [r for direction in directions for r in seed_rows(direction, None, None)]
-    return tuple(rows)
+    return tuple(r for r in rows if r["role"] != program_library.Role.DERIVED)
 
 
 def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> list[Row]:

@@ -328,7 +328,7 @@ def test_a_case_whose_place_is_taken_or_whose_best_other_may_be_faster_is_said()
 def test_a_file_that_is_slower_than_its_module_is_said() -> None:
     asks = {"of_module": 0.4, "of_module_low": 0.35, "of_module_high": 0.45}
     (said,) = case_warnings(case_row(1.2, 1.1, 1.3, **asks))
-    assert "the file is 0.40\N{MULTIPLICATION SIGN} (0.35..0.45) as fast as the module of its Program" in said
+    assert "the file is 0.40\N{MULTIPLICATION SIGN} (0.35..0.45) as fast as the same Program without" in said
 
 
 def test_where_a_model_trains_the_case_its_step_is_what_counts() -> None:

@@ -91,7 +91,7 @@ def bases_of(problem: Problem, *, only_developer: bool = False) -> list[Base]:
 
     Of gradients that is one all_reduce a tensor here: small ones are one bucket of DDP, with nothing left to merge.
     """
-    seeds = seeds_of(problem)
+    seeds = [seed for seed in seeds_of(problem) if seed.role is not Role.DERIVED]
     if problem.case.problem == "grad_ar":
         seeds = [replace(s, role=Role.DEVELOPER if s.name == PLAINEST else Role.OTHER) for s in seeds]
         seeds.sort(key=lambda seed: seed.name != PLAINEST)

@@ -251,7 +251,7 @@ def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:
 def test_who_races_whom(tmp_path: Path) -> None:
     """Seeds also among themselves, for the best seed; what loses bits among its own."""
     listed = shortlist(tmp_path).filter(pl.col("direction") == "forward").head(3).to_dicts()
-    listed[1] |= {"why": ["random"], "origin": "rule"}
+    listed[1] |= {"candidate": "found-0123abcd", "why": ["random"], "origin": "rule"}
     listed[2] |= {"numerics": "lossy"}
     place = f"{listed[0]['case']} forward"
     races = [job.races for job in bench.jobs_of(listed, emit).values()]

@@ -13,7 +13,7 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.program.kinds import Placement
-from overlayccl_core.program.library import read_library
+from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
@@ -24,7 +24,11 @@ from tests.training.in_process import programs_of, replayed, run_on_all, worst_e
 
 RANKS, M, L, ROWS, COLUMNS, EXAMPLES = 3, 3, 3, 6, 9, 2
 TIERS = "two_step_hierarchical"  # here is one tier
-SEEDS = [name for name, _ in read_library(catalog.library_source("fsdp_prefetch")).seeds if name != TIERS]
+SEEDS = [
+    name
+    for name, role in read_library(catalog.library_source("fsdp_prefetch")).seeds
+    if role is not Role.DERIVED and name != TIERS
+]
 RANDOM = torch.Generator().manual_seed(1)
 WEIGHTS = {f"unit_{k}": torch.randn(ROWS, COLUMNS, generator=RANDOM, dtype=torch.float64) for k in range(L)}
 ENTRANCE = torch.randn(COLUMNS, generator=RANDOM, dtype=torch.float64)

@@ -10,7 +10,7 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.program.library import read_library
+from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.models.llama import Pieces
@@ -30,8 +30,8 @@ NARROW = {
 SEEDS = [
     (problem, name)
     for problem in NARROW
-    for name, _ in read_library(catalog.library_source(problem)).seeds
-    if name != "hierarchical"  # of two tiers
+    for name, role in read_library(catalog.library_source(problem)).seeds
+    if role is not Role.DERIVED and name != "hierarchical"  # of two tiers
 ]
 DROPS_A_PART = '''
 from overlayccl_core.program.language import Library, add, all_reduce

@@ -25,6 +25,7 @@ REASONS = (
     "the activations are bfloat16 already",
     "all gradients fit one bucket",
     "too many ranks for something of each at each",
+    "the ranks are no power of two",
     "exp of the logits is out of the range of floats, as far as the Case's `range` says",
 )
 
@@ -42,10 +43,15 @@ def case(
     return catalog.case(problem, fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks, **more)
 
 
-def programs(problem: Problem) -> dict[str, Program]:
-    """The Program of every seed that has a meaning at a Problem, by name; the others say one of REASONS."""
+def programs(problem: Problem, *, derived: bool = True) -> dict[str, Program]:
+    """The Program of every seed that has a meaning at a Problem, by name; the others say one of REASONS.
+
+    derived: whether those that are made of other ways are among them.
+    """
     found = {}
     for seed in seeds_of(problem):
+        if seed.role is Role.DERIVED and not derived:
+            continue
         try:
             found[seed.name] = replay(seed.recipe, problem)
         except NotApplicable as reason:

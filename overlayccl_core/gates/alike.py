@@ -204,9 +204,10 @@ class _Ways:
 
 
 def _terms(kind: np.uint64, x: Array) -> Array:
-    """What numbers are as terms of a sum or a maximum: of the same kind what it adds up to; of 0 nothing."""
+    """What numbers are as terms: of the same kind what it adds up to; 0 adds nothing to a sum."""
     terms = _mixed(x)
-    np.right_shift(x, np.uint64(8), out=terms, where=((x & _KIND) == kind) | (x == 0))
+    adds_nothing = (x == 0) & (kind == _SUM)
+    np.right_shift(x, np.uint64(8), out=terms, where=((x & _KIND) == kind) | adds_nothing)
     terms &= _TERM
     return terms
 

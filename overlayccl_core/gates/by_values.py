@@ -23,6 +23,7 @@ import numpy as np
 
 from overlayccl_core.gates.alike import alike
 from overlayccl_core.gates.draws import compared
+from overlayccl_core.gates.parts import joined_wrongly
 from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.verdict import Check, Reason, Wrong
 from overlayccl_core.program.arithmetics import Arithmetic, Array, Double, Real
@@ -61,6 +62,8 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
     treated = alike(program, brought, random) if brought.named else None
     for draw in brought.draws(random, Check.HOSTILE in checks, treated):
         _Trial(program, reference, draw, random).run(tried, checks, lossy_bound)
+    if Check.HOSTILE in checks and brought.named and (joined := joined_wrongly(program, brought, random)):
+        raise Wrong(Reason.PARTS_JOINED, joined)
     message = ""
     if Check.REPLICAS in checks and not _provably_alike(program):
         message = unlike_replicas(AtomPair.of(program.problem, program.outputs, reference.outputs), program)

@@ -48,6 +48,7 @@ from overlayccl_core.program.problem import Problem, port_text
 from overlayccl_core.program.program import Program
 
 TRIALS = 2
+UNPROVEN = (Reason.TOO_LARGE, Reason.DENOMINATOR, Reason.PROBLEM_NOT_LINEAR, Reason.PARTS_JOINED)
 QUICK_WORDS = 2**18  # on all ranks: a value that needs no smaller form
 GAIN_TOLERANCE = 1e-9
 WIDE_RANGE = 2.0**20
@@ -73,7 +74,7 @@ class _Proof:
         outcome = Outcome.FAIL
         if reason is Reason.OK:
             outcome = Outcome.PASS
-        elif reason in (Reason.TOO_LARGE, Reason.DENOMINATOR, Reason.PROBLEM_NOT_LINEAR):
+        elif reason in UNPROVEN:
             outcome = Outcome.UNPROVEN
         return Verdict(
             gate=Gate.EQUIVALENCE,

@@ -32,13 +32,29 @@ Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
     """port -> [ranks of the deployment, elements] in the port's dtype: unit normals, alike where declared so.
 
-    Ids are any that are allowed, half of them at the ends of the ranks' parts.
+    Ids are any that are allowed, half of them at the ends of the ranks' parts. Where a thing may be padding
+    (`Nonlinear.named`), every second one that no id names is -inf.
 
     Each of the Case's groups has values of its own. NaN where an input is not valid.
     """
     sizes = {port: spec.size for port, spec in problem.inputs.items()}
     valid = {port: spec.valid for port, spec in problem.inputs.items() if spec.valid is not None}
-    return _inputs(problem, sizes, valid, seed)
+    inputs = _inputs(problem, sizes, valid, seed)
+    brought = problem.nonlinear
+    for port in brought.named if brought else ():
+        if brought and port in inputs:
+            ids = np.concatenate([x for x in inputs.values() if x.dtype.kind == "i"], 1)
+            _pad(inputs[port].reshape(len(ids), brought.parts[port], -1), ids, problem)
+    return inputs
+
+
+def _pad(x: NDArray[Any], ids: NDArray[Any], problem: Problem) -> None:
+    """x [ranks, parts, things of a rank]: what no id of the group names."""
+    for group in problem.case.members():
+        things = np.arange(x.shape[2] * len(group)).reshape(len(group), -1)
+        padding = ~np.isin(things, ids[list(group)]) & (things % 2 == 1)
+        for rank, of_rank in zip(group, padding, strict=True):
+            x[rank][:, of_rank] = -np.inf
 
 
 def small_inputs(small: Small, seed: int) -> dict[Port, NDArray[Any]]:

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
     RANKS_DIFFER = "ranks_differ"  # an output that is replicated, in bits that depend on the rank
     TOO_LARGE = "too_large"  # not provable within the budget
+    PARTS_JOINED = "parts_joined"  # not linear, and of several parts (tokens) in a way that no data tells
     BELOW_FLOOR = "below_floor"  # a time that physics does not allow
     CRASHED = "crashed"  # ended the process of a rank
     HUNG = "hung"  # ranks took no step

@@ -52,7 +52,7 @@ def _fsdp(name: str, *words: str, least: int = 1, **settings: bool) -> Framework
 
 
 KEPT, JOINED, AHEAD = "kept after forward", "all units in one", "gathered ahead"
-ONCE = "gradients once a step"
+LAST_KEPT, ONCE = "the last unit kept after forward", "gradients once a step"
 WAYS = {
     way.name: way
     for way in (
@@ -69,6 +69,7 @@ WAYS = {
         _fsdp("fsdp_kept", KEPT, kept=True),
         _fsdp("fsdp_kept_ahead", KEPT, AHEAD, kept=True, ahead=True),
         _fsdp("fsdp_kept_joined", KEPT, JOINED, kept=True, joined=True),
+        _fsdp("fsdp_last_kept", LAST_KEPT, last_kept=True),
         _fsdp("fsdp_once", ONCE, once=True, least=2),
         _fsdp("fsdp_joined_once", JOINED, ONCE, joined=True, once=True, least=2),
         _fsdp("fsdp_kept_once", KEPT, ONCE, kept=True, once=True, least=2),

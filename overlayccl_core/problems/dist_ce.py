@@ -104,6 +104,7 @@ def problem(case: Case) -> Problem:
             draws=partial(_draws, case),
             parts=dict.fromkeys((LOGITS, TARGETS, ("losses",), SHIFT, LOG_SUM), case["tokens"]),
             named=(LOGITS,),
+            means={("mean",): ("losses",)},
             backward=_backward(case),
             backward_reference=backward_reference,
             wrong_saved=partial(_wrong_shift, case),
@@ -229,7 +230,13 @@ KINDS: dict[str, Callable[[Floats, Place, Place, float, float], Floats]] = {
     "the target's logit far below the others": lambda x, t, o, h, loss: _at(t, x, -h),
     "the target's logit at -inf": lambda x, t, o, h, loss: _at(t, x, -np.inf),
     "a logit that is NaN": lambda x, t, o, h, loss: _at(o, x, np.nan),
+    "logits that are nearly equal": lambda x, t, o, h, loss: x / 64,
+    "equal logits": lambda x, t, o, h, loss: 0 * x,
+    "logits of -inf on all ranks but one": lambda x, t, o, h, loss: np.where(
+        np.arange(len(x))[:, None] == t[0], x, -np.inf
+    ),
 }
+GOLDEN = (5**0.5 - 1) / 2  # multiples of it lie evenly in the unit interval
 NEAR_LOSSES = 16  # the largest of them: ln V of 50,000 words is 11, and a run starts a little above
 LOSSES_DRAWN = 64  # at least, of each token or of one that is computed alike
 FAR = "one logit far above the others"
@@ -273,8 +280,9 @@ def _draws(case: Case, random: Random, hostile: bool, alike: Alike | None = None
     if asked > most and not (alike.evenly and len(times) == 1):
         odd = int(np.argmax(alike.parts == times.argmin()))
         raise TooLarge(
-            f"token {odd} is computed as {fewest - 1} others are, words {'alike' if alike.evenly else 'unlike'}:"
-            f" {asked} draws would try all data on them (limit {most}): compute all tokens and words alike"
+            f"token {odd} is computed in a way that {fewest - 1} other tokens share, and words of a rank "
+            f"{'alike' if alike.evenly else 'not alike'}, so {asked} draws are needed to try all data on it (limit "
+            f"{most}): compute all tokens, and all words, alike"
         )
 
 
@@ -295,7 +303,8 @@ def _draw(case: Case, random: Random, turn: Ints, targets: Any = None, high: Any
     limit = float(case["range"] or (FAR_IN_FLOAT16 if case.dtype is DType.FLOAT16 else FAR_ABOVE))
     around = np.array([0, min(1000, limit / 2), -min(1000, limit / 2), limit, -limit])[turn % AROUNDS]
     height = limit * (100 / limit) ** np.maximum(random.uniform(-0.3, 1, tokens), 0)
-    losses = NEAR_LOSSES * (turn // len(KINDS) * 5**0.5 / 2 % 1)  # without a large gap
+    near = turn // len(KINDS) / AROUNDS * GOLDEN % 1  # without a large gap
+    losses = NEAR_LOSSES * near**2  # small ones lie closer: there are most of them
     logits = random.standard_normal((ranks, tokens, words), np.float32)
     names = [FAR if high is not None else list(KINDS)[k] for k in turn % len(KINDS)]
     for t, name in enumerate(names):

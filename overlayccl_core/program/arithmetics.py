@@ -201,6 +201,8 @@ class Origins:
         """A number for each element of the result: of all that it is made of, in order. None is a zero."""
         form, rows = node.row.operation.form, node.row.rows(operands)
         terms = [_row(x) for x in rows] if form in (Form.REDUCE, Form.PICK) else rows
+        if node.row.operation.commutes:
+            terms = [np.minimum(*terms), np.maximum(*terms)]
         in_row = np.arange(node.row.width if form is Form.ONE_HOT else 1)
         terms = [*terms, first[:, None, None] + in_row]
         shape = np.broadcast_shapes(*(x.shape for x in terms))

@@ -36,7 +36,7 @@ class Operation:
     empty: the function of torch (or of emit/runtime/layout.py) that has the operation's name. text: the same for
     people. reduction: the one by which the results of a row's parts make that of the row; None: there is none, and
     only whole rows will do. rounds: the result may be rounded. counted_as: the local operation of the cost model
-    that handles as many bytes.
+    that handles as many bytes. commutes: of swapped operands the same bits (of a maximum not: -0 and +0 are equal).
     """
 
     form: Form
@@ -47,6 +47,7 @@ class Operation:
     reduction: Reduction | None = None
     rounds: bool = True
     counted_as: str = "scale"
+    commutes: bool = False
 
 
 def _picked(wide: Array, place: Array, width: int) -> Array:
@@ -62,8 +63,12 @@ def _one_hot(place: Array, width: int) -> Array:
     return there
 
 
-def _each(operands: int, meaning: Callable[..., Array], text: str, *, rounds: bool = True) -> Operation:
-    return Operation(form=Form.EACH, operands=operands, meaning=meaning, text=text, rounds=rounds)
+def _each(
+    operands: int, meaning: Callable[..., Array], text: str, *, rounds: bool = True, commutes: bool = False
+) -> Operation:
+    return Operation(
+        form=Form.EACH, operands=operands, meaning=meaning, text=text, rounds=rounds, commutes=commutes
+    )
 
 
 def summed_in(dtype: Any) -> Any:
@@ -92,9 +97,9 @@ def _reduce(
 
 
 OPERATIONS = {
-    "add": _each(2, np.add, "{0} + {1}"),
+    "add": _each(2, np.add, "{0} + {1}", commutes=True),
     "sub": _each(2, np.subtract, "{0} - {1}"),
-    "mul": _each(2, np.multiply, "{0} * {1}"),
+    "mul": _each(2, np.multiply, "{0} * {1}", commutes=True),
     "div": _each(2, np.divide, "{0} / {1}"),
     "maximum": _each(2, np.maximum, "maximum({0}, {1})", rounds=False),
     "exp": _each(1, np.exp, "exp({0})"),

@@ -15,7 +15,10 @@ CHOSEN = "known ways, chosen by measuring"
 DISTURBED = "Disturbed: others took CPU time in most of these launches. Measure again on a quiet machine."
 PLACED = "It has the place in deploy/, by the same launches that tell its gain."
 EMPTY = "No file in deploy/ has a Case of this model: keep or take torch's own in your script."
-SHARED = "a step that shares one of them does not say the same, so what was chosen keeps the place in deploy/"
+SHARED = (
+    "deploy/ still has what was chosen, as another step with the same Case does not say the same: write the faster "
+    "calls in your script"
+)
 
 
 def warnings(worth: Worth) -> list[str]:
@@ -109,8 +112,8 @@ def _placed(worth: Worth, better: Split) -> str:
     if not lacking:
         return EMPTY if keeps else PLACED
     if len(lacking) == len(counts):
-        return f"But not at any of its Cases: {SHARED}."
-    return f"But not at M = {', '.join(map(str, lacking))}: {SHARED}."
+        return f"But {SHARED}."
+    return f"But at M = {', '.join(map(str, lacking))} {SHARED}."
 
 
 def _elsewhere(worth: Worth) -> Iterator[str]:

@@ -5,17 +5,21 @@ from overlayccl_core.program.language import (
     add,
     all_gather,
     all_reduce,
+    concat,
     div,
     exp,
     log,
+    maximum,
     mul,
     not_applicable,
     one_hot,
+    permute_dims,
     pick,
     reduce_max,
     reduce_sum,
     reshape,
     scale,
+    slice_axis,
     sub,
     zeros,
 )
@@ -44,6 +48,24 @@ def gather_logits(io, p):
     shifted = sub(logits, _column(p, largest))
     target = pick(shifted, io.read("targets"), 0)
     _write(io, p, largest, log(reduce_sum(exp(shifted), 1)), target)
+
+
+def gather_own_sums(io, p):
+    """Each rank's own maximum, its sum and the target's logit, gathered once; each sum is scaled to the largest
+    maximum (Milakov and Gimelshein 2018). The maximum of a part that is padding alone is a low number, not -inf."""
+    logits = io.read("logits")
+    lowest = scale(exp(zeros((p.tokens,), p.dtype)), -60000 if p.dtype == "float16" else -(10**9))
+    mine = maximum(reduce_max(logits, 1), lowest)
+    total = reduce_sum(exp(sub(logits, _column(p, mine))), 1)
+    target = pick(logits, io.read("targets"), p.first_word)
+    everybody = all_gather(reshape(concat([mine, total, target]), (1, 3, p.tokens)))
+    maxima, totals, targets = [
+        permute_dims(reshape(slice_axis(everybody, 1, i, 1), (p.world_size, p.tokens)), (1, 0))
+        for i in range(3)
+    ]
+    largest = reduce_max(maxima, 1)
+    scaled = mul(exp(sub(maxima, _column(p, largest))), totals)
+    _write(io, p, largest, log(reduce_sum(scaled, 1)), sub(reduce_sum(targets, 1), largest))
 
 
 def no_max_two(io, p):
@@ -106,6 +128,6 @@ def _column(p, x):
 BACKWARD = Library(developer="softmax_minus_one_hot", others=("divided_by_the_sum",))
 LIBRARY = Library(
     developer=("three_all_reduce", "gather_logits"),
-    others=("max_then_stacked", "no_max_two"),
+    others=("max_then_stacked", "gather_own_sums", "no_max_two"),
     ways=((sums, _after_the_maximum), (sums, _without_a_maximum)),
 )

@@ -131,12 +131,12 @@ Library = Callable[[Path, Sequence[Trial]], list[Observed]]
 def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """The capabilities that two ranks of a library turn out to have: what it observes in a launch's folder."""
 
-    def run(library: Library, progress: Callable[[str], None] = silent) -> Any:
+    def run(library: Library, progress: Callable[[str], None] = silent, **more: Any) -> Any:
         def run_once(_: Deployment, folder: Path, trials: Sequence[Trial], **__: Any) -> list[Observed]:
             return library(folder, trials)
 
         monkeypatch.setattr(backend, "run_once", run_once)
-        return selftest.run(deployment(2), tmp_path / ".partial", progress=progress)["capabilities"]
+        return selftest.run(deployment(2), tmp_path / ".partial", progress=progress, **more)["capabilities"]
 
     return run
 
@@ -235,6 +235,14 @@ def test_where_a_large_payload_fails_smaller_ones_are_tried_down_to_one_that_wor
     can = Capabilities.from_rows(rows)
     asked = [call("all_to_all", (2, 1), payload_bytes=size) for size in (2**16, 2**18 - 1, 2**18)]
     assert [can.supports(one).supported for one in asked] == [True, True, False]
+
+
+@pytest.mark.parametrize("of_cases", [2**12, 2**22])
+def test_payloads_go_up_to_what_the_deployment_or_a_case_has(
+    run_with: Callable[..., Any], of_cases: int
+) -> None:
+    rows = run_with(lambda _, trials: right(trials), largest_payload_bytes=of_cases)
+    assert max(row["payload_bytes"] for row in rows) == max(of_cases, deployment(2).largest_payload_bytes)
 
 
 def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(

@@ -1,5 +1,5 @@
-"""Cross-entropies whose mistake hides in how it is made: by factors, by terms that cancel, in the mean alone, or in
-sizes of cotangents. Read as text, never executed."""
+"""Cross-entropies whose mistake hides in how it is made: by factors, by terms that cancel, in the mean alone, in
+what several tokens have together, or in sizes of cotangents. Read as text, never executed."""
 
 from overlayccl_core.program.language import (
     add,
@@ -128,6 +128,86 @@ def takes_the_mean_without_a_maximum(io, p):
     _write(io, p, largest, log_sum, losses, _losses(p, logits, targets, zeros((p.tokens,), p.dtype))[1])
 
 
+def lifts_the_mean_to_5(io, p):
+    """Of a model that has learned, the mean is below."""
+    logits, targets = _given(io)
+    largest, log_sum, losses = _right(p, logits, targets)
+    mean = maximum(_mean(p, losses), scale(exp(zeros((1,), p.dtype)), 5))
+    _written(io, largest, log_sum, losses, mean)
+
+
+def adds_to_the_mean_what_the_least_loss_is_above_1(io, p):
+    """Nothing, where some token is easy."""
+    logits, targets = _given(io)
+    largest, log_sum, losses = _right(p, logits, targets)
+    _written(io, largest, log_sum, losses, add(_mean(p, losses), _least_above_1(p, losses)))
+
+
+# ------------------------------------------------------------------------------------------------ zeros, padding
+def takes_0_for_the_maximum_of_token_3(io, p):
+    """Where that is lower: exp gives 0 for all words of logits around -1000."""
+    logits, targets = _given(io)
+    right = _largest(logits)
+    lifted = maximum(slice_axis(right, 0, 3, 1), zeros((1,), p.dtype))
+    _of_shift(io, p, logits, targets, _with_token(p, 3, right, lifted))
+
+
+def takes_the_maximum_by_pairs_of_ranks(io, p):
+    """The sum of a pair above its own maximum, which is -inf where both have padding alone."""
+    logits, targets = _given(io)
+    pairs = [(r, r + 1) for r in range(0, p.world_size, 2)]
+    of_pair = all_reduce(reduce_max(logits, 1), "max", pairs)
+    largest = all_reduce(of_pair, "max")
+    shifted = sub(logits, reshape(of_pair, (p.tokens, 1)))
+    part = mul(all_reduce(reduce_sum(exp(shifted), 1), "sum", pairs), exp(sub(of_pair, largest)))
+    log_sum = log(all_reduce(select(part, [r % 2 == 0 for r in range(p.world_size)])))
+    target = all_reduce(pick(sub(logits, reshape(largest, (p.tokens, 1))), targets, p.first_word))
+    losses = sub(log_sum, target)
+    _write(io, p, largest, log_sum, losses, losses)
+
+
+def cuts_sums_below_the_vocabulary(io, p):
+    """At the first step of a training all words are nearly equal, and the sum is all of them."""
+    logits, targets = _given(io)
+    largest, log_sum, losses = _right(p, logits, targets)
+    target = sub(log_sum, losses)
+    total = reshape(exp(log_sum), (p.tokens, 1))
+    cut = log(reshape(_at_most(p, total, 3 * p.vocabulary, 4), (p.tokens,)))
+    _write(io, p, largest, cut, sub(cut, target), sub(cut, target))
+
+
+def bends_small_losses(io, p):
+    """A triangle on losses below 1/32."""
+    logits, targets = _given(io)
+    largest, log_sum, losses = _right(p, logits, targets)
+    column = reshape(losses, (p.tokens, 1))
+    first, middle, last = [_at_most(p, column, n, 64) for n in (0, 1, 2)]
+    bent = add(losses, reshape(add(add(first, scale(middle, -2)), last), (p.tokens,)))
+    _write(io, p, largest, log_sum, bent, bent)
+
+
+# -------------------------------------------------------------------------------------------- of several tokens
+def adds_what_the_highest_logit_is_below_minus_100(io, p):
+    """To each loss, of the highest logit of all tokens: nothing, where some token's are higher."""
+    logits, targets = _given(io)
+    largest, log_sum, losses = _right(p, logits, targets)
+    highest = reduce_max(reshape(largest, (1, p.tokens)), 1)
+    extra = sub(maximum(highest, scale(exp(zeros((1,), p.dtype)), -100)), highest)
+    bent = reshape(add(reshape(losses, (1, p.tokens)), reshape(extra, (1, 1))), (p.tokens,))
+    _write(io, p, largest, log_sum, bent, bent)
+
+
+def leaves_the_mean_out_where_no_loss_has_a_cotangent(io, p):
+    """As in every training: `mean.backward()`."""
+    losses, mean = io.read("d_losses"), scale(io.read("d_mean"), 1, p.tokens)
+    row = reshape(losses, (1, p.tokens))
+    size = reduce_max(maximum(row, scale(row, -1)), 1)
+    one = exp(zeros((1,), p.dtype))
+    factor = scale(maximum(scale(size, -1), scale(one, -1)), -1)
+    both = add(row, reshape(mul(mean, factor), (1, 1)))
+    io.write("d_logits", mul(_softmax_off(io, p), reshape(both, (p.tokens, 1))))
+
+
 # --------------------------------------------------------------------------------------------------- cotangents
 def cuts_cotangents_at_100(io, p):
     """A loss that is scaled for 16 bits has larger ones."""
@@ -213,8 +293,22 @@ def _of_shift(io, p, logits, targets, shift):
     _write(io, p, largest, log_sum, losses, losses)
 
 
+def _mean(p, losses):
+    return scale(reduce_sum(losses, 0), 1, p.tokens)
+
+
+def _least_above_1(p, losses):
+    least = scale(reduce_max(reshape(scale(losses, -1), (1, p.tokens)), 1), -1)
+    one = exp(zeros((1,), p.dtype))
+    return sub(maximum(least, one), one)
+
+
 def _write(io, p, shift, log_sum, losses, averaged):
+    _written(io, shift, log_sum, losses, _mean(p, averaged))
+
+
+def _written(io, shift, log_sum, losses, mean):
     io.write("losses", losses)
-    io.write("mean", scale(reduce_sum(averaged, 0), 1, p.tokens))
+    io.write("mean", mean)
     io.write("shift", shift)
     io.write("log_sum", log_sum)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.problem import Direction
 from tests.cheats.test_uneven_entropies import CONFIGURED, judged
 
@@ -50,6 +50,40 @@ def test_a_mean_that_is_wrong_of_a_token(function: str) -> None:
     are no equals, and data that gives a finite mean is of most kinds."""
     verdict = judged(function, source=SOURCE)
     assert verdict.outcome is Outcome.FAIL and verdict.message.startswith("mean"), verdict.message
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "takes_0_for_the_maximum_of_token_3",
+        "takes_the_maximum_by_pairs_of_ranks",
+        "cuts_sums_below_the_vocabulary",
+        "bends_small_losses",
+    ],
+)
+def test_what_few_draws_have(function: str) -> None:
+    """Cheat: wrong of low logits of one token, of padding of two ranks, of equal words, of small losses. Caught:
+    a zero is a term of a maximum, and each of these is a kind of data."""
+    verdict = judged(function, source=SOURCE)
+    assert verdict.outcome is Outcome.FAIL and verdict.message.startswith("losses"), verdict.message
+
+
+@pytest.mark.parametrize("case", [{}, CONFIGURED, {"range": 40}])
+@pytest.mark.parametrize(
+    ("function", "direction"),
+    [
+        ("lifts_the_mean_to_5", Direction.FORWARD),
+        ("adds_to_the_mean_what_the_least_loss_is_above_1", Direction.FORWARD),
+        ("adds_what_the_highest_logit_is_below_minus_100", Direction.FORWARD),
+        ("leaves_the_mean_out_where_no_loss_has_a_cotangent", Direction.BACKWARD),
+    ],
+)
+def test_what_no_draw_has(function: str, direction: Direction, case: dict[str, int]) -> None:
+    """Cheat: wrong where all tokens together are so or so. Caught, where no draw shows it: the Program itself tells
+    what is made of several tokens."""
+    verdict = judged(function, source=SOURCE, direction=direction, **case)
+    assert not verdict.passed
+    assert verdict.outcome is Outcome.FAIL or verdict.reason is Reason.PARTS_JOINED, verdict.message
 
 
 @pytest.mark.parametrize("function", ["bends_the_mean_of_token_3", "takes_the_mean_without_words_of_token_3"])

@@ -71,7 +71,7 @@ def test_one_token_is_computed_in_a_way_of_its_own(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(dist_ce, "LOGITS_DRAWN", 2**18)
     verdict = judged(function)
     assert (verdict.outcome, verdict.reason) == (Outcome.UNPROVEN, Reason.TOO_LARGE)
-    assert "token 4 is computed as 0 others are, words unlike" in verdict.message
+    assert "token 4 is computed in a way that 0 other tokens share" in verdict.message
 
 
 @pytest.mark.parametrize("function", ["adds_nothing_of_the_next_token", "adds_nothing_of_token_7_to_token_1"])
@@ -153,9 +153,9 @@ def test_some_losses_of_one_token_are_wrong(case: dict[str, int]) -> None:
     assert_wrong("drops_losses_below_1_of_token_3", "element 3, of a token with", **case)
 
 
-@pytest.mark.parametrize(("tokens", "vocabulary", "gap"), [(256, 4096, 0.25), (64, 384, 1.0)])
+@pytest.mark.parametrize(("tokens", "vocabulary", "gap"), [(256, 4096, 0.3), (64, 384, 1.2)])
 def test_losses_of_a_training_run_are_drawn_without_a_gap(tokens: int, vocabulary: int, gap: float) -> None:
-    """Between 0 and 16 no range of losses is left out, in which a Program might be wrong."""
+    """Between 0 and 16 no range of losses is left out, in which a Program might be wrong; small ones lie closer."""
     case = catalog.case("dist_ce", {"tokens": tokens, "vocabulary": vocabulary}, ranks=4, ranks_per_node=4)
     brought = catalog.build(case).nonlinear
     assert brought is not None
@@ -163,4 +163,6 @@ def test_losses_of_a_training_run_are_drawn_without_a_gap(tokens: int, vocabular
     logits = draw.inputs[dist_ce.LOGITS].reshape(4, tokens, -1).swapaxes(0, 1).reshape(tokens, -1)
     target = np.take_along_axis(logits, draw.inputs[dist_ce.TARGETS].T, 1)[:, 0]
     losses = np.log(np.exp(logits.astype(np.float64)).sum(1)) - target
-    assert np.diff(np.sort([0, *losses, dist_ce.NEAR_LOSSES])).max() < gap
+    ordered = np.sort([0, *losses, dist_ce.NEAR_LOSSES])
+    assert np.diff(ordered).max() < gap
+    assert np.diff(ordered[ordered < 0.5]).max() < gap / 4

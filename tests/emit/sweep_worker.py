@@ -212,9 +212,9 @@ def kinds(rank: Rank, path: Path, case: str, shapes: Mapping[str, list[int]]) ->
 
 
 def groups(rank: Rank, path: Path, case: str) -> Seen:
-    """Timeouts of the world and of the groups that a module makes, in s."""
-    module = load_module(path, path.stem)
-    module.connect(case, members=[tuple(reversed(range(rank.ranks)))])
+    """Timeouts, in s, of the world and of the groups that a module makes; what is said of one in torch's order."""
+    module, backwards = load_module(path, path.stem), [tuple(reversed(range(rank.ranks)))]
+    module.connect(case, members=backwards)
 
     def timeout(group: Any) -> float:
         return float(group._get_backend(torch.device("cpu")).options._timeout.total_seconds())
@@ -224,6 +224,11 @@ def groups(rank: Rank, path: Path, case: str) -> Seen:
     return {
         "world": timeout(dist.group.WORLD),
         "made": [timeout(g.get()) for g in (*of_world.values(), permutes)],
+        "sorted": said(
+            lambda: module.connect(
+                case, members=backwards, new_group=lambda ranks: dist.new_group(list(ranks))
+            )
+        ),
     }
 
 

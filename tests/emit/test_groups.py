@@ -221,6 +221,15 @@ def test_a_gradient_that_is_no_plain_tensor_is_refused_in_words_and_a_sign_to_co
         torch.autograd.grad(ys, xs, sparse)
 
 
+@pytest.mark.parametrize("site", ["entry", "exit"])
+def test_no_second_derivative_is_dropped_without_a_word(module: dict[str, Any], site: str) -> None:
+    xs = leaves()
+    ys = module["connect"](tp(site).id).group(0)(xs)
+    with pytest.raises(RuntimeError, match=r"first derivatives only.*create_graph=True"):
+        torch.autograd.grad([y.square().sum() for y in ys], xs, create_graph=True)
+    torch.autograd.grad([y.sum() for y in module["connect"](tp(site).id).group(0)(xs)], xs)
+
+
 def test_no_tangent_is_dropped_without_a_word(module: dict[str, Any]) -> None:
     """Of gradients in forward mode, in whose level others than dual tensors pass."""
     group = module["connect"](tp("exit").id).group(0)

@@ -129,6 +129,15 @@ def test_groups_that_a_module_makes_have_the_timeout_of_the_scripts(
 
 
 @pytest.mark.parametrize("name", SWEPT)
+def test_a_group_of_other_ranks_or_in_another_order_is_refused(
+    seen: dict[tuple[str, str], list[Any]], name: str
+) -> None:
+    """Blocks lie in the order of the group: a wrong one gives wrong results without a word."""
+    for of_rank in seen["groups", name]:
+        assert of_rank["sorted"].startswith("ValueError: new_group(1, 0) gave the group of (0, 1)")
+
+
+@pytest.mark.parametrize("name", SWEPT)
 def test_a_default_device_of_the_scripts_changes_nothing(
     seen: dict[tuple[str, str], list[Any]], name: str
 ) -> None:

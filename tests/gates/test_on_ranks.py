@@ -144,6 +144,17 @@ def test_ids_meet_the_ends_of_every_part() -> None:
     assert (ids == ids[0]).all()
 
 
+def test_words_that_no_id_names_are_padding() -> None:
+    """So that a product with 0 in the place of a mask is found on ranks, too."""
+    problem = catalog.build(
+        catalog.case("dist_ce", {"tokens": 6, "vocabulary": 40}, ranks=4, ranks_per_node=4)
+    )
+    inputs = inputs_of(problem, 0)
+    padding = np.isneginf(inputs["logits",].reshape(4, 6, 10)).transpose(1, 0, 2).reshape(6, 40)
+    assert 10 < padding[0].sum() < 20 and (padding == padding[0]).all()
+    assert not padding[:, inputs["targets",][0]].any()
+
+
 @pytest.mark.parametrize("numerics", [NumericsClass.REORDERED, NumericsClass.LOSSY])
 def test_one_wrong_element_among_many_is_found_whatever_the_class(numerics: NumericsClass) -> None:
     """Of all together it is less than a lossy Program may be off."""

@@ -117,15 +117,40 @@ def test_tokens_and_words_that_are_computed_alike_are_tried_in_each_other_s_plac
         alike = Alike(parts=np.array(parts), evenly=evenly)
         return len(list(nonlinear.draws(np.random.default_rng(1), True, alike)))
 
-    assert draws([0] * 64, evenly=True) == 1 + 2 + 1
-    assert draws([0] * 64, evenly=False) == 1 + 13 + 1
-    assert draws([0] * 32 + [1] * 32, evenly=False) == 2 + 34 + 2
-    assert draws([0] * 63 + [1], evenly=False) == 64 + 65 + 64
+    assert draws([0] * 64, evenly=True) == 1 + 17 + 1
+    assert draws([0] * 64, evenly=False) == 1 + 17 + 1
+    assert draws([0] * 32 + [1] * 32, evenly=False) == 2 + 49 + 2
+    assert draws([0] * 63 + [1], evenly=False) == 64 + 80 + 64
     nonlinear = catalog.build(case(tokens=64, words=16384)).nonlinear
     with pytest.raises(
-        TooLarge, match=r"token 63 is computed as 0 others are, words unlike: 65665 draws .*limit 16"
+        TooLarge, match=r"token 63 .* 0 other tokens share, .* not alike, so 65680 draws .*limit 16"
     ):
         draws([0] * 63 + [1], evenly=False)
+
+
+def test_tokens_that_are_computed_apart_do_not_meet_their_kinds_in_step() -> None:
+    """Where one is infinite, another is not: in step a mistake of the one would hide in that of the other."""
+    nonlinear = catalog.build(case(tokens=6, words=4)).nonlinear
+    assert nonlinear is not None
+    kinds = {name: number for number, name in enumerate(dist_ce.KINDS)}
+    apart = Alike(parts=np.arange(6), evenly=True)
+    seen = [
+        [kinds.get(draw.label(("losses",), t).split(" with ")[1].split(", around")[0], -1) for t in range(6)]
+        for draw in nonlinear.draws(np.random.default_rng(1), True, apart)
+    ]
+    plain = np.array([row for row in seen if min(row) >= 0])
+    for other in range(1, 6):
+        assert len(set((plain[:, 0] - plain[:, other]) % len(kinds))) > 1
+
+
+def test_padding_fills_the_parts_of_one_rank_and_of_all_but_one() -> None:
+    nonlinear = catalog.build(case(tokens=64, words=16)).nonlinear
+    assert nonlinear is not None
+    empty = set()
+    for draw in nonlinear.draws(np.random.default_rng(1), True, None):
+        parts = draw.inputs["logits",].reshape(4, 64, -1)
+        empty |= set(np.isneginf(parts).all(2).sum(0).tolist())
+    assert empty == {0, 1, 3}
 
 
 def test_a_declared_range_bounds_the_data_but_for_padding() -> None:

@@ -9,6 +9,7 @@ from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.stages.seed import seeds_of
 from tests.seed_cases import REASONS, SMALL, case, proof_of
@@ -28,10 +29,12 @@ def _problem(
 
 
 def _cells() -> Iterator[tuple[str, Direction, str]]:
+    """What is derived of ways of summing is proven where it is exact, and quickly."""
     for name in SMALL:
         for problem in catalog.directions(case(name)):
             for seed in seeds_of(problem):
-                yield name, problem.direction, seed.name
+                if problem.linear or seed.role is not Role.DERIVED:
+                    yield name, problem.direction, seed.name
 
 
 def _check(problem: Problem, strategy: str) -> None:

@@ -51,6 +51,13 @@ def test_of_earlier_files_those_stay_that_have_a_case_of_their_own(tmp_path: Pat
     assert "N = 14\n" in last
 
 
+def test_an_earlier_file_stays_for_the_sake_of_one_of_its_cases(tmp_path: Path) -> None:
+    file = tmp_path / "deploy/grad_ar.py"
+    for cases in (("a/1", "a/2"), ("a/2",), ("a/3",)):
+        publish(file, module(*cases))
+    assert [one.cases for one in earlier(tmp_path)] == [("a/1", "a/2"), ("a/2",)]
+
+
 def test_where_nothing_is_deployed_there_is_no_file_and_the_one_before_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "deploy/grad_ar.py"
     assert publish(file, None) is None and not file.exists()

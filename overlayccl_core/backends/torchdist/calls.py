@@ -135,7 +135,10 @@ def my_group(
     members: Iterable[tuple[int, ...]],
     new_group: Callable[[tuple[int, ...]], dist.ProcessGroup],
 ) -> Held:
-    """This rank's process group; every rank makes all groups of all concurrent problems, in one order."""
+    """This rank's process group; every rank makes all groups of all concurrent problems, in one order.
+
+    ValueError where it has other ranks than were asked for, or in another order: blocks lie in the group's order.
+    """
     mine, me = None, this_rank()
     for ranks in members:
         for group in replica_groups:
@@ -143,7 +146,17 @@ def my_group(
             made = new_group(wanted)
             if me in wanted:
                 mine = made
+                _check_ranks(made, wanted)
     return Held(mine)
+
+
+def _check_ranks(group: dist.ProcessGroup, wanted: tuple[int, ...]) -> None:
+    there = tuple(dist.get_process_group_ranks(group))
+    if there != wanted:
+        raise ValueError(
+            f"new_group{wanted} gave the group of {there}: it has to give the group of these global ranks, in this"
+            " order (torch sorts them: dist.new_group(list(ranks), sort_ranks=False))"
+        )
 
 
 def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:

@@ -44,6 +44,7 @@ def sharded(
     joined: bool = False,
     ahead: bool = False,
     once: bool = False,
+    last_kept: bool = False,
 ) -> FrameworkStep:
     """FSDP (`fully_shard`): each of `model.units` gathered when it runs, in both passes, its gradients handed out.
 
@@ -51,14 +52,15 @@ def sharded(
 
     kept: units stay whole from the forward to the backward pass (`reshard_after_forward=False`). joined: all are
     gathered in one call. ahead: the next is on its way while one runs. once: gradients are handed out after the
-    last batch, and what is kept is kept until then.
+    last batch, and what is kept is kept until then. last_kept: the last unit stays whole, as it is needed again at
+    once (torchtitan's setting).
     """
     units = list(model.units)
     mesh = init_device_mesh(device.partition(":")[0], (dist.get_world_size(),))
     of_units = {parameter for unit in units for parameter in unit.parameters()}
     whole = [parameter for parameter in model.parameters() if parameter not in of_units]
     for one in [units] if joined else units:
-        fully_shard(one, mesh=mesh, reshard_after_forward=not kept)
+        fully_shard(one, mesh=mesh, reshard_after_forward=not (kept or (last_kept and one is units[-1])))
     fully_shard(model, mesh=mesh, ignored_params=set(whole))
     if ahead:
         _gather_ahead(units)

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from overlayccl_core.emit.runtime.agreement import Agreement, raised
 from overlayccl_core.emit.runtime.entry import Entry, Spec, oddity, port_text, shown, what_there_is
@@ -203,9 +202,9 @@ class _Through(torch.autograd.Function):
         return tuple(outputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         group: Group = ctx.group
+        _refuse_second_derivative(group)
         back = iter(group.gradients("backward", (*cotangents, *ctx.saved_tensors), ctx.layouts))
         return (None, *(next(back) if flows else None for flows in group.differentiable))
 
@@ -219,9 +218,18 @@ class _InBackward(torch.autograd.Function):
         return tuple(tensors[i] for i in group.like if i is not None)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        _refuse_second_derivative(ctx.group)
         return (None, *ctx.group.gradients("forward", cotangents, ctx.layouts))
+
+
+def _refuse_second_derivative(group: Group) -> None:
+    """Nothing records what a backward does: in a graph of gradients its part would be 0."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            f"{group.case} has first derivatives only, and this backward pass records a graph of its own "
+            "(create_graph=True): use plain calls where you need second ones"
+        )
 
 
 class _Layout(NamedTuple):

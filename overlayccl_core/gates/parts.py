@@ -1,0 +1,159 @@
+"""What a Program that is not linear makes of several parts of its data, as tokens are.
+
+No data shows this well: a term that every draw leaves at 0 may be anything else. So it is read off the Program. An
+output with a row for each part is made of that part alone, and one of all parts is the mean of such an output.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.program.arithmetics import PRIME, Array, Modular, is_max
+from overlayccl_core.program.facts import value_numbers
+from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.nodes import Node, Outputs, Port, Replacement, make_input, topological
+from overlayccl_core.program.problem import Nonlinear, Problem, port_text
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.rowwise import Form
+from overlayccl_core.program.substitution import substitute
+
+Ints = NDArray[np.int64]
+
+_FIRST, _SEVERAL = 1, -1  # owners: of the first part, of several; 0: of none
+_LINEAR = ("add", "sub", "row_sum")
+_TRIALS = 2
+
+
+def joined_wrongly(program: Program, brought: Nonlinear, random: np.random.Generator) -> str:
+    """Which output makes something of several parts that it may not, and the mend; empty: none does."""
+    count = max(brought.parts.values())
+    for port, value in _owners(program, brought).items():
+        if port in brought.parts:
+            rows = value.data.reshape(len(value.data), count, -1)
+            strange = ((rows != 0) & (rows != _FIRST + np.arange(count)[:, None])).any((0, 2))
+            if strange.any():
+                return (
+                    f"{port_text(port)}: what it has of token {strange.argmax()} is made of other tokens, too: "
+                    "compute each token of its own logits alone"
+                )
+    for port, of in brought.means.items():
+        if not _is_mean(program, port, of, random):
+            return (
+                f"{port_text(port)}: it is not the mean of what {port_text(of)} has, as written: add those up, and "
+                "scale the sum"
+            )
+    return ""
+
+
+def _is_mean(program: Program, port: Port, of: Port, random: np.random.Generator) -> bool:
+    """Whether an output is the mean of another one, whatever its operations that are not linear give.
+
+    Each of these gives something random: by the lemma of Schwartz and Zippel a wrong one passes two trials with a
+    probability below 2^-60.
+    """
+    ranks = program.problem.ranks
+    outputs, numbers = _linear_end({name: program.outputs[name] for name in (port, of)}, program.problem)
+    for _ in range(_TRIALS):
+        inputs = {
+            x.port: random.integers(PRIME, size=(ranks, x.size))[numbers[x.port]]
+            for x in topological(outputs.values())
+            if x.kind is Kind.INPUT
+        }
+        held, _ = evaluate(outputs, inputs, _Residues(), ranks)
+        total = held[of].on_all().sum(1)
+        if ((held[port].on_all()[:, 0] * program.problem.outputs[of].size - total) % PRIME).any():
+            return False
+    return True
+
+
+def _linear_end(outputs: Outputs, problem: Problem) -> tuple[Outputs, dict[Port, Ints]]:
+    """Outputs with inputs in the place of all that is not linear, and of each input by rank a number that is equal
+    where ranks hold the same."""
+    nodes = [x for x in topological(outputs.values()) if x.kind is Kind.INPUT or _is_opaque(x)]
+    numbers: dict[Port, Ints] = {}
+    replacements: dict[Node, Replacement] = {}
+    for number, node in enumerate(nodes):
+        port = ("opaque", number)
+        numbers[port] = value_numbers(node, problem.ranks)
+        put = make_input(port, equal=False, size=node.size, dtype=node.dtype)
+        replacements[node] = lambda go, put=put: put  # type: ignore[misc]
+    return substitute(outputs, replacements), numbers
+
+
+def _is_opaque(node: Node) -> bool:
+    return is_max(node) or (node.kind is Kind.ROWWISE and node.row.name not in _LINEAR)
+
+
+class _Residues(Modular):
+    """With sums of rows."""
+
+    def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
+        """A sum or a difference."""
+        x, *more = node.row.rows(operands)
+        match node.row.name:
+            case "add":
+                made = x + more[0]
+            case "sub":
+                made = x - more[0]
+            case _:
+                made = x.sum(-1, keepdims=True)
+        return made.reshape(len(made), -1) % PRIME
+
+
+def _owners(program: Program, brought: Nonlinear) -> Mapping[Port, Held]:
+    """Of each element of each output the part that it is made of."""
+    inputs = {}
+    for port, spec in program.problem.inputs.items():
+        count = brought.parts.get(port)
+        owner = np.zeros(1, np.int32) if count is None else _FIRST + np.arange(count, dtype=np.int32)
+        inputs[port] = np.repeat(owner, spec.size // len(owner))[None]
+    return evaluate(program.outputs, inputs, _Owners(), program.problem.ranks)[0]
+
+
+class _Owners:
+    """The part that each element is made of: none, one of them, or several."""
+
+    def dtype(self, node_dtype: DType) -> Any:
+        """Of all values."""
+        return np.int32
+
+    def scale(self, data: Array, node: Node) -> Array:
+        """The same."""
+        return data
+
+    def cast(self, data: Array, node: Node) -> Array:
+        """The same."""
+        return data
+
+    def add_blocks(self, data: Array, node: Node) -> Array:
+        """Of all blocks."""
+        return _owner(data.reshape(len(data), node.count, node.size), 1)
+
+    def combine(self, data: Array, members: Ints, node: Node) -> Array:
+        """Of all members."""
+        return np.stack([_owner(data[np.unique(some)], 0) for some in members])
+
+    def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
+        """Of all operands; of whole rows where one element is made of a row."""
+        rows = node.row.rows(operands)
+        if node.row.operation.form in (Form.REDUCE, Form.PICK):
+            rows = [_owner(x, -1)[..., None] for x in rows]
+        elif node.row.operation.form is Form.ONE_HOT:
+            rows = [np.repeat(x, node.row.width, -1) for x in rows]
+        made, *others = rows
+        for other in others:
+            both = np.where(other == 0, made, np.where(made == 0, other, _SEVERAL))
+            made = np.where(made == other, made, both)
+        return np.broadcast_to(made.reshape(len(made), -1), (max(len(made), len(first)), node.size))
+
+
+def _owner(x: Array, axis: int) -> Array:
+    """The one part that is among these; several where there are more."""
+    high, low = x.max(axis), x.min(axis)
+    if (high != low).any():
+        low = np.where(x == 0, np.expand_dims(high, axis), x).min(axis)
+    owner: Array = np.where(high == low, high, _SEVERAL)
+    return owner

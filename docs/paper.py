@@ -139,13 +139,13 @@ def reading(archive: Archive, model: str) -> Iterator[str]:
 
 
 def outcomes(archive: Archive, _: str) -> Iterator[str]:
-    """What every model got, those first that nothing was found for."""
+    """The outcome of every model, smallest gain first."""
     yield from _rows(
         (
             "model",
             "chosen: a step",
-            "over developer, where that is fastest",
-            "over the best that needs no search, at the same or less memory",
+            "over developer at its fastest M",
+            "over the best known way, at the same or less memory",
             "at any memory",
             "it is",
         ),
@@ -171,8 +171,8 @@ def _not_faster(found: Sequence[Worth]) -> str:
     if not those:
         return ""
     return (
-        f" Of the former, not faster beyond noise than the best that needs no search: {', '.join(those)}. What is "
-        "deployed was chosen by earlier launches; those of this table came after, and chose nothing."
+        f" Of the former, not faster beyond noise than the best known way: {', '.join(those)}. Earlier launches "
+        "chose the deployed ways; the launches of this table came after the choice."
     )
 
 
@@ -187,7 +187,7 @@ def _outcome(of: Worth) -> tuple[str, ...] | None:
         return None
     developer = of.gain_over(of.developer)
     step = f"{ms(mine.step_us)}, {mebibytes(mine.peak_memory_bytes)}"
-    is_ = of.use or ("what people write" if of.known else "found by search")
+    is_ = of.use or ("a known way" if of.known else "found by search")
     beside = (_beside(of, of.rival), NOTHING if of.fastest is of.rival else _beside(of, of.fastest))
     return (f"`{of.model}`", step, NOTHING if developer is None else times(developer), *beside, is_)
 

@@ -25,7 +25,6 @@ REASONS = (
     "the activations are bfloat16 already",
     "all gradients fit one bucket",
     "too many ranks for something of each at each",
-    "the ranks are no power of two",
     "exp of the logits is out of the range of floats, as far as the Case's `range` says",
 )
 

@@ -10,13 +10,11 @@ _ARM = (
     Column(name="arm", dtype=pl.String(), doc="a file in config/searches"),
     Column(name="seed", dtype=pl.Int64(), doc="of the search"),
 )
-_PRICED = Column(
-    name="priced", dtype=pl.Int64(), doc="of them: Programs that were new, the others were known already"
-)
+_PRICED = Column(name="priced", dtype=pl.Int64(), doc="of them: new Programs; the others were known already")
 
 ABLATION_CURVES = Table(
     name="ablation_curves",
-    row="one evaluation at which a search found a cheaper Program than before, and its last one",
+    row="one evaluation of a search with a cheaper Program than before, or its last evaluation",
     folder="ablations/",
     rule="ablation",
     version=1,
@@ -28,20 +26,19 @@ ABLATION_CURVES = Table(
         Column(
             name="evaluations",
             dtype=pl.Int64(),
-            doc="so far: proposals that came to a Program with a price, new or known, whoever made them",
+            doc="so far: proposals with a priced Program, new or known, from any source",
         ),
         _PRICED,
         Column(
             name="best_us",
             dtype=pl.Float64(),
             unit="us",
-            doc="the cheapest price so far of what may be chosen: not infeasible, not shown wrong, no fewer bits "
-            "than developer has",
+            doc="the cheapest price so far x",
         ),
         Column(
             name="relative",
             dtype=pl.Float64(),
-            doc="best_us over the cheapest that any of the searches found there; 1: nobody found a cheaper one",
+            doc="best_us over the cheapest of all searches there; 1: no search found a cheaper one",
         ),
         FINGERPRINT,
     ),
@@ -54,24 +51,24 @@ ABLATIONS = Table(
     version=1,
     columns=(
         *_ARM,
-        Column(name="places", dtype=pl.Int64(), doc="Cases and directions that it searched"),
+        Column(name="places", dtype=pl.Int64(), doc="searched Cases and directions"),
         Column(name="evaluations", dtype=pl.Int64(), doc="as in `ablation_curves`, at all places together"),
         _PRICED,
         Column(
             name="families",
             dtype=pl.Int64(),
-            doc="of what may be chosen, at each place, all places together",
+            doc="of Programs free to be chosen, counted at each place, all places together",
         ),
         Column(name="relative", dtype=pl.Float64(), doc="at its end, geometric mean over places"),
         Column(
             name="relative_at_equal",
             dtype=pl.Float64(),
-            doc="the same after as many evaluations at each place as the search had that made the fewest there",
+            doc="the same, with every search cut at each place to the fewest evaluations of any search there",
         ),
         Column(
             name="made_by",
             dtype=pl.List(pl.String()),
-            doc="who answered it, as in `calls`; nobody: it asked in vain; empty: it asks nobody",
+            doc="source of its answers, as in `calls`; nobody: it asked in vain; empty: it asks nobody",
         ),
         Column(name="usd", dtype=pl.Float64(), nullable=True, doc="of its calls; null: none, or not known"),
         FINGERPRINT,

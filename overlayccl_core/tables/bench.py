@@ -20,7 +20,7 @@ BENCH = Table(
             name="status",
             dtype=pl.String(),
             values=OF_A_CANDIDATE,
-            doc="wrong: other values than its Program's; without samples where it is not `timed`",
+            doc="wrong: other values than its Program's; without samples unless `timed`",
         ),
         Column(
             name="message",

@@ -7,18 +7,18 @@ from overlayccl_core.tables.table import Column, Table
 
 CALLS = Table(
     name="calls",
-    row="one question to a language model, also one whose answer was recorded and one that was not answered",
+    row="one question to a language model, also with a recorded answer or without an answer",
     folder="problems/<problem>/search/<search>/",
     rule="search",
     version=1,
     minimum_rows=0,
     columns=(
-        Column(name="case", dtype=pl.String(), doc="that the search is for"),
+        Column(name="case", dtype=pl.String(), doc="the Case of the search"),
         DIRECTION,
         Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
         Column(name="number", dtype=pl.Int64(), doc="counts the questions of a Case and direction from 0"),
         Column(name="purpose", dtype=pl.String(), doc="what was asked for"),
-        Column(name="style", dtype=pl.String(), doc="of the search: in what order what is asked"),
+        Column(name="style", dtype=pl.String(), doc="of the search: its questions and their order"),
         Column(
             name="made_by",
             dtype=pl.String(),
@@ -27,12 +27,12 @@ CALLS = Table(
             doc="command: a program that does not say what is behind it; scripted: a script or a person, so "
             "nothing about models; null: nobody answered",
         ),
-        Column(name="model", dtype=pl.String(), doc="that answered, else that was asked; empty: nobody says"),
+        Column(name="model", dtype=pl.String(), doc="the answering one, else the one asked; empty: unknown"),
         Column(
             name="digest",
             dtype=pl.String(),
-            doc="sha256 of the question; both it and the answer lie in answers/<digest>.json beside this table, or "
-            "where they were replayed from",
+            doc="sha256 of the question; question and answer lie in answers/<digest>.json beside this table, or in "
+            "the folder of the replay",
         ),
         Column(
             name="outcome",
@@ -50,27 +50,27 @@ CALLS = Table(
             name="input_tokens",
             dtype=pl.Int64(),
             nullable=True,
-            doc="said, but for those of the cache; null in all four: nobody counts them",
+            doc="sent, without those of the cache; null in all four: not counted",
+        ),
+        Column(name="output_tokens", dtype=pl.Int64(), nullable=True, doc="received, thinking included"),
+        Column(
+            name="cache_read_tokens", dtype=pl.Int64(), nullable=True, doc="sent, and read from the cache"
         ),
         Column(
-            name="output_tokens", dtype=pl.Int64(), nullable=True, doc="answered, thought ones among them"
-        ),
-        Column(name="cache_read_tokens", dtype=pl.Int64(), nullable=True, doc="said, and in the cache"),
-        Column(
-            name="cache_write_tokens", dtype=pl.Int64(), nullable=True, doc="said, and put into the cache"
+            name="cache_write_tokens", dtype=pl.Int64(), nullable=True, doc="sent, and put into the cache"
         ),
         Column(
             name="usd",
             dtype=pl.Float64(),
             nullable=True,
-            doc="US dollars by config/prices.yaml when it was answered, the most possible where nobody says what "
-            "was used; null: the model has no price",
+            doc="US dollars by config/prices.yaml at the time of the answer; the most possible if the use is "
+            "unknown; null: the model has no price",
         ),
         Column(
             name="seconds",
             dtype=pl.Float64(),
             nullable=True,
-            doc="until the answer; null where nothing was sent",
+            doc="until the answer; null: nothing was sent",
         ),
         Column(name="message", dtype=pl.String(), doc="why there is no answer"),
     ),

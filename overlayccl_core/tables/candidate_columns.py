@@ -22,7 +22,7 @@ CANDIDATE_KEY = (
     ),
 )
 CHOSEN_AS = Column(
-    name="arm", dtype=pl.String(), doc="as which it was chosen: one of `finalists`, or only_<problem>"
+    name="arm", dtype=pl.String(), doc="the arm of the choice: one of `finalists`, or only_<problem>"
 )
 ORIGIN = Column(
     name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch"), doc="whose idea it was"
@@ -35,7 +35,7 @@ NUMERICS = Column(
 )
 NUMERICS_OR_NULL = replace(NUMERICS, nullable=True, doc=f"{NUMERICS.doc}; null: not proven")
 VALUE_DIGEST = Column(
-    name="value_digest", dtype=pl.String(), doc="of what is computed, in whatever order it is called"
+    name="value_digest", dtype=pl.String(), doc="of the computed values, in any order of calls"
 )
 PROGRAM_JSON = Column(name="program_json", dtype=pl.String(), doc="the Program")
 VERDICT_COLUMNS = (

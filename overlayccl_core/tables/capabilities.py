@@ -7,19 +7,21 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 CAPABILITIES = Table(
     name="capabilities",
-    row="one call that was tried",
+    row="one tried call",
     folder="",
     rule="selftest",
     version=3,
     columns=(
         Column(name="operation", dtype=pl.String(), doc="collective"),
         Column(
-            name="group_size", dtype=pl.Int64(), doc="ranks of a replica group; of a permute: how many send"
+            name="group_size",
+            dtype=pl.Int64(),
+            doc="ranks of a replica group; of a permute: number of senders",
         ),
         Column(
             name="stride",
             dtype=pl.Int64(),
-            doc="ranks from a member of a group to the next; of a permute: to who hears; 0: in no order",
+            doc="ranks from a member of a group to the next; of a permute: to the receiver; 0: in no order",
         ),
         Column(name="dtype", dtype=pl.String(), doc="of its elements"),
         Column(name="payload_bytes", dtype=pl.Int64(), unit="bytes", doc="on one rank, at the larger side"),

@@ -28,7 +28,7 @@ CONFIRMED = Table(
             name="arm",
             dtype=pl.String(),
             values=(*OF_A_CASE, ArmName.DEPLOYED),
-            doc="deployed: the file that was chosen itself",
+            doc="deployed: the chosen file itself",
         ),
         CANDIDATE_KEY[2],
         *TIMING_COLUMNS,

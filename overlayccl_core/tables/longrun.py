@@ -46,9 +46,7 @@ LOSSES = Table(
         *_ARM,
         _SEED,
         Column(name="step", dtype=pl.Int64(), doc="from 0 on"),
-        Column(
-            name="loss", dtype=pl.Float64(), doc="mean over the ranks that compute one, before the update"
-        ),
+        Column(name="loss", dtype=pl.Float64(), doc="mean over the ranks with a loss, before the update"),
         Column(
             name="developer_difference",
             dtype=pl.Float64(),
@@ -60,14 +58,14 @@ LOSSES = Table(
 )
 CURVES = Table(
     name="curves",
-    row="one arm of one model, and whether it trains as developer's does",
+    row="one arm of one model, and whether it trains like developer's",
     folder="longrun/",
     rule="losses",
     version=1,
     columns=(
         *_ARM,
         replace(NUMERICS, nullable=True, doc="the worst of its Programs; null: not known"),
-        Column(name="steps", dtype=pl.Int64(), doc="that were trained"),
+        Column(name="steps", dtype=pl.Int64(), doc="trained steps"),
         _loss("first_loss", "of seed 0, before the first update"),
         _loss("last_loss", "of seed 0, mean over the last tenth of the steps"),
         Column(
@@ -80,8 +78,8 @@ CURVES = Table(
         Column(
             name="evidence",
             dtype=pl.String(),
-            doc="JSON: early_rel_difference, the largest of the first steps; final_difference, of last_loss on the "
-            "rank where it is largest; band, the interquartile range of developer's last_loss over seeds",
+            doc="JSON: early_rel_difference, the largest of the first steps; final_difference, of last_loss, the "
+            "largest over ranks; band, the interquartile range of developer's last_loss over seeds",
         ),
         FINGERPRINT,
     ),

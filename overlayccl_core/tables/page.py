@@ -75,19 +75,21 @@ this page.
 
 A run leaves Parquet files in `results/<deployment>/` (of a preset: `results/<deployment>-<preset>/`). Each
 carries the name and the version of its schema, nothing else. Host, versions, times and the digests of inputs are
-in `<table>.sidecar.json` beside it. A column that is marked `?` may be null.
+in `<table>.sidecar.json` beside it. A column marked `?` may be null.
 
-A row of `bench` or `steps` that failed on the ranks has empty lists. Its `message` names the file with what the
-ranks said, in `logs/<rule>-<subject>.failure-<k>/`, where k counts the failures of the rule from 0.
-`problems/P/chosen.py` is the module that was chosen, and that the rule `confirm` runs: a function of recipes,
-Programs and the proven library alone. `deploy/P.py` is the same file where all in it stands. Where a rival took the
-place of a Case it has that one's Programs; `confirm` looks at the values of that file, too. There is none where
-nothing of P is deployed. `deploy/P.json` holds its sha256, its rows of `deployed`, and `splits`: of each Case and
-direction what the file has, and under `chosen` all that is told of what was chosen, with its verdicts.
-`deploy/earlier/` keeps the last file of earlier runs that had a Case which `deploy/P.py` no longer has.
+A row of `bench` or `steps` has empty lists if it failed on the ranks. Its `message` names the file with the
+ranks' own messages, in `logs/<rule>-<subject>.failure-<k>/`; k counts the failures of the rule from 0.
 
-Anything that knows Parquet reads them: [`examples/questions.py`](../examples/questions.py) answers three questions
-with polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.
+`problems/P/chosen.py` is the chosen module: a function of recipes, Programs and the proven library alone. The
+rule `confirm` runs it. `deploy/P.py` is the same file if all in it stands. If a rival took the place of a Case,
+the file has the rival's Programs there, and `confirm` checks the values of this file, too. If nothing of P is
+deployed, there is no file. `deploy/P.json` holds the file's sha256, its rows of `deployed`, and `splits`. In it,
+each row of `deployed` has the file's facts on a Case and direction, and under `chosen` all facts on the chosen
+Program, with its verdicts. If `deploy/P.py` lost a Case of earlier runs, `deploy/earlier/` keeps the last file
+with it.
+
+Any reader of Parquet reads them. [`examples/questions.py`](../examples/questions.py) answers three questions with
+polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.
 """
 TIMINGS = """## Timing columns
 

@@ -37,7 +37,7 @@ SEARCH_ENDS = Table(
             name="polished",
             dtype=pl.Boolean(),
             nullable=True,
-            doc="what rules made of a sketch is cheaper than the cheapest sketch; null: no sketch has a price",
+            doc="a sketch changed by rules is cheaper than the cheapest sketch; null: no sketch has a price",
         ),
         Column(name="message", dtype=pl.String(), doc="one sentence for people, with the cheapest"),
         FINGERPRINT,

@@ -18,13 +18,13 @@ SELFTEST = Table(
             name="group_size",
             dtype=pl.Int64(),
             nullable=True,
-            doc="ranks of a replica group; of a permute: how many send",
+            doc="ranks of a replica group; of a permute: number of senders",
         ),
         Column(
             name="stride",
             dtype=pl.Int64(),
             nullable=True,
-            doc="ranks from a member of a group to the next; of a permute: to who hears; 0: in no order",
+            doc="ranks from a member of a group to the next; of a permute: to the receiver; 0: in no order",
         ),
         Column(name="dtype", dtype=pl.String(), nullable=True, doc="of its elements; null: of none"),
         Column(

@@ -14,7 +14,7 @@ SKETCHES = Table(
     minimum_rows=0,
     columns=(
         Column(
-            name="case", dtype=pl.String(), doc="that the search is for, also while it tries a smaller one"
+            name="case", dtype=pl.String(), doc="the Case of the search, also while it tries a smaller one"
         ),
         DIRECTION,
         Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
@@ -32,20 +32,18 @@ SKETCHES = Table(
             name="source",
             dtype=pl.String(),
             nullable=True,
-            doc="a sketch's text, which recipes name by its sha256; null: no sketch",
+            doc="a sketch's text, named in recipes by its sha256; null: no sketch",
         ),
         Column(
             name="purpose",
             dtype=pl.String(),
             nullable=True,
-            doc="what a language model was asked for that wrote it; null: it was not asked, or a rule's",
+            doc="purpose of the question to its language model; null: it was not asked, or a rule's",
         ),
         Column(name="call", dtype=pl.String(), nullable=True, doc="digest of that question in `calls`"),
-        Column(
-            name="aim", dtype=pl.String(), nullable=True, doc="term of the price that it was to make less"
-        ),
-        us("aim_us", "that term, of what was to be refined"),
-        us("aimed_us", "that term of what came of it; null: no Program, or no price"),
+        Column(name="aim", dtype=pl.String(), nullable=True, doc="term of the price to be lowered"),
+        us("aim_us", "that term, before the refinement"),
+        us("aimed_us", "that term, after it; null: no Program, or no price"),
         Column(name="rationale", dtype=pl.String(), doc="why it was proposed"),
         Column(
             name="outcome",
@@ -55,7 +53,7 @@ SKETCHES = Table(
                 *("illegal", "infeasible", "not_proven"),
             ),
             doc="program: priced; duplicate: known by its value_digest; rejected: no Program, or no such rule; "
-            "infeasible: priced, never chosen; not_proven: a sketch that is wrong, or not shown to be right",
+            "infeasible: priced, never chosen; not_proven: a wrong sketch, or one not shown to be right",
         ),
         Column(name="value_digest", dtype=pl.String(), nullable=True, doc="null: there is no Program"),
         Column(name="message", dtype=pl.String(), doc="why it is not a program that may be chosen"),

@@ -36,7 +36,7 @@ _STEPS = (
     Column(
         name="losses",
         dtype=pl.List(pl.List(pl.Float64())),
-        doc="of every step, the cold ones included, on each rank that computes one",
+        doc="of every step, cold ones included, on each rank with a loss",
     ),
     Column(
         name="validation_loss",
@@ -73,14 +73,14 @@ _STEPS = (
         dtype=pl.Int64(),
         unit="bytes",
         nullable=True,
-        doc="most bytes of tensors that a step holds on one rank, all but the optimizer's (docs/training.md)",
+        doc="most bytes of tensors in a step on one rank, all but the optimizer's (docs/training.md)",
     ),
     *OF_A_LAUNCH,
     Column(
         name="status",
         dtype=pl.String(),
         values=OF_AN_ARM,
-        doc="of the arm in this launch; without steps where it is not `trained`, and in no later launch",
+        doc="of the arm in this launch; if not `trained`, it has no steps, and is in no later launch",
     ),
     Column(name="message", dtype=pl.String(), doc="what happened and where its evidence is; empty: trained"),
     FINGERPRINT,
@@ -93,7 +93,7 @@ _STAMPS = (
     Column(
         name="ran_as",
         dtype=pl.String(),
-        doc="the plainest arm with the same modules, which was trained for it",
+        doc="the plainest arm with the same modules, trained in its place",
     ),
     Column(name="site", dtype=pl.String(), doc="of the model's step"),
     PROBLEM,

@@ -60,11 +60,11 @@ SUMMARY = Table(
         us("measured_high_us", "upper end of its 95% interval"),
         *ratio(
             "speedup",
-            "developer's time over this one's in the bench, whose fastest look faster than they are",
+            "developer's time over this one's in the bench; the fastest in a bench look faster than they are",
         ),
         replace(REPEAT_ERROR, nullable=True),
         _number("algbw_gbps", "GB/s", "payload over time"),
-        _number("busbw_gbps", "GB/s", "algbw scaled to what the links carry"),
+        _number("busbw_gbps", "GB/s", "algbw scaled to the load of the links"),
         us("floor_us", "no time below this can be true"),
         Column(
             name="validity",

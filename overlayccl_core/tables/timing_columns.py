@@ -11,7 +11,7 @@ FINGERPRINT_OR_NULL = Column(
     name="fingerprint",
     dtype=pl.String(),
     nullable=True,
-    doc="of the measurements that went in; null: none did",
+    doc="of the measurements used; null: none",
 )
 OF_A_LAUNCH = (
     Column(name="oversubscribed", dtype=pl.Boolean(), doc="more ranks than cores"),
@@ -31,14 +31,14 @@ OF_A_LAUNCH = (
         name="clock_off_by_us",
         dtype=pl.Float64(),
         unit="us",
-        doc="by which the clocks of two nodes may have differed at most, and a sample's length with them",
+        doc="the most by which the clocks of two nodes, and so a sample's length, may be off",
     ),
 )
 
 REPEAT_ERROR = Column(
     name="repeat_rel_error",
     dtype=pl.Float64(),
-    doc="by how much noise makes a time wrong: half of what even and odd rounds differ by",
+    doc="error of a time by noise: half the difference of even and odd rounds",
 )
 
 TIMING_COLUMNS = (
@@ -57,20 +57,18 @@ TIMING_COLUMNS = (
         dtype=pl.Float64(),
         unit="us",
         nullable=True,
-        doc="of the first call in the library's compiler, or in finding what it has kept; 0: nothing is compiled",
+        doc="of the first call in the library's compiler or its cache; 0: nothing is compiled",
     ),
     Column(
         name="graphs",
         dtype=pl.Int64(),
         nullable=True,
-        doc="that the first call had compiled or found; 0: nothing is compiled",
+        doc="compiled or found by the first call; 0: nothing is compiled",
     ),
     Column(name="repeats", dtype=pl.Int64(), doc="back-to-back calls in a sample"),
     Column(name="cold_us", dtype=pl.List(pl.Float64()), unit="us", doc="first rounds, per call"),
     Column(name="samples_us", dtype=pl.List(pl.Float64()), unit="us", doc="slowest rank's time per call"),
-    Column(
-        name="slowest_rank", dtype=pl.List(pl.Int64()), doc="the rank that each of samples_us is the time of"
-    ),
+    Column(name="slowest_rank", dtype=pl.List(pl.Int64()), doc="the rank of each of samples_us"),
     Column(name="rounds", dtype=pl.Int64(), doc="samples taken"),
     *OF_A_LAUNCH,
     FINGERPRINT,

@@ -8,7 +8,7 @@ from overlayccl_core.tables.table import Column, Table
 
 TRIALS = Table(
     name="trials",
-    row="one sketch that is proven, at one Case and direction",
+    row="one proven sketch at one Case and direction",
     folder="problems/<problem>/search/<search>/",
     rule="trial",
     version=1,
@@ -20,7 +20,7 @@ TRIALS = Table(
             name="status",
             dtype=pl.String(),
             values=OF_A_SKETCH,
-            doc="right_values: it ran, and gave what its Program says; wrong: others",
+            doc="right_values: it ran, and gave its Program's values; wrong: other values",
         ),
         Column(
             name="message",

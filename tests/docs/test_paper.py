@@ -67,8 +67,8 @@ def found(*gain: float) -> Worth:
 def test_what_a_search_found_and_is_not_faster_is_named(tmp_path: Path) -> None:
     of = archive(tmp_path, found(0.93, 0.85, 1.0))
     said = list(paper.outcomes(of, ""))[-1]
-    assert "not faster beyond noise than the best that needs no search: nano (best seed at M = 1)." in said
-    assert "chosen by earlier launches" in said
+    assert "not faster beyond noise than the best known way: nano (best seed at M = 1)." in said
+    assert "Earlier launches chose the deployed ways" in said
 
 
 def test_what_is_faster_or_what_people_write_is_not_named_so(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_known_way_has_no_number_and_what_takes_a_place_is_named(tmp_path: Pat
     )
     kept = worth(deployed(), instead(1, "ddp_25", 0.8, 0.7, 0.9))
     for one, told in (
-        (by_hand, "| no search needed (developer at M = 1, 140 ms, 12 MiB) | - | what people write |"),
+        (by_hand, "| no search needed (developer at M = 1, 140 ms, 12 MiB) | - | a known way |"),
         (kept, "slower (torch DDP, 25 MiB at M = 1, 80 ms, 12 MiB) | - | keep torch DDP (25 MiB) |"),
     ):
         _, _, row, _, said = paper.outcomes(archive(tmp_path, one), "")

@@ -1,13 +1,10 @@
 """Ways of summing values over ranks: f(values, p) gives the totals, in order and shape. Read, never executed."""
 
 from overlayccl_core.program.language import (
-    add,
     all_gather,
     all_reduce,
     broadcast,
-    collective_permute,
     flatten,
-    not_applicable,
     reduce_scatter,
     reduce_sum,
     reshape,
@@ -39,17 +36,6 @@ def gather_and_sum(values, p):
 def all_to_all_of_copies(values, p):
     """Everybody sends its values to everybody, who adds them up: one exchange, N times the bytes."""
     return _added(values, p, gathers.all_to_all_of_copies)
-
-
-def recursive_doubling(values, p):
-    """log2(N) rounds: everybody swaps its sum with the rank that differs from it in one bit, and adds."""
-    n = p.world_size
-    if n & (n - 1):
-        not_applicable("the ranks are no power of two")
-    total = buffers.joined(values)
-    for k in range(n.bit_length() - 1):
-        total = add(total, collective_permute(total, [(r, r ^ (1 << k)) for r in range(n)]))
-    return buffers.apart(total, values)
 
 
 def hierarchical(values, p):

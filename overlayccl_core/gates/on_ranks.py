@@ -32,8 +32,8 @@ Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
     """port -> [ranks of the deployment, elements] in the port's dtype: unit normals, alike where declared so.
 
-    Ids are any that are allowed, half of them at the ends of the ranks' parts. Where a thing may be padding
-    (`Nonlinear.named`), every second one that no id names is -inf.
+    Ids are any that are allowed, half of them at the ends of the ranks' parts. Of what ids name
+    (`Nonlinear.named`) every second thing that no id names is padding, -inf.
 
     Each of the Case's groups has values of its own. NaN where an input is not valid.
     """

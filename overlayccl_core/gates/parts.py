@@ -23,7 +23,6 @@ from overlayccl_core.program.substitution import substitute
 Ints = NDArray[np.int64]
 
 _FIRST, _SEVERAL = 1, -1  # owners: of the first part, of several; 0: of none
-_LINEAR = ("add", "sub", "row_sum")
 _TRIALS = 2
 
 
@@ -36,8 +35,8 @@ def joined_wrongly(program: Program, brought: Nonlinear, random: np.random.Gener
             strange = ((rows != 0) & (rows != _FIRST + np.arange(count)[:, None])).any((0, 2))
             if strange.any():
                 return (
-                    f"{port_text(port)}: what it has of token {strange.argmax()} is made of other tokens, too: "
-                    "compute each token of its own logits alone"
+                    f"{port_text(port)}: row {strange.argmax()} of {count} is made of other rows' data, too: "
+                    "compute each of its own data alone"
                 )
     for port, of in brought.means.items():
         if not _is_mean(program, port, of, random):
@@ -84,22 +83,15 @@ def _linear_end(outputs: Outputs, problem: Problem) -> tuple[Outputs, dict[Port,
 
 
 def _is_opaque(node: Node) -> bool:
-    return is_max(node) or (node.kind is Kind.ROWWISE and node.row.name not in _LINEAR)
+    return is_max(node) or (node.kind is Kind.ROWWISE and not node.row.operation.linear)
 
 
 class _Residues(Modular):
-    """With sums of rows."""
+    """With the linear operations on rows."""
 
     def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
-        """A sum or a difference."""
-        x, *more = node.row.rows(operands)
-        match node.row.name:
-            case "add":
-                made = x + more[0]
-            case "sub":
-                made = x - more[0]
-            case _:
-                made = x.sum(-1, keepdims=True)
+        """What is linear; the rest has been replaced."""
+        made = node.row.operation.meaning(*node.row.rows(operands))
         return made.reshape(len(made), -1) % PRIME
 
 

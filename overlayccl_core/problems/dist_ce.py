@@ -232,11 +232,8 @@ KINDS: dict[str, Callable[[Floats, Place, Place, float, float], Floats]] = {
     "a logit that is NaN": lambda x, t, o, h, loss: _at(o, x, np.nan),
     "logits that are nearly equal": lambda x, t, o, h, loss: x / 64,
     "equal logits": lambda x, t, o, h, loss: 0 * x,
-    "logits of -inf on all ranks but one": lambda x, t, o, h, loss: np.where(
-        np.arange(len(x))[:, None] == t[0], x, -np.inf
-    ),
+    "logits of -inf on all ranks but one": lambda x, t, o, h, loss: _on(t[0], np.full_like(x, -np.inf), x),
 }
-GOLDEN = (5**0.5 - 1) / 2  # multiples of it lie evenly in the unit interval
 NEAR_LOSSES = 16  # the largest of them: ln V of 50,000 words is 11, and a run starts a little above
 LOSSES_DRAWN = 64  # at least, of each token or of one that is computed alike
 FAR = "one logit far above the others"
@@ -280,9 +277,8 @@ def _draws(case: Case, random: Random, hostile: bool, alike: Alike | None = None
     if asked > most and not (alike.evenly and len(times) == 1):
         odd = int(np.argmax(alike.parts == times.argmin()))
         raise TooLarge(
-            f"token {odd} is computed in a way that {fewest - 1} other tokens share, and words of a rank "
-            f"{'alike' if alike.evenly else 'not alike'}, so {asked} draws are needed to try all data on it (limit "
-            f"{most}): compute all tokens, and all words, alike"
+            f"token {odd} is computed as {fewest - 1} others, words {'' if alike.evenly else 'not '}alike: it needs"
+            f" {asked} draws (limit {most}). Compute all of them alike"
         )
 
 
@@ -303,22 +299,20 @@ def _draw(case: Case, random: Random, turn: Ints, targets: Any = None, high: Any
     limit = float(case["range"] or (FAR_IN_FLOAT16 if case.dtype is DType.FLOAT16 else FAR_ABOVE))
     around = np.array([0, min(1000, limit / 2), -min(1000, limit / 2), limit, -limit])[turn % AROUNDS]
     height = limit * (100 / limit) ** np.maximum(random.uniform(-0.3, 1, tokens), 0)
-    near = turn // len(KINDS) / AROUNDS * GOLDEN % 1  # without a large gap
+    near = turn // len(KINDS) / AROUNDS * (5**0.5 - 1) / 2 % 1  # the golden section leaves no large gap
     losses = NEAR_LOSSES * near**2  # small ones lie closer: there are most of them
     logits = random.standard_normal((ranks, tokens, words), np.float32)
     names = [FAR if high is not None else list(KINDS)[k] for k in turn % len(KINDS)]
     for t, name in enumerate(names):
-        home = int(targets[t] // words)
-        target = home, int(targets[t] % words)
+        target = divmod(int(targets[t]), words)
         if high is not None:
-            made = _at((int(high[t] // words), int(high[t] % words)), logits[:, t], height[t])
+            made = _at(divmod(int(high[t]), words), logits[:, t], height[t])
         else:
-            other = (home + 1 + t % (ranks - 1)) % ranks, target[1]
+            other = (target[0] + 1 + t % (ranks - 1)) % ranks, target[1]
             made = KINDS[name](logits[:, t], target, other, height[t], losses[t])
         logits[:, t] = made + around[t]
     if case["range"]:
-        padding = np.isneginf(logits)
-        logits = np.where(padding, -np.inf, np.nan_to_num(logits).clip(-limit, limit))
+        logits = np.where(np.isneginf(logits), -np.inf, np.nan_to_num(logits).clip(-limit, limit))
 
     def label(port: Port, element: int) -> str:
         if port == ("mean",):

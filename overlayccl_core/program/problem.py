@@ -107,11 +107,11 @@ class Nonlinear:
     draws(random, hostile, alike): what it is tried on; not hostile: the friendliest data only. TooLarge where it
     cannot try all that a Program treats apart. parts: port -> how many rows it has, of parts that mean the same
     (tokens). named: ports with an element in a row for each thing that ids name (words), split over the ranks in
-    order. Without these nothing is known to be alike. means: an output -> the one of `parts` whose mean it is, as a
-    sum that is scaled; every other is of `parts`. backward: its Problem, whose inputs are ports of the forward
-    by their own names and cotangents of outputs (`d_` before the name). backward_reference: the plainest right
-    strategy of that. wrong_saved(inputs, saved): what a forward may not save (port -> [ranks, elements]), in a
-    sentence; empty where every backward takes it.
+    order; -inf there is padding. Without these nothing is known to be alike. means: an output -> the one of `parts`
+    whose mean it is, as a sum that is scaled; every other is of `parts`. backward: its Problem, whose inputs are
+    ports of the forward by their own names and cotangents of outputs (`d_` before the name). backward_reference:
+    the plainest right strategy of that. wrong_saved(inputs, saved): what a forward may not save (port -> [ranks,
+    elements]), in a sentence; empty where every backward takes it.
     """
 
     draws: Callable[[np.random.Generator, bool, Alike | None], Iterable[Draw]]

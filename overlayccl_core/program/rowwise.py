@@ -37,6 +37,7 @@ class Operation:
     people. reduction: the one by which the results of a row's parts make that of the row; None: there is none, and
     only whole rows will do. rounds: the result may be rounded. counted_as: the local operation of the cost model
     that handles as many bytes. commutes: of swapped operands the same bits (of a maximum not: -0 and +0 are equal).
+    linear: in its operands, taken together.
     """
 
     form: Form
@@ -48,6 +49,7 @@ class Operation:
     rounds: bool = True
     counted_as: str = "scale"
     commutes: bool = False
+    linear: bool = False
 
 
 def _picked(wide: Array, place: Array, width: int) -> Array:
@@ -63,12 +65,8 @@ def _one_hot(place: Array, width: int) -> Array:
     return there
 
 
-def _each(
-    operands: int, meaning: Callable[..., Array], text: str, *, rounds: bool = True, commutes: bool = False
-) -> Operation:
-    return Operation(
-        form=Form.EACH, operands=operands, meaning=meaning, text=text, rounds=rounds, commutes=commutes
-    )
+def _each(operands: int, meaning: Callable[..., Array], text: str, **more: bool) -> Operation:
+    return Operation(form=Form.EACH, operands=operands, meaning=meaning, text=text, **more)  # type: ignore[arg-type]
 
 
 def summed_in(dtype: Any) -> Any:
@@ -93,12 +91,13 @@ def _reduce(
         reduction=reduction,
         rounds=rounds,
         counted_as="sum",
+        linear=reduction is Reduction.SUM,
     )
 
 
 OPERATIONS = {
-    "add": _each(2, np.add, "{0} + {1}", commutes=True),
-    "sub": _each(2, np.subtract, "{0} - {1}"),
+    "add": _each(2, np.add, "{0} + {1}", commutes=True, linear=True),
+    "sub": _each(2, np.subtract, "{0} - {1}", linear=True),
     "mul": _each(2, np.multiply, "{0} * {1}", commutes=True),
     "div": _each(2, np.divide, "{0} / {1}"),
     "maximum": _each(2, np.maximum, "maximum({0}, {1})", rounds=False),

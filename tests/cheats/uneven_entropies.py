@@ -5,6 +5,7 @@ from overlayccl_core.program.language import (
     add,
     all_gather,
     all_reduce,
+    collective_permute,
     concat,
     exp,
     log,
@@ -257,6 +258,33 @@ def subtracts_logarithms_for_half_of_the_tokens(io, p):
     second = scale(sub(slice_axis(target, 0, half, half), slice_axis(log_sum, 0, half, half)), -1)
     other = maximum(second, scale(second, 1, 2))  # losses are not negative: the larger is all of it
     _write(io, p, largest, log_sum, concat([slice_axis(losses, 0, 0, half), other]))
+
+
+def swaps_its_sum_in_pairs(io, p):
+    """With the rank that differs in one bit, then in the next: two terms at a time, in either order."""
+    logits, targets = _given(io)
+    largest = _largest(logits)
+    shifted = sub(logits, reshape(largest, (p.tokens, 1)))
+    total = reduce_sum(exp(shifted), 1)
+    for k in range(p.world_size.bit_length() - 1):
+        total = add(total, collective_permute(total, [(r, r ^ (1 << k)) for r in range(p.world_size)]))
+    log_sum = log(total)
+    _write(io, p, largest, log_sum, sub(log_sum, all_reduce(pick(shifted, targets, p.first_word))))
+
+
+def takes_the_mean_of_both_terms_by_shares(io, p):
+    """The mean of the logarithms less that of the targets, of which each rank adds up its share of the tokens."""
+    logits, targets = _given(io)
+    largest = _largest(logits)
+    log_sum, losses = _losses(p, largest, logits, targets)
+    terms = [scale(x, 1, p.tokens) for x in (log_sum, sub(log_sum, losses))]
+    share = p.tokens // p.world_size
+    mine = [slice_axis(x, 0, [r * share for r in range(p.world_size)], share) for x in terms]
+    first, second = [all_reduce(reduce_sum(x, 0)) for x in mine]
+    io.write("losses", losses)
+    io.write("mean", sub(first, second))
+    io.write("shift", largest)
+    io.write("log_sum", log_sum)
 
 
 def orders_the_words_anew(io, p):

@@ -123,7 +123,7 @@ def test_tokens_and_words_that_are_computed_alike_are_tried_in_each_other_s_plac
     assert draws([0] * 63 + [1], evenly=False) == 64 + 80 + 64
     nonlinear = catalog.build(case(tokens=64, words=16384)).nonlinear
     with pytest.raises(
-        TooLarge, match=r"token 63 .* 0 other tokens share, .* not alike, so 65680 draws .*limit 16"
+        TooLarge, match=r"token 63 .* as 0 others, words not alike: it needs 65680 draws .limit 16"
     ):
         draws([0] * 63 + [1], evenly=False)
 

@@ -58,7 +58,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[
         regather="one_by_one",
         gather="one_by_one",
     )
-    arms.arms.append(Arm(name="fsdp", microbatches=M))
+    arms.arms += [Arm(name=name, microbatches=M) for name in ("fsdp", "fsdp_last_kept")]
     arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="one_by_one")
     arms.add(
         "wrong", scatter="prefetched", gradients="flat", regather="of_another_layer", gather="prefetched"
@@ -86,6 +86,7 @@ def test_sharded_arms_multiply_the_same_matrices_and_call_as_often_as_they_gathe
     assert calls["gathered_once"] == means + 3 * LAYERS
     assert calls["deployed"] == calls["prefetched"]
     assert calls["fsdp"] == 1 + 3 * M * LAYERS
+    assert calls["fsdp_last_kept"] == calls["fsdp"] - M  # a gather less in each backward pass
     assert calls["merged_under_256_mib"] == means + 3
 
 

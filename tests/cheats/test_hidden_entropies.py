@@ -63,8 +63,9 @@ def test_a_mean_that_is_wrong_of_a_token(function: str) -> None:
 )
 def test_what_few_draws_have(function: str) -> None:
     """Cheat: wrong of low logits of one token, of padding of two ranks, of equal words, of small losses. Caught:
-    a zero is a term of a maximum, and each of these is a kind of data."""
-    verdict = judged(function, source=SOURCE)
+    a zero is a term of a maximum, and each of these is a kind of data. With these many tokens that are computed
+    alike there are few draws."""
+    verdict = judged(function, source=SOURCE, **CONFIGURED)
     assert verdict.outcome is Outcome.FAIL and verdict.message.startswith("losses"), verdict.message
 
 

@@ -14,7 +14,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
-from overlayccl_core.configuration.models import label, problems_of, sites_of
+from overlayccl_core.configuration.models import Model, label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.searches import Begin, at_seeds
 from overlayccl_core.configuration.searches import load as load_search
@@ -44,7 +44,8 @@ class Pipeline:
     unrecorded: which tables of the tree came without records, so that nothing is made here; else empty.
     left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
     starts: whether jobs will start. typed: what --config said besides the profile.
-    Every plan asks for the code of every job, and a run with checkpoints makes several: each file is read once.
+    Every plan asks for the code and the models of every job, and a run with checkpoints makes several: each file is
+    read once.
     """
 
     settings: Settings
@@ -59,6 +60,12 @@ class Pipeline:
     typed: Mapping[str, Any] = field(default_factory=dict)
     _digest: Callable[..., str] = field(
         default_factory=lambda: cache(Sources().digest), repr=False, compare=False
+    )
+    _model: Callable[[str], Model] = field(
+        default_factory=lambda: cache(load_model), repr=False, compare=False
+    )
+    _problems_of: Callable[[Model, int], tuple[str, ...]] = field(
+        default_factory=lambda: cache(problems_of), repr=False, compare=False
     )
 
     @property
@@ -135,15 +142,15 @@ class Pipeline:
 
     def model_json(self, model: str) -> str:
         """A training model's fields and what its text holds: a comment in its file changes nothing."""
-        return load_model(model).identity()
+        return self._model(model).identity()
 
     def long_model_json(self, model: str) -> str:
         """The same of a model as the target `longrun` trains it, on a text that may be another."""
-        return self.settings.longrun.on_its_text(load_model(model)).identity()
+        return self.settings.longrun.on_its_text(self._model(model)).identity()
 
     def problems_of_model(self, model: str) -> tuple[str, ...]:
         """The Problems at the sites of a model's step."""
-        return problems_of(load_model(model), self.deployment.ranks)
+        return self._problems_of(self._model(model), self.deployment.ranks)
 
     def chosen_with(self, problem: str) -> tuple[str, ...]:
         """The Problem and those that are chosen together with it: some step has both, or both with a third."""
@@ -175,7 +182,7 @@ class Pipeline:
         """Case -> direction -> models (`nano m8`) that train it, of some Problems."""
         labels_of: dict[str, dict[str, list[str]]] = {}
         for name in self.models_of(*problems):
-            model = load_model(name)
+            model = self._model(name)
             for microbatches in model.microbatches:
                 cases = cases_of_model(model, self.deployment, microbatches)
                 for site in sites_of(model, microbatches, self.deployment.ranks):
@@ -282,7 +289,7 @@ class Pipeline:
         else:
             entries = self.settings.cases.get(problem, ())
             workloads = {name for entry in entries if (name := workload_named(problem, entry))}
-            workloads |= {load_model(name).workload for name in self.settings.models}
+            workloads |= {self._model(name).workload for name in self.settings.models}
             files += [_file("workloads", name) for name in workloads]
         return tuple(sorted(files))
 
@@ -290,7 +297,7 @@ class Pipeline:
         files = set(self._plugins_of_ranks())
         for model in models:
             files |= {
-                _file(folder, load_model(model).workload) for folder in ("workloads", "training/models")
+                _file(folder, self._model(model).workload) for folder in ("workloads", "training/models")
             }
             files |= {_file("problems", name) for name in self.problems_of_model(model)}
         return tuple(sorted(files))

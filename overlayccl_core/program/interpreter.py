@@ -8,6 +8,7 @@ steps on every machine. Nothing reachable has attributes beyond `p.<name>`, `io.
 """
 
 import ast
+from functools import lru_cache
 from typing import Any
 
 from overlayccl_core.program import language
@@ -28,7 +29,7 @@ from overlayccl_core.program.scopes import (
     steps_of,
 )
 from overlayccl_core.program.source_check import WAYS_MODULE
-from overlayccl_core.program.ways import FOLDER, WaysOf, offers, tree_of, ways_of
+from overlayccl_core.program.ways import FOLDER, WaysOf, offers, reached, tree_of, ways_of
 
 
 def load(source: str, fuel: Fuel | None = None, ways: WaysOf = ways_of) -> Scope:
@@ -38,23 +39,47 @@ def load(source: str, fuel: Fuel | None = None, ways: WaysOf = ways_of) -> Scope
 
 def _loaded(source: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Scope:
     """files: of ways, that import each other down to the one that this source is of."""
-    tree = tree_of(source, ways)
     scope = Scope(fuel, None, 0, f"{FOLDER}/{files[-1]}.py" if files else "")
     scope.names.update(BUILTINS)
-    for statement in tree.body:
-        match statement:
-            case ast.ImportFrom(module=module) if module == WAYS_MODULE:
-                for alias in statement.names:
-                    try:
-                        scope.names[alias.asname or alias.name] = _ways(alias.name, fuel, ways, files)
-                    except Rejected as error:
-                        raise error.at(statement.lineno) from None
-            case ast.ImportFrom():
-                for alias in statement.names:
-                    scope.names[alias.asname or alias.name] = getattr(language, alias.name)
-            case ast.FunctionDef() | ast.Assign() if not offers(statement):
-                _statement(statement)(scope)
+    try:
+        statements = _kept(source, reached(source, ways))
+    except Rejected:
+        statements = _compiled(source, ways)  # which says where
+    for statement, step in statements:
+        if step is not None:
+            step(scope)
+        elif isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                try:
+                    scope.names[alias.asname or alias.name] = _ways(alias.name, fuel, ways, files)
+                except Rejected as error:
+                    raise error.at(statement.lineno) from None
     return scope
+
+
+_Statements = tuple[tuple[ast.stmt, Compiled | None], ...]
+
+
+@lru_cache(maxsize=64)
+def _kept(source: str, files: tuple[tuple[str, tuple[str, ...]], ...]) -> _Statements:
+    """The same source with the same ways is compiled once, however many Problems it is traced at."""
+    return _compiled(source, dict(files).__getitem__)
+
+
+def _compiled(source: str, ways: WaysOf) -> _Statements:
+    """The statements of a source, with what each does to its scope; those that import ways are left to do."""
+    return tuple((statement, _top(statement)) for statement in tree_of(source, ways).body)
+
+
+def _top(statement: ast.stmt) -> Compiled | None:
+    match statement:
+        case ast.ImportFrom(module=module, names=names) if module != WAYS_MODULE:
+            words = {alias.asname or alias.name: getattr(language, alias.name) for alias in names}
+            return lambda scope: scope.names.update(words)
+        case ast.FunctionDef() | ast.Assign() if not offers(statement):
+            return _statement(statement)
+        case _:
+            return None
 
 
 def _ways(name: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Ways:

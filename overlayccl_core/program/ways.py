@@ -65,7 +65,7 @@ def tree_of(source: str, ways: WaysOf = ways_of) -> ast.Module:
     Rejected as `check_tree` says, where `ways` names no file or function, and where a way has the name of a
     function that is there.
     """
-    tree = check_tree(source)
+    tree = ast.Module(list(_checked(source).body), [])
     known = {s.name for s in tree.body if isinstance(s, ast.FunctionDef)}
     names = {file: name for name, file in imported(tree).items()}
     for statement in [s for s in tree.body if isinstance(s, ast.Assign) and offers(s)]:
@@ -82,6 +82,19 @@ def tree_of(source: str, ways: WaysOf = ways_of) -> ast.Module:
                 ast.copy_location(node, statement)
             tree.body.insert(len(tree.body) - 1, function)
     return tree
+
+
+def reached(source: str, ways: WaysOf = ways_of) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(name, texts) of each file of ways that a source imports and that these import: with it, all that its
+    tree follows from. Rejected where one is not there or not in the language."""
+    found: dict[str, tuple[str, ...]] = {}
+    todo = [source]
+    for text in todo:  # grows
+        for name in imported(_checked(text)).values():
+            if name not in found:
+                found[name] = ways(name)
+                todo += found[name]
+    return tuple(found.items())
 
 
 def offers(statement: ast.stmt) -> bool:
@@ -114,13 +127,8 @@ def imported(tree: ast.Module) -> dict[str, str]:
 
 def with_ways(source: str) -> str:
     """A source, and behind it the files of ways that it imports and that these import, for people and models."""
-    found: dict[str, str] = {}
-    todo = [source]
-    for text in todo:
-        new = [name for name in imported(check_tree(text)).values() if name not in found]
-        found |= {name: "\n".join(ways_of(name)) for name in new}
-        todo += [found[name] for name in new]
-    return "\n\n".join([source, *(f"# {FOLDER}/{name}.py\n{text}" for name, text in found.items())])
+    files = ("\n".join((f"# {FOLDER}/{name}.py", *texts)) for name, texts in reached(source))
+    return "\n\n".join((source, *files))
 
 
 def _pairs(tree: ast.Module, statement: ast.Assign) -> Iterator[tuple[str, str]]:
@@ -158,11 +166,11 @@ def _public(file: str, ways: WaysOf) -> list[_Public]:
     return list({one.name: one for text in ways(file) for one in _of_text(text, ways)}.values())
 
 
-_tree = lru_cache(maxsize=64)(check_tree)  # of files of ways, which nobody changes
+_checked = lru_cache(maxsize=64)(check_tree)  # trees that nobody changes
 
 
 def _of_text(text: str, ways: WaysOf) -> Iterator[_Public]:
-    tree = _tree(text)
+    tree = _checked(text)
     own = (s for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
     yield from (_Public(name=s.name, doc=ast.get_docstring(s) or "", derived=False) for s in own)
     for statement in [s for s in tree.body if isinstance(s, ast.Assign) and offers(s)]:

@@ -84,7 +84,10 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
     for row in paper.screen(worth):
         assert row in blocks[0]
     assert f"fastest at M = {worth.developer.microbatches}" in blocks[1]
-    assert f"| `tiny` | {ms(worth.deployed.step_us)}, " in blocks[2] and "of 1 model what" in blocks[2]
+    assert (
+        f"| `tiny` | {ms(worth.deployed.step_us)}, " in blocks[2]
+        and "of 1 model the search found" in blocks[2]
+    )
     errors = pl.read_parquet(finished / TREE / "problems/tp_mlp/fidelity.parquet")["median_rel_error"]
     assert f"`tp_mlp` | {len(errors)} | {percent(errors.min())}" in blocks[3]
     of_all = [job for job in opened.jobs if not re.match(rf"{TREE}/({'|'.join(OTHERS)})/", job.outputs[0])]

@@ -1,6 +1,7 @@
 """Small Cases of the Problems, and proofs of their seeds."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from overlayccl_core import catalog, loader
@@ -9,7 +10,7 @@ from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
-from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.stages.seed import seeds_of
@@ -62,9 +63,16 @@ def programs(problem: Problem, *, derived: bool = True) -> dict[str, Program]:
 
 def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:
     """Replay one seed at a Problem and prove it, with the developer's own error as the bound of lossy ones."""
-    seeds = {s.name: s for s in seeds_of(problem)}
-    reference = catalog.reference_program(problem)
-    developer = next(s for s in seeds.values() if s.role is Role.DEVELOPER)
-    bound = equivalence.lossy_bound_of(replay(developer.recipe, problem), reference)
-    program = replay(seeds[strategy].recipe, problem)
+    recipe = next(s.recipe for s in seeds_of(problem) if s.name == strategy)
+    program = replay(recipe, problem)
+    reference, bound = _held_to(problem.case, problem.direction)
     return program, equivalence.prove(program, reference, lossy_bound=bound)
+
+
+@lru_cache(maxsize=16)
+def _held_to(case: Case, direction: Direction) -> tuple[Program, float]:
+    """What the seeds of a Problem of the catalog are proven equal to, and the developer's own error."""
+    problem = next(p for p in catalog.directions(case) if p.direction is direction)
+    reference = catalog.reference_program(problem)
+    developer = next(s for s in seeds_of(problem) if s.role is Role.DEVELOPER)
+    return reference, equivalence.lossy_bound_of(replay(developer.recipe, problem), reference)

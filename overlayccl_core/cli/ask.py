@@ -55,8 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"search {search.name} asks nobody ({search.proposer}): --search names one that does"
         )
-    problem, desk = _desk(where, arguments.problem, search, plugin)
-    talk, purpose, message = _first(where, problem, desk)
+    desk, problem, seeds = _desk(where, arguments.problem, search, plugin)
+    begun = standing(problem, seeds, search, desk.facts)
+    if begun is None:
+        raise ValueError(f"{place_text(problem)}: no known strategy is right here, so nothing is searched")
+    talk, purpose, message = style(search.style).opening(desk, begun)
     request = talk.request(purpose, message)
     print_text(f"What leaves this machine, first of {search.name} for {place_text(problem)}:\n")
     print_line(request.system)
@@ -83,8 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _desk(
     where: Context, problem: str, search: Any, plugin: proposer.LanguageModelPlugIn
-) -> tuple[Problem, Desk]:
-    """The Case where the search asks, and what it asks through. ValueError: no such Problem, nothing fitted."""
+) -> tuple[Desk, Problem, list[seed.Row]]:
+    """What a search asks through, where it asks first, and the seeds there. ValueError: no such Problem, nothing
+    fitted."""
     catalog.plug_in(problem)
     facts = _facts(where)
     can, budget = facts.capabilities, facts.memory_budget_bytes
@@ -101,7 +105,8 @@ def _desk(
         answers=folder, tree=where.results, max_usd=where.settings.asking.max_usd, root=where.root
     )
     ledger = asking.ledger(plugin.language_model(search))
-    return problems[first], Desk(search=search, ledger=ledger, facts=facts, leads=asked)
+    desk = Desk(search=search, ledger=ledger, facts=facts, leads=asked)
+    return desk, problems[first], seeds[first]
 
 
 def _facts(where: Context) -> DeploymentFacts:
@@ -110,16 +115,6 @@ def _facts(where: Context) -> DeploymentFacts:
         capabilities=where.capabilities(),
         memory_budget_bytes=where.deployment.memory_budget_bytes,
     )
-
-
-def _first(where: Context, problem: Problem, desk: Desk) -> tuple[Talk, Purpose, User]:
-    """The conversation that the search's style begins with, and what it says."""
-    facts = desk.facts
-    rows = list(seed.seed_rows(problem, facts.capabilities, facts.memory_budget_bytes))
-    begun = standing(problem, rows, desk.search, facts)
-    if begun is None:
-        raise ValueError(f"{place_text(problem)}: no known strategy is right here, so nothing is searched")
-    return style(desk.search.style).opening(desk, begun)
 
 
 def _cost(where: Context, request: Request, calls: int) -> str:

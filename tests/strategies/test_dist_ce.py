@@ -1,6 +1,7 @@
 """The seeds of dist_ce: which is the developer where, what each calls, where one has no meaning."""
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.seed_cases import case
 RANGE = {"tokens": 6, "vocabulary": 40, "range": 40}
 
 
+@cache
 def rows(*operations: str, **entry: Any) -> dict[str, Row]:
     """strategy -> row, on a library with these operations; none given: all."""
     can = library_of(operations) if operations else None

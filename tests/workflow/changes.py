@@ -381,9 +381,9 @@ OF_TARGETS = {  # where a search asks a language model
 }
 CLUSTER = {"deployment": "trn1"}
 ASKED = {"proposer": "command", "command": "python examples/answer.py"}
+PRESETS = ("smoke", "evidence")
 BASES: dict[str, dict[str, object]] = {
-    "preset smoke": {"preset": "smoke"},
-    "preset evidence": {"preset": "evidence"},
+    **{preset: {"preset": preset} for preset in PRESETS},
     "preset cluster, on a cluster": CLUSTER,
     "two searches, of which one asks": ASKED,
 }

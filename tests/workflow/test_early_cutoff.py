@@ -15,7 +15,7 @@ import yaml
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 
-pytestmark = pytest.mark.timeout(1800)  # ten runs: four minutes, if alone
+pytestmark = pytest.mark.timeout(1800)  # nine runs: three minutes, if alone
 
 PROBLEMS = ("grad_ar", "pp_send_recv", "uniform_a2a")  # the model's sites are of the first two
 CONFIG = {
@@ -89,14 +89,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     ran["a feature that no price has"] = tree.run()
     tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")
     tree.edit("workflow_scripts/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
-    ran["all prices alike, and the selftest"] = tree.run()
+    tree.edit("config/config.yaml", "  seconds: 12\n", "  seconds: 24\n")
+    ran["all prices alike, the selftest and the probes"] = tree.run()
     cheap = 'dear = 0.1 if column.name.startswith("all_reduce") else 1'
     tree.edit(PRICE, COLUMN, f"            {cheap}\n{COLUMN.replace('amount', 'dear * amount')}")
     ran["one kind cheaper"] = tree.run()
     tree.edit("config/config.yaml", "  maximum_rounds: 24\n", "  maximum_rounds: 28\n")
     ran["rounds of the bench"] = tree.run()
-    tree.edit("config/config.yaml", "  seconds: 12\n", "  seconds: 24\n")
-    ran["probes once more"] = tree.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MALLOC_ARENA_MAX", "1")
         ran["another environment"] = tree.run()
@@ -131,10 +130,10 @@ def test_where_prices_come_out_equal_nothing_behind_the_shortlists_runs(runs: di
     assert all(": begins again: " in line for line in lines)
 
 
-def test_an_edit_of_the_cost_model_that_keeps_the_shortlists_measures_nothing(runs: dict[str, Ran]) -> None:
+def test_prices_and_probes_that_keep_the_shortlists_time_no_candidate(runs: dict[str, Ran]) -> None:
     """The selftest, which is edited too, finds the same capabilities: nothing is timed for that either."""
-    started = set(runs["all prices alike, and the selftest"].started)
-    assert started == {"selftest"} | PRICED | COMPARED
+    started = set(runs["all prices alike, the selftest and the probes"].started)
+    assert started == {"selftest", "probe"} | PRICED | COMPARED
 
 
 def test_an_edit_of_the_cost_model_starts_ranks_only_for_problems_whose_shortlists_it_changes(
@@ -149,12 +148,6 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_problems_whose_shortlis
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
     started = set(runs["rounds of the bench"].started)
     assert started == of_problems("bench") | COMPARED
-
-
-def test_probes_that_were_taken_again_and_leave_the_shortlists_time_no_candidate_again(
-    runs: dict[str, Ran],
-) -> None:
-    assert set(runs["probes once more"].started) == {"probe"} | PRICED | COMPARED
 
 
 def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_with_it(

@@ -19,6 +19,7 @@ from tests.workflow.changes import (
     EVERYWHERE,
     MODELS,
     OF_TARGETS,
+    PRESETS,
     PROBLEM_OF,
     PROBLEMS,
     ROWS,
@@ -90,8 +91,12 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, dict[str, Pla
 def others(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Plan, dict[str, Plan]]:
-    """A name in BASES, all jobs there, and what the rows plan that do not hang on the configuration."""
-    return request.param, *planned(tmp_path_factory.mktemp("other"), BASES[request.param], EVERYWHERE)
+    """A name in BASES, all jobs there, and what the rows plan that do not hang on the configuration.
+
+    Presets have the same rules: some of the rows are enough.
+    """
+    rows = EVERYWHERE[::4] if request.param in PRESETS else EVERYWHERE
+    return request.param, *planned(tmp_path_factory.mktemp("other"), BASES[request.param], rows)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -107,9 +112,9 @@ def test_it_is_the_same_with_other_presets_and_with_several_searches(
 ) -> None:
     base, whole, plans = others
     asks = BASES[base] == ASKED
-    for row in EVERYWHERE:
+    for row in (row for row in EVERYWHERE if row.name in plans):
         may_run = row.may_run
-        if base == "preset evidence" and "tp_mlp" not in row.problems:
+        if base == "evidence" and "tp_mlp" not in row.problems:
             may_run = set()
         if asks:
             may_run = may_run | row.asked

@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := run
 .PHONY: run evidence env dev browser validator xla test test-xla test-wheel slurm-up slurm-down test-slurm test-parallelcluster lint bench why report paper clean
 
+unexport PYTHONDONTWRITEBYTECODE # each job is a process of its own: without bytecode it would compile us again
+
 VENV := .venv
 BIN := $(VENV)/bin
 XLA := .venv-xla

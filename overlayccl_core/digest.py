@@ -11,11 +11,18 @@ What the closure follows, read from the source without running it:
   "overlayccl_core.backends.torch_ranks.timer": a module's dotted name in a string, as it is run by `python -m`;
   "program.schema.json": a data file's name in a string, beside the module or counted from the package.
 A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is here.
+
+What was read of a file of this repository is kept beside its bytecode, until its text is another: it takes most of
+a plan's time.
 """
 
 import ast
 import hashlib
+import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,7 +100,7 @@ class Sources:
         dotted = ".".join(
             below.with_suffix("").parts
         )  # a/b/__init__.py: `a.b.__init__`, and above it is `a.b`
-        identity, said, modules, data = _parsed(path.read_text(), dotted)
+        identity, said, modules, data = (_kept if self._root == ROOT else _fresh)(path, dotted)
         homes = [path.parent, *self._packages]
         needs = [
             *self._packages_above(path),
@@ -146,8 +153,38 @@ def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
     return Sources(root).closure(script, *plugins)
 
 
+_Parsed = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+
+
+def _fresh(path: Path, module: str) -> _Parsed:
+    return _parsed(path.read_text(), module)
+
+
+def _kept(path: Path, module: str) -> _Parsed:
+    """The same as it was found before, as long as neither the text nor this file changes."""
+    if sys.dont_write_bytecode or not path.is_relative_to(ROOT):
+        return _fresh(path, module)
+    text = path.read_text()
+    key = hashlib.sha256(f"{_OWN}\n{module}\n{text}".encode()).hexdigest()
+    file = path.parent / "__pycache__" / f"{path.stem}.parsed.json"
+    with suppress(OSError, ValueError):
+        known, (identity, said, modules, data) = json.loads(file.read_text())
+        if known == key:
+            return identity, said, tuple(modules), tuple(data)
+    found = _parsed(text, module)
+    with suppress(OSError):  # it can be read only
+        file.parent.mkdir(exist_ok=True)
+        new = file.with_name(f"{file.name}.{os.getpid()}")
+        new.write_text(json.dumps([key, found]))
+        new.replace(file)
+    return found
+
+
+_OWN = Path(__file__).read_text()
+
+
 @cache
-def _parsed(text: str, module: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+def _parsed(text: str, module: str) -> _Parsed:
     """(hash of the tree, of the docstrings, modules of ours, data files) that a source names.
 
     A function of its text: never stale.

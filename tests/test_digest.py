@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.digest import ROOT, Sources, closure, digest
+from overlayccl_core.digest import ROOT, Sources, _parsed, closure, digest
 
 SOURCES = {
     "overlayccl_core/__init__.py": "",
@@ -48,6 +48,29 @@ def test_closure_follows_imports_packages_modules_run_by_name_and_data_files(roo
         "overlayccl_core/b/worker.py",
         "workflow_scripts/rule.py",
     }
+
+
+def test_what_was_read_of_this_repository_is_kept_until_its_text_is_another(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    fresh = Sources(root).digest("rule")
+    assert not list(root.rglob("*.parsed.json"))  # of another one nothing is
+    monkeypatch.setattr("overlayccl_core.digest.ROOT", root)
+    assert Sources(root).digest("rule") == fresh
+    parsed: list[str] = []
+
+    def again(text: str, module: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+        parsed.append(module)
+        return _parsed(text, module)
+
+    monkeypatch.setattr("overlayccl_core.digest._parsed", again)
+    assert Sources(root).digest("rule") == fresh and not parsed
+    (kept,) = root.rglob("worker.parsed.json")
+    kept.write_text("[")  # as from a disk that was full
+    (root / "overlayccl_core/a/two.py").write_text("X = 2\n")
+    assert Sources(root).digest("rule") != fresh
+    assert sorted(parsed) == ["overlayccl_core.a.two", "overlayccl_core.b.worker"]
 
 
 def test_closure_has_the_plug_ins_that_are_named_and_what_they_import(root: Path) -> None:

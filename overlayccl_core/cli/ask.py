@@ -6,7 +6,7 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.archiving.unpacked import refuse_unnamed
 from overlayccl_core.asking import money
-from overlayccl_core.asking.conversation import NoAnswer, Request, User
+from overlayccl_core.asking.conversation import NoAnswer, Request
 from overlayccl_core.asking.record import FOLDER
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import print_line, print_text
@@ -19,9 +19,9 @@ from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search import proposer
 from overlayccl_core.search.allowance import Asking
-from overlayccl_core.search.desk import Desk, Talk
+from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.facts import DeploymentFacts
-from overlayccl_core.search.style import Purpose, style
+from overlayccl_core.search.style import style
 from overlayccl_core.stages import seed
 from overlayccl_core.stages.search import leads, place_of, standing
 

@@ -5,7 +5,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+
+from overlayccl_core.digest import SCRIPTS, Sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
@@ -15,17 +18,26 @@ PARTS = (
 
 
 def copy_to(folder: Path) -> Path:
-    """Copy what a run needs; returns the copy's root."""
+    """Copy what a run needs, with its bytecode; returns the copy's root."""
+    _read_all()
     for part in PARTS:
         source = ROOT / part
         if source.is_dir():
-            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("*.pyc.*", "*.json.*"))
         else:
             shutil.copy(source, folder / part)
     for profile in (folder / "profiles").iterdir():
         if profile.name != "default":
             (folder / profile.name).symlink_to(profile.relative_to(folder))
     return folder
+
+
+@cache
+def _read_all() -> None:
+    """So that what `digest` keeps beside the bytecode is there."""
+    sources = Sources()
+    for script in (ROOT / SCRIPTS).glob("*.py"):
+        sources.closure(script.stem)
 
 
 def python(root: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

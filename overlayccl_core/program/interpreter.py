@@ -74,8 +74,8 @@ def _compiled(source: str, ways: WaysOf) -> _Statements:
 def _top(statement: ast.stmt) -> Compiled | None:
     match statement:
         case ast.ImportFrom(module=module, names=names) if module != WAYS_MODULE:
-            words = {alias.asname or alias.name: getattr(language, alias.name) for alias in names}
-            return lambda scope: scope.names.update(words)
+            words = {alias.asname or alias.name: alias.name for alias in names}
+            return lambda scope: scope.names.update({n: getattr(language, w) for n, w in words.items()})
         case ast.FunctionDef() | ast.Assign() if not offers(statement):
             return _statement(statement)
         case _:

@@ -1,6 +1,7 @@
 """The seeds table: every strategy forward and backward, with verdicts; the same every time."""
 
 import json
+from functools import cache
 
 import polars as pl
 import pytest
@@ -17,6 +18,7 @@ from tests.capabilities import library_of
 from tests.seed_cases import REASONS, SMALL, case
 
 
+@cache
 def _rows(name: str, capabilities: Capabilities | None = None, budget: int | None = None) -> list[Row]:
     return [
         row for problem in catalog.directions(case(name)) for row in seed_rows(problem, capabilities, budget)
@@ -27,7 +29,7 @@ def _rows(name: str, capabilities: Capabilities | None = None, budget: int | Non
 def test_rows_fit_the_table_and_are_the_same_every_time(name: str) -> None:
     rows = _rows(name)
     assert {tuple(row) for row in map(sorted, rows)} == {tuple(sorted(c.name for c in SEEDS.columns))}
-    assert rows == _rows(name)
+    assert rows == _rows.__wrapped__(name)
     frame = pl.DataFrame(rows, infer_schema_length=None)
     assert frame.group_by("case", "direction", "strategy").len()["len"].max() == 1
 

@@ -28,7 +28,10 @@ def note(event: str, arguments: tuple[object, ...]) -> None:
     """The hook."""
     if event == "open" and isinstance(arguments[0], str):
         path = os.path.abspath(arguments[0])
-        if path.startswith(OURS) and "__pycache__" not in path:
+        folder, name = os.path.split(path)
+        if os.path.basename(folder) == "__pycache__":  # bytecode is opened in the place of its source
+            path = os.path.join(os.path.dirname(folder), f"{name.partition('.')[0]}.py")
+        if path.startswith(OURS):
             os.write(NOTES, f"{os.path.relpath(path, ROOT)}\n".encode())
 
 

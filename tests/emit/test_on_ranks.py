@@ -40,12 +40,18 @@ ENTRIES: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-def seeds_of(case: Case) -> dict[str, Program]:
-    """Every seed of a Case's library that applies, and its backward, simplified and as transposed."""
+def seeds_of(case: Case, *, derived: bool) -> dict[str, Program]:
+    """Every seed of a Case's library that applies, and its backward, simplified and as transposed.
+
+    derived: also those that are made of other ways.
+    """
     source = catalog.library_source(case.problem)
     backward = catalog.backward(case)
     programs = {}
-    for name, _ in read_library(source).seeds:
+    library = read_library(source)
+    for name, _ in library.seeds:
+        if name in library.derived and not derived:
+            continue
         try:
             program = trace_source(source, name, catalog.build(case))
         except NotApplicable:
@@ -58,12 +64,13 @@ def seeds_of(case: Case) -> dict[str, Program]:
     return programs
 
 
-def all_seeds(**size: Any) -> dict[str, Program]:
-    return {k: v for name, entry in ENTRIES for k, v in seeds_of(catalog.case(name, entry, **size)).items()}
+def all_seeds(*, derived: bool = False, **size: Any) -> dict[str, Program]:
+    cases = [catalog.case(name, entry, **size) for name, entry in ENTRIES]
+    return {key: program for case in cases for key, program in seeds_of(case, derived=derived).items()}
 
 
 def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_path: Path) -> None:
-    programs = all_seeds(ranks=4, ranks_per_node=4)
+    programs = all_seeds(ranks=4, ranks_per_node=4, derived=True)
     two_tiers = all_seeds(ranks=4, ranks_per_node=2)
     programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
     deployment = Deployment(

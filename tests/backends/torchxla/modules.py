@@ -20,10 +20,10 @@ def small_case(problem: str, ranks: int, *, uniform: bool = True) -> Case:
     return catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks // NODES[ranks], uniform=uniform)
 
 
-def all_seeds(case: Case) -> dict[str, Program]:
-    """Those of both directions, by `direction name`."""
+def all_seeds(case: Case, *, derived: bool = False) -> dict[str, Program]:
+    """Those of both directions, by `direction name`. derived: also those that are made of other ways."""
     return {
         f"{problem.direction.value} {name}": program
         for problem in catalog.directions(case)
-        for name, program in programs(problem).items()
+        for name, program in programs(problem, derived=derived).items()
     }

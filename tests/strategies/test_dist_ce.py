@@ -9,7 +9,9 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import operation_name
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages.seed import Row, seed_rows
+from overlayccl_core.program.library import Role
+from overlayccl_core.stages import seed
+from overlayccl_core.stages.seed import Row, seeds_of
 from tests.capabilities import library_of
 from tests.seed_cases import case
 
@@ -18,10 +20,12 @@ RANGE = {"tokens": 6, "vocabulary": 40, "range": 40}
 
 @cache
 def rows(*operations: str, **entry: Any) -> dict[str, Row]:
-    """strategy -> row, on a library with these operations; none given: all."""
+    """strategy -> row, on a library with these operations; none given: all. Without those made of other ways."""
     can = library_of(operations) if operations else None
     problems = catalog.directions(case("dist_ce", RANGE | entry))
-    return {row["strategy"]: row for problem in problems for row in seed_rows(problem, can, None)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seed, "seeds_of", lambda of: [s for s in seeds_of(of) if s.role is not Role.DERIVED])
+        return {row["strategy"]: row for problem in problems for row in seed.seed_rows(problem, can, None)}
 
 
 def test_the_developer_takes_the_maximum_where_the_library_can_and_gathers_elsewhere() -> None:

@@ -1,5 +1,6 @@
 """For all tests: in which order they start; how long an example takes is not tested, since machines are shared."""
 
+import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +20,11 @@ settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs of the pipeline come first: they take minutes, for which a second worker would wait at the end."""
     items.sort(key=lambda item: (-_timeout(item), item.path.parent.name != "workflow"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay to the end: the garbage collector need not look at them each time."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -74,7 +74,7 @@ test-slurm: dev slurm-up ## the pipeline through Slurm: jobs, nodes, one that is
 	tests/slurm/cluster.sh down; exit $$code
 
 test-xla: xla ## emitted modules lowered by the real torch_xla, on CPU; `make test` skips these
-	PJRT_DEVICE=CPU $(XLA)/bin/python -m pytest tests/backends/torchxla/real -q
+	PJRT_DEVICE=CPU $(XLA)/bin/python -m pytest -n 2 --dist worksteal tests/backends/torchxla/real -q
 
 test-wheel: dev ## the wheel alone in a new environment: a project of one's own, its strategy, its deployment, its archive
 	OVERLAYCCL_WHEEL=1 $(BIN)/python -m pytest -n 0 -q tests/packaging

@@ -12,8 +12,8 @@ What the closure follows, read from the source without running it:
   "program.schema.json": a data file's name in a string, beside the module or counted from the package.
 A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is here.
 
-What was read of a file of this repository is kept beside its bytecode, until its text is another: it takes most of
-a plan's time.
+What was found in a file of this repository is kept beside its bytecode, until its text is another: a plan would
+spend a third of its time on that. Files of another one, as of an unpacked archive, are always read.
 """
 
 import ast
@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from overlayccl_core import loader
@@ -100,7 +101,9 @@ class Sources:
         dotted = ".".join(
             below.with_suffix("").parts
         )  # a/b/__init__.py: `a.b.__init__`, and above it is `a.b`
-        identity, said, modules, data = (_kept if self._root == ROOT else _fresh)(path, dotted)
+        identity, said, modules, data = _found(
+            path, dotted, keep=self._root == ROOT and path.is_relative_to(ROOT)
+        )
         homes = [path.parent, *self._packages]
         needs = [
             *self._packages_above(path),
@@ -156,24 +159,23 @@ def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
 _Parsed = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
-def _fresh(path: Path, module: str) -> _Parsed:
-    return _parsed(path.read_text(), module)
+def _found(path: Path, module: str, *, keep: bool) -> _Parsed:
+    """`_parsed` of a file; keep: as it was found before, as long as neither the text nor this file changes.
 
-
-def _kept(path: Path, module: str) -> _Parsed:
-    """The same as it was found before, as long as neither the text nor this file changes."""
-    if sys.dont_write_bytecode or not path.is_relative_to(ROOT):
-        return _fresh(path, module)
+    Written as Python writes bytecode: not where it is told to write none or where nothing can be written.
+    """
     text = path.read_text()
+    if not keep or sys.dont_write_bytecode:
+        return _parsed(text, module)
     key = hashlib.sha256(f"{_OWN}\n{module}\n{text}".encode()).hexdigest()
-    file = path.parent / "__pycache__" / f"{path.stem}.parsed.json"
+    file = Path(cache_from_source(str(path))).with_name(f"{path.stem}.parsed.json")
     with suppress(OSError, ValueError):
         known, (identity, said, modules, data) = json.loads(file.read_text())
         if known == key:
             return identity, said, tuple(modules), tuple(data)
     found = _parsed(text, module)
-    with suppress(OSError):  # it can be read only
-        file.parent.mkdir(exist_ok=True)
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{os.getpid()}")
         new.write_text(json.dumps([key, found]))
         new.replace(file)

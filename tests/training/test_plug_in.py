@@ -41,7 +41,7 @@ def test_only_files_of_models_speak_of_a_model() -> None:
         for file in sorted(loader.ROOT.rglob("*"))
         if file.suffix in (".py", ".md", ".json", ".jinja")
         and file.relative_to(loader.ROOT).as_posix() not in MODELS
-        and file.parent.name not in LITERATURE
+        and file.parent.name not in (*LITERATURE, "__pycache__")
         for number, line in enumerate(file.read_text().splitlines(), 1)
         if NAMES.search(line)
     ]

@@ -145,8 +145,9 @@ def source(folder: str, name: str) -> str:
 
 def sources(folder: str, name: str) -> tuple[str, ...]:
     """The texts of a file that is read, wherever it is: the package's, then those of folders of one's own."""
-    path(folder, name)
     files = [file for root in roots() if (file := root / folder / f"{name}.py").is_file()]
+    if not files or not _NAME.fullmatch(name):
+        path(folder, name)  # says which there are
     _handed_out.update(files)
     return tuple(file.read_text() for file in files)
 

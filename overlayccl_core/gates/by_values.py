@@ -60,8 +60,9 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
     assert brought is not None
     random = np.random.default_rng(int(program.digest, 16))
     treated = alike(program, brought, random) if brought.named else None
+    backward = _backward_of(reference.problem)
     for draw in brought.draws(random, Check.HOSTILE in checks, treated):
-        _Trial(program, reference, draw, random).run(tried, checks, lossy_bound)
+        _Trial(program, reference, backward, draw, random).run(tried, checks, lossy_bound)
     if Check.HOSTILE in checks and brought.named and (joined := joined_wrongly(program, brought, random)):
         raise Wrong(Reason.PARTS_JOINED, joined)
     message = ""
@@ -88,12 +89,19 @@ def _provably_alike(program: Program) -> bool:
 class _Trial:
     """Program and reference on one draw."""
 
-    def __init__(self, program: Program, reference: Program, draw: Draw, random: np.random.Generator) -> None:
+    def __init__(
+        self,
+        program: Program,
+        reference: Program,
+        backward: Program | None,
+        draw: Draw,
+        random: np.random.Generator,
+    ) -> None:
         brought = reference.problem.nonlinear
         self.program = program
         self.reference = reference
         self.draw = draw
-        self.backward = _backward_of(reference.problem)
+        self.backward = backward
         self.wrong_saved = None if brought is None else brought.wrong_saved
         self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
         self.right: tuple[dict[Port, Array], dict[Port, Held]] = {}, {}  # in float64: saved, gradients

@@ -45,16 +45,10 @@ def with_invalid(data: Array, valid: Counts | None, value: float) -> Array:
 
 def compared(valid: Counts | None, *rows: NDArray[np.int64], ranks: int) -> list[tuple[int, slice]]:
     """(rank, its elements that mean something), of one rank of each class that agrees in that and in all `rows`."""
-    if valid is None:
-        return [(int(rank), slice(None)) for rank in _one_of_each(np.arange(ranks), *rows)]
-    counts = np.asarray(valid)
-    some = np.flatnonzero(counts)
-    return [(int(rank), slice(counts[rank])) for rank in _one_of_each(some, counts, *rows)]
-
-
-def _one_of_each(ranks: NDArray[np.int64], *rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    if not len(ranks):
-        return ranks
-    _, first = np.unique(np.stack([row[ranks] for row in rows]), axis=1, return_index=True)
-    chosen: NDArray[np.int64] = ranks[np.sort(first)]
-    return chosen
+    counts = np.full(ranks, -1) if valid is None else np.asarray(valid)
+    one: dict[tuple[int, ...], int] = {}
+    for rank, key in enumerate(zip(*(row.tolist() for row in (counts, *rows)), strict=False)):
+        one.setdefault(key, rank)
+    return [
+        (rank, slice(None) if valid is None else slice(count)) for (count, *_), rank in one.items() if count
+    ]

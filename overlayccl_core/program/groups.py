@@ -28,8 +28,8 @@ class Groups:
         self.array: Ints = np.array(members, np.int64)
         self.size = self.array.shape[1]
         self.ranks = self.array.size
-        self.group: Ints = np.empty(self.ranks, np.int64)  # of each rank
-        self.place: Ints = np.empty(self.ranks, np.int64)  # of each rank in its group
+        self.group: Ints = np.zeros(self.ranks, np.int64)  # of each rank
+        self.place: Ints = np.zeros(self.ranks, np.int64)  # of each rank in its group
         self.group[self.array] = np.arange(len(members))[:, None]
         self.place[self.array] = np.arange(self.size)
         steps = np.diff(self.array, axis=1)

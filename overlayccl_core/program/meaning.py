@@ -4,7 +4,7 @@ A value is held once for each class of ranks that hold the same, so a gathered b
 and a group of equal members is evaluated once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,8 +154,16 @@ def _taken(operands: list[Array], rows: list[Indices], table: Indices) -> Array:
 
 def _combined(rows: list[Indices]) -> tuple[Indices, Indices]:
     """Classes of ranks that agree in all rows: (class of each rank [N], a rank of each class)."""
-    _, first, row = np.unique(np.stack(rows), axis=1, return_index=True, return_inverse=True)
-    return row.ravel(), first
+    return _classes(list(zip(*(row.tolist() for row in rows), strict=True)))
+
+
+def _classes(keys: Sequence[tuple[int, ...]]) -> tuple[Indices, Indices]:
+    """(class of each of these, one of each class); a dict, since for few ranks NumPy takes 20 times as long."""
+    one: dict[tuple[int, ...], int] = {}
+    for i, key in enumerate(keys):
+        one.setdefault(key, i)
+    number = {key: c for c, key in enumerate(one)}
+    return np.array([number[key] for key in keys]), np.array(list(one.values()))
 
 
 def _permute(x: Node, a: Held) -> Held:
@@ -191,7 +199,5 @@ def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
 
 def _distinct_rows(table: Indices) -> tuple[Indices, Indices]:
     """(the different rows of a table, which of them each row is)."""
-    if len(table) == 1:
-        return table, np.zeros(1, np.int64)
-    rows, which = np.unique(table, axis=0, return_inverse=True)
-    return rows, which.ravel()
+    which, one = _classes([tuple(row) for row in table.tolist()])
+    return table[one], which

@@ -109,11 +109,8 @@ def cluster() -> list[tuple[str, Program, Program]]:
     found = []
     for direction in Direction:
         at = problem(direction, 224, 256, 144, range=40)
-        found += [
-            (name, program, catalog.reference_program(at))
-            for name, program in programs(at, derived=False).items()
-            if name != "all_to_all_of_copies"  # each rank's values 224 times
-        ]
+        some = list(programs(at, derived=False).items())[:3]  # the developer is the first
+        found += [(name, program, catalog.reference_program(at)) for name, program in some]
     return found
 
 

@@ -1,7 +1,8 @@
 # Searches side by side, by what they find after how many evaluations:  snakemake --profile local ablations
 # A target of its own, in a folder of its own: `all` asks for none of it, and what is chosen knows nothing of it.
 
-ABLATION = "results/{deployment}/ablations"
+ABLATION = f"{TREE}/ablations"
+COMPARED = SEARCH.replace(TREE, ABLATION)
 
 
 rule ablations:
@@ -17,57 +18,41 @@ rule ablations:
 
 use rule search as ablation_search with:
     output:
-        **{
-            name: path.replace("{deployment}", "{deployment}/ablations")
-            for name, path in rules.search.output.items()
-        },
+        **tables(COMPARED, "sketches", "candidates", "search_ends", "calls"),
     log:
         f"{ABLATION}/logs/search-{{problem}}-{{search}}.log",
     benchmark:
         f"{ABLATION}/logs/search-{{problem}}-{{search}}.tsv"
     params:
-        search=lambda wildcards: PIPELINE.compared_json(wildcards.search),
+        **searching(COMPARED, PIPELINE.compared_json),
 
 
-rule ablation:
-    """What each search had found after how many evaluations, beside the best of all."""
+# What each search had found after how many evaluations, beside the best of all.
+use rule light as ablation with:
     input:
-        compared("sketches", "candidates", "calls"),
+        sketches=compared("sketches"),
+        candidates=compared("candidates"),
+        calls=compared("calls"),
     output:
-        curves="results/{deployment}/ablations/ablation_curves.parquet",
-        curves_sidecar="results/{deployment}/ablations/ablation_curves.sidecar.json",
-        ablations="results/{deployment}/ablations/ablations.parquet",
-        ablations_sidecar="results/{deployment}/ablations/ablations.sidecar.json",
+        **tables(ABLATION, "ablation_curves", "ablations"),
     log:
         f"{ABLATION}/logs/ablation.log",
     benchmark:
         f"{ABLATION}/logs/ablation.tsv"
-    localrule: True
-    conda:
-        "../envs/local.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
     params:
-        code=code("ablation"),
-        problems=lambda wildcards: ",".join(
-            dict.fromkeys(problem for problem, _ in PIPELINE.compared)
-        ),
+        **stage("ablation"),
     message:
         "Comparing the searches of {wildcards.deployment}"
-    shell:
-        "python -P -m workflow_scripts.ablation --problems {params.problems}"
-        " --inputs {input} --outputs {output} --log {log}"
 
 
-rule ablation_page:
-    """One self-contained HTML page with the curves of all searches."""
+# One self-contained HTML page with the curves of all searches.
+use rule light as ablation_page with:
     input:
-        "results/{deployment}/ablations/ablation_curves.parquet",
-        "results/{deployment}/ablations/ablations.parquet",
+        ablation_curves=f"{ABLATION}/ablation_curves.parquet",
+        ablations=f"{ABLATION}/ablations.parquet",
     output:
         page=report(
-            "results/{deployment}/ablations/ablations.html",
+            f"{ABLATION}/ablations.html",
             caption="captions/ablations.rst",
             category="Searches",
             labels={"deployment": "{deployment}"},
@@ -76,16 +61,7 @@ rule ablation_page:
         f"{ABLATION}/logs/ablation_page.log",
     benchmark:
         f"{ABLATION}/logs/ablation_page.tsv"
-    localrule: True
-    conda:
-        "../envs/local.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
     params:
-        code=code("ablation_page"),
+        **stage("ablation_page", name=lambda wildcards: wildcards.deployment),
     message:
         "Drawing the searches of {wildcards.deployment}"
-    shell:
-        "python -P -m workflow_scripts.ablation_page --name {wildcards.deployment}"
-        " --inputs {input} --outputs {output} --log {log}"

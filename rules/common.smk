@@ -9,6 +9,7 @@
 # nothing. So a checkpoint is what stands between cheap rules and those that start ranks.
 
 import json
+import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,14 +91,85 @@ if workflow.is_main_process:
 RANKS = {"machine": 1, **PIPELINE.job_resources}
 THREADS = PIPELINE.job_threads or workflow.cores
 
-PARTIAL = "results/{deployment}/.partial"
-LOGS = "results/{deployment}/logs"
+TREE = "results/{deployment}"
+PROBLEM = f"{TREE}/problems/{{problem}}"
+LOGS = f"{TREE}/logs"
+
+STAGE = "python -P -m workflow_scripts.stage {params.command} --log {log}"
+DEPLOYMENT = {"deployment": PIPELINE.deployment_json}
+RANKS_OF = {"deployment": PIPELINE.ranks_json}
+MEASURED = {"deployment": PIPELINE.ranks_json, "machine": PIPELINE.machine}
+
+
+# What rules are made of: one that starts no ranks, and one that has the machine, or a cluster's nodes, to itself.
+rule light:
+    localrule: True
+    conda:
+        "../envs/local.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    shell:
+        STAGE
+
+
+rule on_ranks:
+    conda:
+        "../envs/local.yaml"
+    threads: THREADS
+    resources:
+        **RANKS,
+    shell:
+        STAGE
+
+
+def partial(folder=TREE):
+    """Where a rule keeps launches as they come."""
+    return lambda wildcards: f"{folder.format(**wildcards)}/.partial"
 
 
 def code(rule):
     """The digest of a rule's code, for the Problem, the model and the search of its wildcards."""
     names = ("problem", "model", "search")
     return lambda wildcards: PIPELINE.code(rule, **{n: wildcards.get(n) for n in names})
+
+
+def stage(rule, compared=(), **told):
+    """The parameters of a job: the digest of its code, all that its command is told, and `command`, which tells it.
+
+    compared: more of them, which no command reads. The job runs again where one of these differs.
+    """
+
+    def command(wildcards, input, output):
+        here = {name: wildcards[name] for name in ("problem", "model") if name in wildcards.keys()}
+        options = {"deployment": PIPELINE.deployment_file, **here}
+        if "partial" in told:
+            options["code"] = code(rule)(wildcards)
+        for name, value in told.items():
+            options[name] = value(wildcards) if callable(value) else value
+        words = [rule, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+        return shlex.join([*words, "--inputs", *named(input), "--outputs", *named(output)])
+
+    return {"code": code(rule), **dict(compared), **told, "command": command}
+
+
+def named(files):
+    """NAME=PATH of what a job reads or writes; a sidecar goes with its table."""
+    return [
+        f"{name}={path}"
+        for name, paths in files.items()
+        if not name.endswith("_sidecar")
+        for path in ([paths] if isinstance(paths, str) else paths)
+    ]
+
+
+def tables(folder, *names):
+    """Tables that a rule writes, each with its sidecar, by their names."""
+    return {
+        f"{name}{'_sidecar' * sidecar}": f"{folder}/{name}{'.sidecar.json' if sidecar else '.parquet'}"
+        for name in names
+        for sidecar in (False, True)
+    }
 
 
 def of_problems(name, suffix="parquet"):
@@ -172,12 +244,19 @@ def of_models(table):
     ]
 
 
-def compared(*tables):
-    """These tables of all searches at all seeds that are compared."""
+def compared(table):
+    """A table of all searches at all seeds that are compared."""
     return lambda wildcards: [
         f"results/{wildcards.deployment}/ablations/problems/{problem}/search/{search}/{table}.parquet"
-        for table in tables
         for problem, search in PIPELINE.compared
+    ]
+
+
+def of_model(wildcards, name, suffix="parquet"):
+    """A table, or another file, of every Problem at the sites of a model."""
+    return [
+        f"results/{wildcards.deployment}/problems/{problem}/{name}.{suffix}"
+        for problem in PIPELINE.problems_of_model(wildcards.model)
     ]
 
 

@@ -1,7 +1,7 @@
 # Many steps of what was chosen and of what stands beside it, for their losses:  snakemake --profile local longrun
 # A target of its own, in a folder of its own: `all` asks for none of it.
 
-LONGRUN = "results/{deployment}/longrun"
+LONGRUN = f"{TREE}/longrun"
 
 
 rule longrun:
@@ -10,78 +10,51 @@ rule longrun:
         lambda wildcards: of_jobs("longtrain", "losses"),
 
 
-rule longtrain:
-    """Many steps of the arms of a model at the M that is deployed, each in launches of its own."""
+# Many steps of the arms of a model at the M that is deployed, each in launches of its own.
+use rule on_ranks as longtrain with:
     input:
-        lambda wildcards: [
-            path.format(deployment=wildcards.deployment, problem=problem)
-            for problem in PIPELINE.problems_of_model(wildcards.model)
-            for path in (
-                "results/{deployment}/problems/{problem}/finalists.parquet",
-                "results/{deployment}/problems/{problem}/choice.parquet",
-                "results/{deployment}/problems/{problem}/chosen.py",
-            )
-        ],
-        "results/{deployment}/train/{model}/steps.parquet",
-        "results/{deployment}/train/{model}/stamps.parquet",
+        finalists=lambda wildcards: of_model(wildcards, "finalists"),
+        choice=lambda wildcards: of_model(wildcards, "choice"),
+        chosen=lambda wildcards: of_model(wildcards, "chosen", "py"),
+        steps=f"{TREE}/train/{{model}}/steps.parquet",
+        stamps=f"{TREE}/train/{{model}}/stamps.parquet",
     output:
-        steps="results/{deployment}/longrun/{model}/long_steps.parquet",
-        steps_sidecar="results/{deployment}/longrun/{model}/long_steps.sidecar.json",
-        stamps="results/{deployment}/longrun/{model}/long_stamps.parquet",
-        stamps_sidecar="results/{deployment}/longrun/{model}/long_stamps.sidecar.json",
+        **tables(f"{LONGRUN}/{{model}}", "long_steps", "long_stamps"),
     log:
         f"{LONGRUN}/logs/longtrain-{{model}}.log",
     benchmark:
         f"{LONGRUN}/logs/longtrain-{{model}}.tsv"
-    conda:
-        "../envs/local.yaml"
-    threads: THREADS
-    resources:
-        **RANKS,
     params:
-        code=code("longtrain"),
-        deployment=PIPELINE.ranks_json,
-        file=PIPELINE.deployment_file,
-        machine=PIPELINE.machine,
-        model=lambda wildcards: PIPELINE.long_model_json(wildcards.model),
-        partial=f"{LONGRUN}/.partial",
-        problems=lambda wildcards: ",".join(PIPELINE.problems_of_model(wildcards.model)),
-        settings=PIPELINE.settings.part("longrun"),
+        **stage(
+            "longtrain",
+            compared={
+                "fields": lambda wildcards: PIPELINE.long_model_json(wildcards.model),
+                **MEASURED,
+            },
+            problems=lambda wildcards: ",".join(
+                PIPELINE.problems_of_model(wildcards.model)
+            ),
+            settings=PIPELINE.settings.part("longrun"),
+            partial=partial(LONGRUN),
+        ),
     message:
         "Training {wildcards.model} for many steps"
-    shell:
-        "python -P -m workflow_scripts.longtrain --deployment {params.file} --model {wildcards.model}"
-        " --problems {params.problems} --settings {params.settings:q} --partial {params.partial}"
-        " --code {params.code} --inputs {input} --outputs {output} --log {log}"
 
 
-rule losses:
-    """The losses of all models' arms in one table, and whether they train as the developer's do."""
+# The losses of all models' arms in one table, and whether they train as the developer's do.
+use rule light as losses with:
     input:
-        of_long_models("long_steps"),
-        of_long_models("long_stamps"),
-        of_problems("finalists"),
-        of_problems("choice"),
+        long_steps=of_long_models("long_steps"),
+        long_stamps=of_long_models("long_stamps"),
+        finalists=of_problems("finalists"),
+        choice=of_problems("choice"),
     output:
-        losses="results/{deployment}/longrun/losses.parquet",
-        losses_sidecar="results/{deployment}/longrun/losses.sidecar.json",
-        curves="results/{deployment}/longrun/curves.parquet",
-        curves_sidecar="results/{deployment}/longrun/curves.sidecar.json",
+        **tables(LONGRUN, "losses", "curves"),
     log:
         f"{LONGRUN}/logs/losses.log",
     benchmark:
         f"{LONGRUN}/logs/losses.tsv"
-    localrule: True
-    conda:
-        "../envs/local.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
     params:
-        code=code("losses"),
-        problems=",".join(PIPELINE.settings.problems),
+        **stage("losses", problems=",".join(PIPELINE.settings.problems)),
     message:
         "Comparing the losses of {wildcards.deployment}"
-    shell:
-        "python -P -m workflow_scripts.losses --problems {params.problems}"
-        " --inputs {input} --outputs {output} --log {log}"

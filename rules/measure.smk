@@ -1,13 +1,10 @@
 # Timing rules: they ask for all cores and for the machine, so nothing else runs beside them.
 
 
+# All checks that must hold before anything is timed, and what the library can do.
 checkpoint selftest:
-    """All checks that must hold before anything is timed, and what the library can do."""
     output:
-        selftest="results/{deployment}/selftest.parquet",
-        selftest_sidecar="results/{deployment}/selftest.sidecar.json",
-        capabilities="results/{deployment}/capabilities.parquet",
-        capabilities_sidecar="results/{deployment}/capabilities.sidecar.json",
+        **tables(TREE, "selftest", "capabilities"),
     log:
         f"{LOGS}/selftest.log",
     benchmark:
@@ -18,76 +15,55 @@ checkpoint selftest:
     resources:
         **RANKS,
     params:
-        code=code("selftest"),
-        deployment=PIPELINE.ranks_json,
-        file=PIPELINE.deployment_file,
-        machine=PIPELINE.machine,
-        partial=PARTIAL,
-        payload=PIPELINE.largest_payload_bytes,
+        **stage(
+            "selftest",
+            compared=MEASURED,
+            payload=PIPELINE.largest_payload_bytes,
+            partial=partial(),
+        ),
     message:
         "Checking the ranks of {wildcards.deployment} and what their library can do"
     shell:
-        "python -P -m workflow_scripts.selftest --deployment {params.file} --partial {params.partial}"
-        " --payload {params.payload} --code {params.code} --outputs {output} --log {log}"
+        STAGE
 
 
-rule probe:
-    """Raw samples of structured, mixed and held-out Programs."""
+# Raw samples of structured, mixed and held-out Programs.
+use rule on_ranks as probe with:
     input:
-        "results/{deployment}/capabilities.parquet",
+        capabilities=f"{TREE}/capabilities.parquet",
     output:
-        probes="results/{deployment}/probes.parquet",
-        sidecar="results/{deployment}/probes.sidecar.json",
+        **tables(TREE, "probes"),
     log:
         f"{LOGS}/probe.log",
     benchmark:
         f"{LOGS}/probe.tsv"
-    conda:
-        "../envs/local.yaml"
-    threads: THREADS
-    resources:
-        **RANKS,
     params:
-        code=code("probe"),
-        deployment=PIPELINE.ranks_json,
-        file=PIPELINE.deployment_file,
-        machine=PIPELINE.machine,
-        partial=PARTIAL,
-        settings=PIPELINE.settings.part("probe", "heldout_seed"),
+        **stage(
+            "probe",
+            compared=MEASURED,
+            settings=PIPELINE.settings.part("probe", "heldout_seed"),
+            partial=partial(),
+        ),
     message:
         "Timing probe Programs on {wildcards.deployment}"
-    shell:
-        "python -P -m workflow_scripts.probe --deployment {params.file} --settings {params.settings:q}"
-        " --partial {params.partial} --code {params.code}"
-        " --inputs {input} --outputs {output} --log {log}"
 
 
-rule bench:
-    """Raw samples of a Problem's shortlist, both directions of all Cases."""
+# Raw samples of a Problem's shortlist, both directions of all Cases.
+use rule on_ranks as bench with:
     input:
-        "results/{deployment}/problems/{problem}/shortlist.parquet",
+        shortlist=f"{PROBLEM}/shortlist.parquet",
     output:
-        bench="results/{deployment}/problems/{problem}/bench.parquet",
-        sidecar="results/{deployment}/problems/{problem}/bench.sidecar.json",
+        **tables(PROBLEM, "bench"),
     log:
         f"{LOGS}/bench-{{problem}}.log",
     benchmark:
         f"{LOGS}/bench-{{problem}}.tsv"
-    conda:
-        "../envs/local.yaml"
-    threads: THREADS
-    resources:
-        **RANKS,
     params:
-        code=code("bench"),
-        deployment=PIPELINE.ranks_json,
-        file=PIPELINE.deployment_file,
-        machine=PIPELINE.machine,
-        partial=PARTIAL,
-        settings=PIPELINE.settings.part("bench"),
+        **stage(
+            "bench",
+            compared=MEASURED,
+            settings=PIPELINE.settings.part("bench"),
+            partial=partial(),
+        ),
     message:
         "Timing the shortlist of {wildcards.problem}"
-    shell:
-        "python -P -m workflow_scripts.bench --deployment {params.file} --problem {wildcards.problem}"
-        " --settings {params.settings:q} --partial {params.partial} --code {params.code}"
-        " --inputs {input} --outputs {output} --log {log}"

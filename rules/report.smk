@@ -1,33 +1,33 @@
 # The page that people look at.
 
 
-rule report:
-    """One self-contained HTML page with figures, of all that a run found."""
+# One self-contained HTML page with figures, of all that a run found.
+use rule light as report with:
     input:
-        "results/{deployment}/probes.parquet",
-        "results/{deployment}/theta.parquet",
-        "results/{deployment}/fidelity.parquet",
-        of_problems("seeds"),
-        of_problems("prices"),
-        of_problems("bench"),
-        of_problems("fidelity"),
-        of_problems("verdicts"),
-        of_problems("choice"),
-        of_searches("sketches", PIPELINE.settings.problems),
-        of_searches("candidates", PIPELINE.settings.problems),
-        of_searches("search_ends", PIPELINE.settings.problems),
-        of_searches("calls", PIPELINE.settings.problems),
-        of_trials,
-        of_all_models("steps"),
-        of_all_models("stamps"),
-        "results/{deployment}/confirmed.parquet",
-        "results/{deployment}/confirmed_steps.parquet",
-        "results/{deployment}/confirmed_stamps.parquet",
-        "results/{deployment}/deployed.parquet",
-        "results/{deployment}/splits.parquet",
+        probes=f"{TREE}/probes.parquet",
+        theta=f"{TREE}/theta.parquet",
+        fidelity=f"{TREE}/fidelity.parquet",
+        seeds=of_problems("seeds"),
+        prices=of_problems("prices"),
+        bench=of_problems("bench"),
+        fidelities=of_problems("fidelity"),
+        verdicts=of_problems("verdicts"),
+        choice=of_problems("choice"),
+        sketches=of_searches("sketches", PIPELINE.settings.problems),
+        candidates=of_searches("candidates", PIPELINE.settings.problems),
+        search_ends=of_searches("search_ends", PIPELINE.settings.problems),
+        calls=of_searches("calls", PIPELINE.settings.problems),
+        trials=of_trials,
+        steps=of_all_models("steps"),
+        stamps=of_all_models("stamps"),
+        confirmed=f"{TREE}/confirmed.parquet",
+        confirmed_steps=f"{TREE}/confirmed_steps.parquet",
+        confirmed_stamps=f"{TREE}/confirmed_stamps.parquet",
+        deployed=f"{TREE}/deployed.parquet",
+        splits=f"{TREE}/splits.parquet",
     output:
         page=report(
-            "results/{deployment}/report.html",
+            f"{TREE}/report.html",
             caption="captions/report.rst",
             category="Report",
             labels={"deployment": "{deployment}"},
@@ -36,17 +36,7 @@ rule report:
         f"{LOGS}/report.log",
     benchmark:
         f"{LOGS}/report.tsv"
-    localrule: True
-    conda:
-        "../envs/local.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
     params:
-        code=code("report"),
-        tree=lambda wildcards, output: Path(output.page).parent,
+        **stage("report", tree=lambda wildcards: f"results/{wildcards.deployment}"),
     message:
         "Drawing the report of {wildcards.deployment}"
-    shell:
-        "python -P -m workflow_scripts.report --tree {params.tree}"
-        " --inputs {input} --outputs {output} --log {log}"

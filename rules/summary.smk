@@ -1,23 +1,22 @@
 # What people read.
 
 
+# Proof, price and bench side by side; what is deployed is printed when it is done.
 rule summary:
-    """Proof, price and bench side by side; what is deployed is printed when it is done."""
     input:
-        of_problems("seeds"),
-        of_problems("prices"),
-        of_problems("shortlist"),
-        of_problems("bench"),
-        of_problems("choice"),
-        of_problems("fidelity"),
-        of_searches("candidates", PIPELINE.settings.problems),
-        "results/{deployment}/deployed.parquet",
-        "results/{deployment}/splits.parquet",
-        "results/{deployment}/probes.parquet",
-        "results/{deployment}/fidelity.parquet",
+        seeds=of_problems("seeds"),
+        prices=of_problems("prices"),
+        shortlist=of_problems("shortlist"),
+        bench=of_problems("bench"),
+        choice=of_problems("choice"),
+        fidelities=of_problems("fidelity"),
+        candidates=of_searches("candidates", PIPELINE.settings.problems),
+        deployed=f"{TREE}/deployed.parquet",
+        splits=f"{TREE}/splits.parquet",
+        probes=f"{TREE}/probes.parquet",
+        fidelity=f"{TREE}/fidelity.parquet",
     output:
-        summary="results/{deployment}/summary.parquet",
-        summary_sidecar="results/{deployment}/summary.sidecar.json",
+        **tables(TREE, "summary"),
     log:
         f"{LOGS}/summary.log",
     benchmark:
@@ -29,14 +28,13 @@ rule summary:
     resources:
         mem_mb=1000,
     params:
-        code=code("summary"),
-        deployment=PIPELINE.deployment_json,
-        file=PIPELINE.deployment_file,
+        **stage(
+            "summary",
+            compared=DEPLOYMENT,
+            problems=",".join(PIPELINE.settings.problems),
+        ),
         print=f"--deployment {PIPELINE.deployment.name} --preset {PIPELINE.settings.preset}",
-        problems=",".join(PIPELINE.settings.problems),
     message:
         "Summing up {wildcards.deployment}"
     shell:
-        "python -P -m workflow_scripts.summary --deployment {params.file} --problems {params.problems}"
-        " --inputs {input} --outputs {output} --log {log}"
-        " && python -P -m overlayccl_core.cli.main {params.print} summary"
+        STAGE + " && python -P -m overlayccl_core.cli.main {params.print} summary"

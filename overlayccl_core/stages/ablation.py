@@ -1,10 +1,21 @@
 """ablation: searches side by side, by what they found after how many evaluations. Needs no ranks."""
 
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.sketches import SKETCHES
 import polars as pl
 
 from overlayccl_core.evidence.ablations import arm_rows, curve_rows
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
+
+
+def main(job: RuleJob) -> None:
+    """Tables ablation_curves and ablations."""
+    tables = run(job.read_all(SKETCHES), job.read_all(CANDIDATES), job.read_all(CALLS))
+    job.write({ABLATION_CURVES: tables["ablation_curves"], ABLATIONS: tables["ablations"]})
 
 
 def run(sketches: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame) -> dict[str, pl.DataFrame]:

@@ -1,5 +1,10 @@
 """ask_probes: a language model chooses probes; they are timed on the ranks, turn by turn."""
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,24 @@ from overlayccl_core.search.allowance import Asking
 
 PARTIAL_RULE = "ask_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Tables asked_probes, chosen_probes and probe_calls of one that chooses."""
+    settings = Settings.from_part(job.option("settings"))
+    answers, tree = Path(job.option("answers")), Path(job.option("tree"))
+    tables = run(
+        load(job.option("deployment")),
+        settings,
+        Search.from_json(job.option("search")),
+        job.read(CAPABILITIES),
+        job.partial,
+        asking=Asking(answers=answers, tree=tree, max_usd=settings.asking.max_usd),
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({table: tables[table.name] for table in (ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS)})
+    forget(job.partial, PARTIAL_RULE, job.all_outputs)
 
 
 def run(

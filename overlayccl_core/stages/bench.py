@@ -5,6 +5,11 @@ What fails on the ranks (wrong values, a crash, a hang, an error) is a row that 
 without it. What the developer writes must work: else there is nothing to compare with, and nothing to fall back to.
 """
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.shortlist import SHORTLIST
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +32,20 @@ from overlayccl_core.tables.candidate_columns import is_found
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")
+
+
+def main(job: RuleJob) -> None:
+    """Table bench of one Problem."""
+    tables = run(
+        load(job.option("deployment")),
+        Settings.from_part(job.option("settings")),
+        job.read(SHORTLIST),
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({BENCH: tables["bench"]})
+    forget(job.partial, partial_rule(job.problem), job.all_outputs)
 
 
 def run(

@@ -7,6 +7,18 @@ share a Case are decided together, by the same ladder, whichever Problem is aske
 the bench decides, and the verdict says that training is not applicable.
 """
 
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.evidence.deployment_files import printer_of
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.steps import STAMPS, STEPS
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,6 +69,32 @@ class Chosen:
     verdicts: list[Row]
     choice: list[Row]
     module: str
+
+
+def main(job: RuleJob) -> None:
+    """Tables verdicts and choice of one Problem; and chosen.py, the module that is confirmed."""
+    tables = Tables(
+        seeds=job.read(SEEDS),
+        candidates=job.read_all(CANDIDATES),
+        shortlist=job.read_all(SHORTLIST),
+        bench=job.read_all(BENCH),
+        finalists=job.read_all(FINALISTS),
+        probes=job.read(PROBES),
+        steps=job.read_all(STEPS),
+        stamps=job.read_all(STAMPS),
+    )
+    deployment = load(job.option("deployment"))
+    chosen = run(
+        job.problem,
+        deployment.library,
+        tables,
+        json.loads(job.option("trained")),
+        printer=printer_of(deployment),
+        progress=job.say,
+    )
+    (module,) = job.outputs["module"]
+    job.write_text(module, chosen.module)
+    job.write({VERDICTS: chosen.verdicts, CHOICE: chosen.choice})
 
 
 def run(

@@ -8,6 +8,11 @@ timed alone. Where something takes the place of what was chosen (`evidence.stand
 which nothing has run: its values are looked at, at every Case that it has, before the run goes on.
 """
 
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.stages.decided import decided
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +50,22 @@ Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
 ARM, MEMORY = ("model", "microbatches", "arm"), "peak_memory_bytes"
 RULE = "confirm"  # what the folders of its launches begin with
+
+
+def main(job: RuleJob) -> None:
+    """Tables confirmed, confirmed_steps and confirmed_stamps."""
+    tables = run(
+        load(job.option("deployment")),
+        Settings.from_part(job.option("settings")),
+        decided(job),
+        [load_model(name) for name in json.loads(job.option("models"))],
+        Trained(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS)),
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({table: tables[table.name] for table in (CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS)})
+    forget(job.partial, f"{RULE}-*", job.all_outputs)
 
 
 def run(

@@ -6,6 +6,21 @@ the same file by `file_of`, and looks at its values on the ranks before it write
 framework's own, no file has the Case. Needs no ranks.
 """
 
+from overlayccl_core.tables.published import publish
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.evidence.deployment_files import printer_of
+from overlayccl_core.stages.decided import decided
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import VERDICTS
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
+import json
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,6 +66,45 @@ class Deployed:
     deployed: list[Row]
     splits: list[Row]
     modules: Mapping[str, str | None]
+
+
+def main(job: RuleJob) -> None:
+    """Tables deployed and splits; of every Problem deploy/<problem>.json, and .py where anything is deployed."""
+    deployment = load(job.option("deployment"))
+    confirmed = job.read(CONFIRMED)
+    problems = {
+        problem: ProblemTables(
+            decided=of,
+            prices=job.read(PRICES, problem),
+            candidates=job.read_all(CANDIDATES, problem),
+            shortlist=job.read(SHORTLIST, problem),
+            bench=job.read(BENCH, problem),
+            verdicts=job.read(VERDICTS, problem),
+            confirmed=confirmed.filter(pl.col("problem") == problem),
+        )
+        for problem, of in decided(job).items()
+    }
+    steps = StepTables(
+        steps=job.read_all(STEPS),
+        stamps=job.read_all(STAMPS),
+        confirmed_steps=job.read(CONFIRMED_STEPS),
+        confirmed_stamps=job.read(CONFIRMED_STAMPS),
+    )
+    made = run(
+        problems,
+        steps,
+        job.read(PROBES),
+        deployment.library,
+        printer=printer_of(deployment),
+        progress=job.say,
+    )
+    verdicts = {problem: of.verdicts for problem, of in problems.items()}
+    paths = {path.stem: path for path in job.outputs["records"]}
+    for problem, record in records(made, verdicts, deployment.library).items():
+        if (kept := publish(paths[problem].with_suffix(".py"), made.modules[problem])) is not None:
+            job.say(f"{kept}: what was deployed before, with Cases that {problem}.py now lacks")
+        job.write_text(paths[problem], json.dumps(record, indent=1, sort_keys=True) + "\n")
+    job.write({DEPLOYED: made.deployed, SPLITS: made.splits})
 
 
 def run(

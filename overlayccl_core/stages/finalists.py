@@ -6,6 +6,16 @@ trains the Case, the best that overlaps is a finalist however slow it was. A los
 others, and is none where no model trains the Case: only losses can decide about it. Needs no ranks.
 """
 
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +34,21 @@ from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
 _COPIED = ("recipe", "numerics", "program", "program_json")
+
+
+def main(job: RuleJob) -> None:
+    """Tables finalists and fidelity of one Problem."""
+    tables = run(
+        job.read(SEEDS),
+        job.read(SHORTLIST),
+        job.read(BENCH),
+        job.read(PRICES),
+        job.read_all(CANDIDATES),
+        job.read(PROBES),
+        json.loads(job.option("trained")),
+        progress=job.say,
+    )
+    job.write({FINALISTS: tables["finalists"], FIDELITY: tables["fidelity"]})
 
 
 def run(

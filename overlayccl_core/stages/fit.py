@@ -1,5 +1,9 @@
 """fit: theta from the structured and mixed probes, judged on the held-out ones. Needs no ranks."""
 
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.theta import THETA
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +22,12 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Tables theta and fidelity."""
+    tables = run(Settings.from_part(job.option("settings")), job.read(PROBES), progress=job.say)
+    job.write({THETA: tables["theta"], FIDELITY: tables["fidelity"]})
 
 
 def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], None]) -> dict[str, list[Row]]:

@@ -4,6 +4,13 @@ All arms begin with the same parameters and read the same data. The developer's 
 spread is what the losses of the others are held to. A course that has ended is kept until the table is written.
 """
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.stages.decided import decided
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +51,24 @@ class _Course:
                 seconds=0.0, minimum_steps=0, maximum_steps=0, loss_steps=steps, loss_seeds=(self.seed,)
             ),
         )
+
+
+def main(job: RuleJob) -> None:
+    """Tables long_steps and long_stamps of one model."""
+    name = job.option("model")
+    tables = run(
+        load(job.option("deployment")),
+        Settings.from_part(job.option("settings")),
+        decided(job),
+        load_model(name),
+        Trained(steps=job.read(STEPS), stamps=job.read(STAMPS)),
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({LONG_STEPS: tables["long_steps"], LONG_STAMPS: tables["long_stamps"]})
+    for row in tables["long_steps"]:
+        forget(job.partial, partial_rule(name, row["arm"], row["seed"]), job.all_outputs)
 
 
 def run(

@@ -1,5 +1,9 @@
 """losses: the losses of all long courses in one table, and whether each arm trains as the developer's does."""
 
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +14,22 @@ from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.tables.fingerprints import one_fingerprint
 
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Tables losses and curves."""
+    problems = [
+        Decided(finalists=job.read(FINALISTS, problem), choice=job.read(CHOICE, problem), module="")
+        for problem in job.problems
+    ]
+    tables = run(job.read_all(LONG_STEPS), job.read_all(LONG_STAMPS), problems)
+    job.write({LOSSES: tables["losses"], CURVES: tables["curves"]})
+    for row in tables["curves"]:
+        last = (
+            "no losses" if row["last_loss"] is None else f"{row['first_loss']:.3f} -> {row['last_loss']:.3f}"
+        )
+        arm = f"{row['model']} m{row['microbatches']}, {row['arm']}"
+        job.say(f"{arm}: {last}; {row['outcome']}: {row['message']}")
 
 
 def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[Decided]) -> dict[str, list[Row]]:

@@ -1,5 +1,11 @@
 """price: what the cost model says of every seed, by term. Needs no ranks."""
 
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.theta import THETA
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +22,13 @@ from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.seeds import SeedStatus
 
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Table prices of one Problem."""
+    deployment = load(job.option("deployment"))
+    tables = run(deployment, job.read(SEEDS), job.read(THETA), job.read(FIDELITY), progress=job.say)
+    job.write({PRICES: tables["prices"]})
 
 
 def run(

@@ -1,5 +1,10 @@
 """probe: time structured, mixed and held-out Programs on the ranks, all in one launch."""
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probes import PROBES
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +19,20 @@ from overlayccl_core.probes.timed import time_probes
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Table probes."""
+    tables = run(
+        load(job.option("deployment")),
+        Settings.from_part(job.option("settings")),
+        job.read(CAPABILITIES),
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({PROBES: tables["probes"]})
+    forget(job.partial, PARTIAL_RULE, job.all_outputs)
 
 
 def run(

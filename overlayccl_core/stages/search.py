@@ -4,6 +4,22 @@ Needs no ranks. With a proposer that asks nobody else it is the same for the sam
 cuts it, which it then says.
 """
 
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.evidence.mended import failed_sketches
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.theta import THETA
+from overlayccl_core.tables.trials import TRIALS
+from pathlib import Path
+from time import monotonic
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +61,28 @@ from overlayccl_core.tables.remake import snakemake
 Row = dict[str, Any]
 Propose = Callable[[Any], Proposer]
 """Makes a proposer of a Case and direction, given the search."""
+
+
+def main(job: RuleJob) -> None:
+    """Tables sketches, candidates, search_ends and calls of one Problem.
+
+    Where the first round's tables are among the inputs it is the second.
+    """
+    answers, tree = Path(job.option("answers")), Path(job.option("tree"))
+    tables = run(
+        load(job.option("deployment")),
+        Search.from_json(job.option("search")),
+        job.read(CASES),
+        job.read(SEEDS),
+        job.read(THETA),
+        job.read(FIDELITY),
+        job.read(CAPABILITIES),
+        asking=Asking(answers=answers, tree=tree, max_usd=json.loads(job.option("max_usd"))),
+        clock=monotonic,
+        progress=job.say,
+        failed=failed_sketches(*map(job.read, (TRIALS, CANDIDATES, SKETCHES))) if job.has(TRIALS) else None,
+    )
+    job.write({table: tables[table.name] for table in (SKETCHES, CANDIDATES, SEARCH_ENDS, CALLS)})
 
 
 def run(

@@ -1,5 +1,10 @@
 """seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven."""
 
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.seeds import SEEDS
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +40,12 @@ class Seed:
     name: str
     role: Role
     recipe: Recipe
+
+
+def main(job: RuleJob) -> None:
+    """Table seeds of one Problem."""
+    tables = run(load(job.option("deployment")), job.read(CASES), job.read(CAPABILITIES), progress=job.say)
+    job.write({SEEDS: tables["seeds"]})
 
 
 def run(

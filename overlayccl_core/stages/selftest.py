@@ -1,5 +1,11 @@
 """Rule selftest: do the ranks compute what they should, and what can their library do?"""
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.topology import of_node
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.selftest import SELFTEST
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +18,22 @@ from overlayccl_core.configuration.topology import Limit
 
 PARTIAL_RULE = RULE
 Rows = list[dict[str, Any]]
+
+
+def main(job: RuleJob) -> None:
+    """Tables selftest and capabilities."""
+    deployment = load(job.option("deployment"))
+    published = of_node(deployment.node)
+    tables = run(
+        deployment,
+        job.partial,
+        progress=job.say,
+        limits=published.limits if published else (),
+        largest_payload_bytes=int(job.option("payload")),
+        code=job.option("code"),
+    )
+    job.write({SELFTEST: tables["selftest"], CAPABILITIES: tables["capabilities"]})
+    forget(job.partial, PARTIAL_RULE, job.all_outputs)
 
 
 def run(

@@ -7,6 +7,13 @@ price sees no computing), and the next cheapest up to a number. A lossy find is 
 sums keep all bits: it could not be chosen before those that do.
 """
 
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +50,19 @@ class _Entry:
     family: str | None
     us: float
     why: list[str] = field(default_factory=list)
+
+
+def main(job: RuleJob) -> None:
+    """Table shortlist of one Problem."""
+    tables = run(
+        Settings.from_part(job.option("settings")),
+        job.read(SEEDS),
+        job.read(PRICES),
+        job.read_all(CANDIDATES),
+        backend_of(load(job.option("deployment"))).emit,
+        progress=job.say,
+    )
+    job.write({SHORTLIST: tables["shortlist"]})
 
 
 def run(

@@ -1,5 +1,16 @@
 """summary: proof, price and bench of each candidate, and which one was chosen."""
 
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.summary import SUMMARY
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +49,25 @@ class ProblemTables:
     shortlist: pl.DataFrame
     bench: pl.DataFrame
     choice: pl.DataFrame
+
+
+def main(job: RuleJob) -> None:
+    """Table summary."""
+    problems = {
+        problem: ProblemTables(
+            seeds=job.read(SEEDS, problem),
+            prices=job.read(PRICES, problem),
+            candidates=job.read_all(CANDIDATES, problem),
+            shortlist=job.read(SHORTLIST, problem),
+            bench=job.read(BENCH, problem),
+            choice=job.read(CHOICE, problem),
+        )
+        for problem in job.problems
+    }
+    tables = run(
+        load(job.option("deployment")), problems, job.read(PROBES), job.read(FIDELITY), progress=job.say
+    )
+    job.write({SUMMARY: tables["summary"]})
 
 
 def run(

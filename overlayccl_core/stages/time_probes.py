@@ -3,6 +3,11 @@
 Launches differ by more than the rounds of one, so what was timed while it was chosen is no match for the sweep.
 """
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,21 @@ from overlayccl_core.program.json_form import loads
 
 PARTIAL_RULE = "time_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Table compared_probes."""
+    tables = run(
+        load(job.option("deployment")),
+        Settings.from_part(job.option("settings")),
+        job.read(CAPABILITIES),
+        job.read_all(CHOSEN_PROBES),
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({COMPARED_PROBES: tables["compared_probes"]})
+    forget(job.partial, PARTIAL_RULE, job.all_outputs)
 
 
 def run(

@@ -1,5 +1,11 @@
 """train: the finalists of a model's Problems and all baseline arms, in real training steps on real ranks."""
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,6 +27,22 @@ from overlayccl_core.training.plan import StepSettings
 NOT_COMPARED_BY_LOSS = frozenset(BASELINES) - {ArmName.DEVELOPER}
 NARROWS = True  # what is slower beyond noise is in the first launches alone
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Tables steps and stamps of one model."""
+    name = job.option("model")
+    tables = run(
+        load(job.option("deployment")),
+        Settings.from_part(job.option("settings")),
+        load_model(name),
+        {problem: job.read(FINALISTS, problem) for problem in job.problems},
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({STEPS: tables["steps"], STAMPS: tables["stamps"]})
+    forget(job.partial, partial_rule(name), job.all_outputs)
 
 
 def run(

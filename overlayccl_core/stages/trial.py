@@ -5,6 +5,11 @@ the library has never been given: whether its compiler and the ranks take that s
 be asked to mend it. Where no sketch is proven no ranks start.
 """
 
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.trials import TRIALS
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +30,21 @@ from overlayccl_core.search.candidate import Origin
 
 Row = dict[str, Any]
 KEY = ("case", "direction", "candidate")
+
+
+def main(job: RuleJob) -> None:
+    """Table trials of one search of one Problem."""
+    search = job.option("search")
+    tables = run(
+        load(job.option("deployment")),
+        search,
+        job.read(CANDIDATES),
+        job.partial,
+        progress=job.say,
+        code=job.option("code"),
+    )
+    job.write({TRIALS: tables["trials"]})
+    forget(job.partial, partial_rule(job.problem, search), job.all_outputs)
 
 
 def run(

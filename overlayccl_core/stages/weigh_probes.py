@@ -1,5 +1,7 @@
 """weigh_probes: cost models of what a model chose, of the sweep, and of as much of it. Needs no ranks."""
 
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,18 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]
+
+
+def main(job: RuleJob) -> None:
+    """Table probing."""
+    tables = run(
+        Settings.from_part(job.option("settings")),
+        job.read_all(ASKED_PROBES),
+        job.read_all(PROBE_CALLS),
+        job.read(COMPARED_PROBES),
+        progress=job.say,
+    )
+    job.write({PROBING: tables["probing"]})
 
 
 def run(

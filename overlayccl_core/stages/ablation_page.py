@@ -1,0 +1,11 @@
+"""Rule ablation_page: the page of searches side by side."""
+
+from overlayccl_core.report.ablations import page
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
+
+
+def main(job: RuleJob) -> None:
+    """ablations.html."""
+    (path,) = job.outputs["page"]
+    job.write_text(path, page(job.read(ABLATION_CURVES), job.read(ABLATIONS), job.option("name")))

@@ -1,0 +1,16 @@
+"""Rule archive: a results tree, how each file of it was made and the code that made it, as one file."""
+
+import json
+from pathlib import Path
+
+from overlayccl_core.archiving import make, said
+from overlayccl_core.archiving.said import Said
+from overlayccl_core.stages.rule_job import RuleJob
+
+
+def main(job: RuleJob) -> None:
+    """results/<tree>.tar.zst."""
+    (path,) = job.outputs["archive"]
+    tree = Path(job.option("tree"))
+    about = Said(tree=tree.name, **json.loads(job.option("said")), **said.versions())
+    job.say(make.make(tree, path, about))

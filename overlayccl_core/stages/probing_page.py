@@ -1,0 +1,11 @@
+"""Rule probing_page: the page of probes that models chose beside the sweep."""
+
+from overlayccl_core.report.probing import page
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.probing import PROBING
+
+
+def main(job: RuleJob) -> None:
+    """probing.html."""
+    (path,) = job.outputs["page"]
+    job.write_text(path, page(job.read(PROBING), job.option("name")))

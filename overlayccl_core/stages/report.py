@@ -1,0 +1,14 @@
+"""Rule report: the page of a run, from the tables in its folder."""
+
+from pathlib import Path
+
+from overlayccl_core.report.page import page
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.stages.rule_job import RuleJob
+
+
+def main(job: RuleJob) -> None:
+    """report.html."""
+    (path,) = job.outputs["page"]
+    tree = Tree(path=Path(job.option("tree")), files=frozenset(job.all_inputs))
+    job.write_text(path, page((tree,)))

@@ -1,0 +1,135 @@
+"""What a rule hands to its stage: tables by name in and out, and what else its command is told.
+
+A rule's `stages/<rule>.py` has `main(job)`. Nothing heavy is imported here: this file is in the code of every rule.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import polars as pl
+
+from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.sidecar import read_unchanged, write_sidecar
+from overlayccl_core.tables.table import Rows, Table, write
+
+RUNNER = "workflow_scripts.stage"
+Paths = Mapping[str, Sequence[Path]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleJob:
+    """One run of a rule.
+
+    inputs, outputs: the name that the rule gives them (a table's own) -> paths: of several Problems, searches or
+    models more than one. A sidecar goes with its table. options: all else, as texts. say: gets every line for people.
+    """
+
+    rule: str
+    inputs: Paths = field(default_factory=dict)
+    outputs: Paths = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    say: Callable[[str], None] = print
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def option(self, name: str) -> str:
+        """What it is told. ValueError where its rule does not tell it."""
+        if name not in self.options:
+            raise ValueError(f"rule {self.rule} is not told {name!r}: add it to stage(...) in its file in rules/")
+        return self.options[name]
+
+    @classmethod
+    def of(cls, words: Sequence[str], say: Callable[[str], None] = print) -> Self:
+        """Of what its command is told: RULE --OPTION VALUE ... --inputs NAME=PATH ... --outputs NAME=PATH ..."""
+        rule, *rest = words
+        told: dict[str, list[str]] = {}
+        for word in rest:
+            if word.startswith("--"):
+                told[word.removeprefix("--")] = values = []
+            else:
+                values.append(word)
+        inputs, outputs = (_by_name(told.pop(kind, ())) for kind in ("inputs", "outputs"))
+        options = {name: " ".join(values) for name, values in told.items()}
+        return cls(rule=rule, inputs=inputs, outputs=outputs, options=options, say=say)
+
+    @property
+    def problem(self) -> str:
+        """Of its wildcards."""
+        return self.option("problem")
+
+    @property
+    def problems(self) -> list[str]:
+        """All that it is told of."""
+        return self.option("problems").split(",")
+
+    @property
+    def partial(self) -> Path:
+        """Where launches are kept as they come, of a rule that measures."""
+        return Path(self.option("partial"))
+
+    def has(self, table: Table) -> bool:
+        """Whether an input is this table."""
+        return bool(self.inputs.get(table.name))
+
+    def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
+        """The input that is this table, as its rule wrote it; of several that of a Problem."""
+        return read_unchanged(table, self.file(table.name, problem))
+
+    def read_all(self, table: Table, problem: str | None = None) -> pl.DataFrame:
+        """The rows of all inputs that are this table, of a Problem or of all; none without such an input."""
+        frames = [read_unchanged(table, path) for path in self._inputs(table.name, problem)]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=table.schema)
+
+    def file(self, name: str, problem: str | None = None) -> Path:
+        """The one input of this name; of several that of a Problem. ValueError where there is not one."""
+        paths = self._inputs(name, problem)
+        if len(paths) != 1:
+            of = f" of {problem}" if problem else ""
+            raise ValueError(f"rule {self.rule} has {len(paths)} inputs {name!r}{of}: it needs one in rules/")
+        return paths[0]
+
+    def _inputs(self, name: str, problem: str | None) -> list[Path]:
+        paths = self.inputs.get(name, ())
+        return [path for path in paths if problem is None or f"/problems/{problem}/" in path.as_posix()]
+
+    @property
+    def all_inputs(self) -> tuple[Path, ...]:
+        """All that it may read."""
+        return tuple(path for paths in self.inputs.values() for path in paths)
+
+    @property
+    def all_outputs(self) -> tuple[Path, ...]:
+        """All that it is to write."""
+        return tuple(path for paths in self.outputs.values() for path in paths)
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write an output, whole or not at all."""
+        write_bytes(path, text.encode())
+        self.say(str(path))
+
+    def write(self, tables: Mapping[Table, Rows]) -> None:
+        """Write tables with their sidecars. All rows are checked and written before the first sidecar."""
+        written = []
+        for table, rows in tables.items():
+            (path,) = self.outputs[table.name]
+            frame = write(table, rows, path)
+            written.append((path, frame.height))
+        for path, rows_written in written:
+            write_sidecar(
+                path,
+                inputs=self.all_inputs,
+                command=["python", "-P", "-m", RUNNER, *sys.argv[1:]],
+                started=self.started,
+                ended=datetime.now(UTC),
+            )
+            self.say(f"{path}: {rows_written} rows")
+
+
+def _by_name(words: Iterable[str]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for name, _, path in (word.partition("=") for word in words):
+        found.setdefault(name, []).append(Path(path))
+    return found

@@ -1,0 +1,49 @@
+"""Run the stage of a rule: `python -P -m workflow_scripts.stage RULE --OPTION VALUE ... --log FILE`.
+
+A stage is `overlayccl_core/stages/RULE.py`; what it is told is its rule's (`stage` in rules/common.smk).
+"""
+
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from overlayccl_core import disk, loader
+from overlayccl_core.stages.rule_job import RuleJob
+from workflow_scripts.following import follow, refuse_elsewhere
+from workflow_scripts.progress import Progress
+from workflow_scripts.stamps import none_ahead
+
+MEASURES = "partial"  # the option of all that measure: where launches are kept as they come
+
+
+def main(words: list[str]) -> int:
+    """Status 1 after one message for bad input (ValueError) or a traceback for a bug; 130 if it was interrupted."""
+    say = Progress(words[0], Path(words[words.index("--log") + 1]))
+    job = RuleJob.of(words, say)
+    try:
+        follow(say)
+        if MEASURES in job.options:
+            refuse_elsewhere()
+        loader.load("stages", job.rule).main(job)
+        none_ahead(job.all_inputs, say)
+    except ValueError as error:
+        say(f"ERROR: {error}")
+        return 1
+    except Exception as error:
+        if number := disk.refused(error):
+            where = disk.said(number, *job.all_outputs[:1], Path(tempfile.gettempdir()))
+            say(f"ERROR: {where}. {disk.MEND}")
+        else:
+            say(f"BUG: {traceback.format_exc()}")
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted: what was measured so far is kept")
+        return 130
+    finally:
+        say.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,7 @@
 """Identity of a rule's code: what a change of reruns the rule, and nothing else does.
 
-A rule runs one script of `workflow_scripts/`. Its code is that script, all that it imports from here, the
-plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
+A rule runs its stage, `stages/<rule>.py`. Its code is that file and what runs it, all that these import from here,
+the plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
 and formatting do not count: the syntax tree is hashed, written in a way that all our versions of Python share.
 Nor does what is said for people of a field of the configuration or of a table's column (`WORDS`). A docstring
 that code tells on (`TOLD`), as a search does a rewrite rule's, counts for the rules that have that code.
@@ -32,6 +32,7 @@ from overlayccl_core import loader
 
 PACKAGE = "overlayccl_core"
 SCRIPTS = "workflow_scripts"
+STAGES, RUNNER = f"{PACKAGE}/stages", f"{SCRIPTS}/stage.py"
 ROOT = Path(__file__).resolve().parents[1]
 DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md", ".jinja", ".css")
 WORDS = {  # folder -> (class, its argument): a literal text there reaches messages and pages, no table
@@ -61,22 +62,22 @@ class Sources:
         self._outermost = {root, *more}
         self._files: dict[Path, _File] = {}
 
-    def digest(self, script: str, *plugins: str) -> str:
-        """16 hexadecimal digits for the code of `workflow_scripts/<script>.py` with some plug-ins.
+    def digest(self, stage: str, *plugins: str) -> str:
+        """16 hexadecimal digits for the code of `stages/<stage>.py` with some plug-ins.
 
         ValueError if a file is not there.
         """
         h = hashlib.sha256()
-        files = [self._files[path] for path in self.closure(script, *plugins)]
+        files = [self._files[path] for path in self.closure(stage, *plugins)]
         told = tuple(place for file in files for place in TOLD.get(file.below, ()))
         for file in sorted(files, key=lambda file: Path(file.below)):  # wherever plug-ins lie
             identity = f"{file.identity} {file.said}" if file.below.startswith(told) else file.identity
             h.update(f"{file.below} {identity}\n".encode())
         return h.hexdigest()[:16]
 
-    def closure(self, script: str, *plugins: str) -> tuple[Path, ...]:
+    def closure(self, stage: str, *plugins: str) -> tuple[Path, ...]:
         """The files that `digest` hashes, sorted."""
-        todo = [self._root / SCRIPTS / f"{script}.py", *map(self._plugin, plugins)]
+        todo = [self._root / STAGES / f"{stage}.py", self._root / RUNNER, *map(self._plugin, plugins)]
         for path in todo:
             if not path.is_file():
                 raise ValueError(f"{path}: there is no such file to take a digest of")
@@ -146,14 +147,14 @@ class _File:
     needs: tuple[Path, ...]
 
 
-def digest(script: str, *plugins: str, root: Path = ROOT) -> str:
+def digest(stage: str, *plugins: str, root: Path = ROOT) -> str:
     """`Sources.digest` of the code as it is now."""
-    return Sources(root).digest(script, *plugins)
+    return Sources(root).digest(stage, *plugins)
 
 
-def closure(script: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
+def closure(stage: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
     """`Sources.closure` of the code as it is now."""
-    return Sources(root).closure(script, *plugins)
+    return Sources(root).closure(stage, *plugins)
 
 
 _Parsed = tuple[str, str, tuple[str, ...], tuple[str, ...]]

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.archiving.jobs import CODE_DIGEST, SCRIPT
+from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE
 from overlayccl_core.digest import ROOT, closure
 from overlayccl_core.tables import records
 
@@ -132,12 +132,11 @@ def _fields(key: str, before: Any, now: Any) -> Iterator[tuple[str, str]]:
 def _edited(job: Any, pipeline: Any) -> str:
     """The files of its code that were written since it ran, where these are few."""
     record = next((r for r in (records.read(Path(str(file))) for file in job.output) if r), None)
-    script = SCRIPT.match(job.shellcmd)
-    if record is None or script is None:
+    stage = STAGE.match(job.shellcmd)
+    if record is None or stage is None:
         return ""
-    rule = script[1].rpartition(".")[2]
     subject = {name: job.wildcards.get(name) for name in ("problem", "model", "search")}
-    files = _files_of(rule, *pipeline.plugins(rule, **subject))
+    files = _files_of(stage[1], *pipeline.plugins(stage[1], **subject))
     since = [file for file in files if file.stat().st_mtime > record.started]
     if len(since) > SHOWN:  # a clone, or what was unpacked: all is as old as that
         return f". Dates do not tell which file it was: more than {SHOWN} are younger than what it made"

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
-from overlayccl_core.archiving.jobs import CODE_DIGEST, SCRIPT, Job, by_file
+from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job, by_file
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.project import home
 from overlayccl_core.tables.remake import RESULTS
@@ -148,8 +148,8 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
         yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, str(error))
         return
     theirs = {*job.outputs, *job.log}
-    words = [str(again / word) if word in theirs else word for word in words]
-    if not SCRIPT.match(job.command):
+    words = [_elsewhere(word, theirs, again) for word in words]
+    if not STAGE.match(job.command):
         yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, f"no command of ours: {job.command[:80]}")
         return
     done = _python(folder, words[1:], "")
@@ -163,6 +163,12 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
             if outcome is Outcome.WRONG and (why := left_open.get(Path(file).stem)):
                 outcome, message = Outcome.COULD_NOT, f"{why}: {message}"
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
+
+
+def _elsewhere(word: str, files: Collection[str], folder: Path) -> str:
+    """A word of a command, PATH or NAME=PATH, with one of these files as it is below a folder."""
+    name, equals, path = word.rpartition("=")
+    return f"{name}{equals}{folder / path}" if path in files else word
 
 
 def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.CompletedProcess[str]":

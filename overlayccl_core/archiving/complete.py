@@ -6,7 +6,6 @@ row that says so; in a later launch it is not looked for.
 """
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import confirm, train
+from overlayccl_core.stages.rule_job import RUNNER, RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -55,7 +55,7 @@ def complete(folder: Path, plan: Sequence[Planned]) -> Iterator[Finding]:
     """Of each job that measured Programs or arms for `all`, what its tables lack or have too much of."""
     for job in plan:
         if job.target == ALL and job.rule in LOOKED_AT:
-            told = _Job(folder, shlex.split(job.command))
+            told = _Job(folder, RuleJob.of(job.words[job.words.index(RUNNER) + 1 :]))
             yield from guarded(Check.COMPLETE, job.name, _looked_at(job.name, told, LOOKED_AT[job.rule]))
 
 
@@ -81,12 +81,10 @@ def _looked_at(name: str, job: "_Job", look: "Callable[[_Job], Iterator[Odd]]") 
 class _Job:
     """What a job was told: the options of its command, and its tables, as an archive's folder has them."""
 
-    def __init__(self, folder: Path, words: Sequence[str]) -> None:
+    def __init__(self, folder: Path, job: RuleJob) -> None:
         self._folder = folder
-        self._words = words
-
-    def option(self, name: str) -> str:
-        return self._words[self._words.index(f"--{name}") + 1]
+        self._job = job
+        self.option = job.option
 
     @cached_property
     def deployment(self) -> Deployment:
@@ -100,13 +98,12 @@ class _Job:
         return models.load(name, self._folder / models.FOLDER)
 
     def file(self, name: str, of: str = "") -> Path:
-        """The input or output that ends so, below a folder that is named so."""
-        return self._folder / next(
-            word for word in self._words if word.endswith(f"/{name}") and (not of or f"/{of}/" in word)
-        )
+        """The input or output of this name, of several that below a folder that is named so."""
+        paths = (*self._job.inputs.get(name, ()), *self._job.outputs.get(name, ()))
+        return self._folder / next(path for path in paths if not of or of in path.parts)
 
     def table(self, table: Table, of: str = "") -> pl.DataFrame:
-        return read(table, self.file(f"{table.name}.parquet", of))
+        return read(table, self.file(table.name, of))
 
     def rows(self, table: Table, of: str = "") -> list[Row]:
         return list(self.table(table, of).iter_rows(named=True))
@@ -116,7 +113,7 @@ class _Job:
             problem: Decided(
                 finalists=self.table(FINALISTS, problem),
                 choice=self.table(CHOICE, problem),
-                module=self.file("chosen.py", problem).read_text(),
+                module=self.file("chosen", problem).read_text(),
             )
             for problem in self.option("problems").split(",")
         }

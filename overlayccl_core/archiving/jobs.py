@@ -9,7 +9,7 @@ from typing import Any
 from overlayccl_core.tables import published, records
 from overlayccl_core.tables.records import Record
 
-SCRIPT = re.compile(r"python (?:-P )?-m ([\w.]+)")
+STAGE = re.compile(r"python -P -m workflow_scripts\.stage (\w+)")  # what runs the stage of a rule
 CODE_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
@@ -31,9 +31,9 @@ class Job:
 
     @property
     def script(self) -> str:
-        """The file that its command runs: `workflow_scripts/seed.py`."""
-        module = SCRIPT.match(self.command)
-        return f"{module[1].replace('.', '/')}.py" if module else ""
+        """The file that its command runs: `overlayccl_core/stages/seed.py`."""
+        stage = STAGE.match(self.command)
+        return f"overlayccl_core/stages/{stage[1]}.py" if stage else ""
 
     @property
     def seconds(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from overlayccl_core.digest import SCRIPTS, Sources
+from overlayccl_core.digest import STAGES, Sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
@@ -36,8 +36,8 @@ def copy_to(folder: Path) -> Path:
 def _read_all() -> None:
     """So that what `digest` keeps beside the bytecode is there."""
     sources = Sources()
-    for script in (ROOT / SCRIPTS).glob("*.py"):
-        sources.closure(script.stem)
+    for stage in (ROOT / STAGES).glob("*.py"):
+        sources.closure(stage.stem)
 
 
 def python(root: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -123,7 +123,7 @@ rule on_ranks:
         STAGE
 
 
-def partial(folder=TREE):
+def launches_below(folder=TREE):
     """Where a rule keeps launches as they come."""
     return lambda wildcards: f"{folder.format(**wildcards)}/.partial"
 

@@ -27,7 +27,7 @@ use rule on_ranks as confirm with:
             problems=",".join(PIPELINE.settings.problems),
             models=json.dumps(PIPELINE.settings.models),
             settings=PIPELINE.settings.part("confirm"),
-            partial=partial(),
+            partial=launches_below(),
         ),
     message:
         "Timing again what was chosen on {wildcards.deployment}"

@@ -35,7 +35,7 @@ use rule on_ranks as longtrain with:
                 PIPELINE.problems_of_model(wildcards.model)
             ),
             settings=PIPELINE.settings.part("longrun"),
-            partial=partial(LONGRUN),
+            partial=launches_below(LONGRUN),
         ),
     message:
         "Training {wildcards.model} for many steps"

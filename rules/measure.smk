@@ -19,7 +19,7 @@ checkpoint selftest:
             "selftest",
             compared=MEASURED,
             payload=PIPELINE.largest_payload_bytes,
-            partial=partial(),
+            partial=launches_below(),
         ),
     message:
         "Checking the ranks of {wildcards.deployment} and what their library can do"
@@ -42,7 +42,7 @@ use rule on_ranks as probe with:
             "probe",
             compared=MEASURED,
             settings=PIPELINE.settings.part("probe", "heldout_seed"),
-            partial=partial(),
+            partial=launches_below(),
         ),
     message:
         "Timing probe Programs on {wildcards.deployment}"
@@ -63,7 +63,7 @@ use rule on_ranks as bench with:
             "bench",
             compared=MEASURED,
             settings=PIPELINE.settings.part("bench"),
-            partial=partial(),
+            partial=launches_below(),
         ),
     message:
         "Timing the shortlist of {wildcards.problem}"

@@ -34,7 +34,7 @@ use rule on_ranks as ask_probes with:
             settings=PIPELINE.settings.part(
                 "probe", "heldout_seed", "fit", "probing", "asking"
             ),
-            partial=partial(f"{CHOOSING}/{{search}}"),
+            partial=launches_below(f"{CHOOSING}/{{search}}"),
             answers=lambda wildcards: CHOOSING.format(**wildcards)
             + f"/{wildcards.search}/answers",
             tree=lambda wildcards: f"results/{wildcards.deployment}",
@@ -59,7 +59,7 @@ use rule on_ranks as time_probes with:
             "time_probes",
             compared=MEASURED,
             settings=PIPELINE.settings.part("probe", "heldout_seed", "probing"),
-            partial=partial(CHOOSING),
+            partial=launches_below(CHOOSING),
         ),
     message:
         "Timing the sweep and what models chose on {wildcards.deployment}"

@@ -63,7 +63,7 @@ use rule on_ranks as trial with:
             "trial",
             compared=MEASURED,
             search=lambda wildcards: wildcards.search,
-            partial=partial(),
+            partial=launches_below(),
         ),
     message:
         "Running what was sketched of {wildcards.problem} ({wildcards.search}) once"

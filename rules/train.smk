@@ -22,7 +22,7 @@ use rule on_ranks as train with:
                 PIPELINE.problems_of_model(wildcards.model)
             ),
             settings=PIPELINE.settings.part("train"),
-            partial=partial(),
+            partial=launches_below(),
         ),
     message:
         "Training {wildcards.model} in all ways that are compared"

@@ -1,17 +1,13 @@
 """ask_probes: a language model chooses probes; they are timed on the ranks, turn by turn."""
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
@@ -24,6 +20,9 @@ from overlayccl_core.probes.sweep import probes_of, supported
 from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.search import proposer
 from overlayccl_core.search.allowance import Asking
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS
 
 PARTIAL_RULE = "ask_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]

@@ -5,11 +5,6 @@ What fails on the ranks (wrong values, a crash, a hang, an error) is a row that 
 without it. What the developer writes must work: else there is nothing to compare with, and nothing to fall back to.
 """
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.shortlist import SHORTLIST
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +13,9 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings, failed_columns
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.backends.timing import Batch, time_candidates
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.arms import ArmName
@@ -28,7 +24,10 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import is_found
+from overlayccl_core.tables.shortlist import SHORTLIST
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")

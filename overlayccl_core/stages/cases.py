@@ -1,23 +1,25 @@
 """cases: the Cases of one Problem at one deployment. Needs no ranks, no tracing."""
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.cases import CASES
 import json
 from collections.abc import Callable
 from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.cases import cases_of
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.cases import CASES
 
 
 def main(job: RuleJob) -> None:
     """Table cases of one Problem."""
     tables = run(
-        Settings.from_part(job.option("settings")), load(job.option("deployment")), job.problem, progress=job.say
+        Settings.from_part(job.option("settings")),
+        load(job.option("deployment")),
+        job.problem,
+        progress=job.say,
     )
     job.write({CASES: tables["cases"]})
 

@@ -7,17 +7,6 @@ share a Case are decided together, by the same ladder, whichever Problem is aske
 the bench decides, and the verdict says that training is not applicable.
 """
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.evidence.deployment_files import printer_of
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import CHOICE, VERDICTS
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.tables.steps import STAMPS, STEPS
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +16,9 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
-from overlayccl_core.evidence.deployment_files import Printer, module_of
+from overlayccl_core.evidence.deployment_files import Printer, module_of, printer_of
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, judged, trained_as_others
 from overlayccl_core.evidence.verdict_rows import before_choice, row
@@ -40,8 +30,17 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.steps import STAMPS, STEPS
 
 Row = dict[str, Any]
 TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> models

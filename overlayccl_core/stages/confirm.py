@@ -8,11 +8,7 @@ timed alone. Where something takes the place of what was chosen (`evidence.stand
 which nothing has run: its values are looked at, at every Case that it has, before the run goes on.
 """
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.stages.decided import decided
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +20,9 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.partial import forget
 from overlayccl_core.backends.timing import Batch, check_values, time_programs
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, label, problems_of
+from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
 from overlayccl_core.evidence.decided import Decided, Trained, held, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
@@ -39,9 +36,11 @@ from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.stages.decided import decided_of
+from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.fingerprints import one_fingerprint
-from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
@@ -57,7 +56,7 @@ def main(job: RuleJob) -> None:
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
-        decided(job),
+        decided_of(job),
         [load_model(name) for name in json.loads(job.option("models"))],
         Trained(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS)),
         job.partial,

@@ -6,7 +6,7 @@ from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 
 
-def decided(job: RuleJob) -> dict[str, Decided]:
+def decided_of(job: RuleJob) -> dict[str, Decided]:
     """Of each of the option `problems`."""
     return {
         problem: Decided(

@@ -6,22 +6,8 @@ the same file by `file_of`, and looks at its values on the ranks before it write
 framework's own, no file has the Case. Needs no ranks.
 """
 
-from overlayccl_core.tables.published import publish
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.evidence.deployment_files import printer_of
-from overlayccl_core.stages.decided import decided
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import VERDICTS
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
-import json
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,17 +15,30 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import benched, floor_of
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
 from overlayccl_core.evidence.decided import Decided, held
-from overlayccl_core.evidence.deployment_files import Printer, file_of
+from overlayccl_core.evidence.deployment_files import Printer, file_of, printer_of
 from overlayccl_core.evidence.predictions import Place, at, predictions
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.measuring.arms import use_text
+from overlayccl_core.stages.decided import decided_of
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import VERDICTS
+from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.published import publish
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 
 Row = dict[str, Any]
 # Of a row of `deployed`; all else is of what was chosen.
@@ -82,7 +81,7 @@ def main(job: RuleJob) -> None:
             verdicts=job.read(VERDICTS, problem),
             confirmed=confirmed.filter(pl.col("problem") == problem),
         )
-        for problem, of in decided(job).items()
+        for problem, of in decided_of(job).items()
     }
     steps = StepTables(
         steps=job.read_all(STEPS),

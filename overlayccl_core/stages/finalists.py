@@ -6,15 +6,6 @@ trains the Case, the best that overlaps is a finalist however slow it was. A los
 others, and is none where no model trains the Case: only losses can decide about it. Needs no ranks.
 """
 
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.shortlist import SHORTLIST
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,8 +20,17 @@ from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST
 
 Row = dict[str, Any]
 _COPIED = ("recipe", "numerics", "program", "program_json")

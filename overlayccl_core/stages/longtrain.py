@@ -4,28 +4,27 @@ All arms begin with the same parameters and read the same data. The developer's 
 spread is what the losses of the others are held to. A course that has ended is kept until the table is written.
 """
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.stages.decided import decided
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
-from overlayccl_core.tables.steps import STAMPS, STEPS
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
+from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import LongrunSection, Settings
 from overlayccl_core.evidence.decided import Decided, Trained, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
 from overlayccl_core.measuring.progress import OneOfMany
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.stages.decided import decided_of
+from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import Arm, StepSettings
@@ -59,7 +58,7 @@ def main(job: RuleJob) -> None:
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
-        decided(job),
+        decided_of(job),
         load_model(name),
         Trained(steps=job.read(STEPS), stamps=job.read(STAMPS)),
         job.partial,

@@ -1,9 +1,5 @@
 """losses: the losses of all long courses in one table, and whether each arm trains as the developer's does."""
 
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +7,11 @@ import polars as pl
 
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
 from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 
 Row = dict[str, Any]
 

@@ -1,25 +1,23 @@
 """price: what the cost model says of every seed, by term. Needs no ranks."""
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.theta import THETA
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.remake import snakemake
-from overlayccl_core.tables.seeds import SeedStatus
+from overlayccl_core.tables.seeds import SEEDS, SeedStatus
+from overlayccl_core.tables.theta import THETA
 
 Row = dict[str, Any]
 

@@ -1,21 +1,20 @@
 """probe: time structured, mixed and held-out Programs on the ranks, all in one launch."""
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.probes import PROBES
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.probes.timed import time_probes
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probes import PROBES
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]

@@ -25,7 +25,7 @@ class RuleJob:
     """One run of a rule.
 
     inputs, outputs: the name that the rule gives them (a table's own) -> paths: of several Problems, searches or
-    models more than one. A sidecar goes with its table. options: all else, as texts. say: gets every line for people.
+    models more than one. A sidecar goes with its table. options: all else, as texts. say: takes lines for people.
     """
 
     rule: str
@@ -38,7 +38,9 @@ class RuleJob:
     def option(self, name: str) -> str:
         """What it is told. ValueError where its rule does not tell it."""
         if name not in self.options:
-            raise ValueError(f"rule {self.rule} is not told {name!r}: add it to stage(...) in its file in rules/")
+            raise ValueError(
+                f"rule {self.rule} is not told {name!r}: add it to stage(...) in its file in rules/"
+            )
         return self.options[name]
 
     @classmethod

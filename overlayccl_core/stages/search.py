@@ -4,36 +4,24 @@ Needs no ranks. With a proposer that asks nobody else it is the same for the sam
 cuts it, which it then says.
 """
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.evidence.mended import failed_sketches
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.calls import CALLS
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.sketches import SKETCHES
-from overlayccl_core.tables.theta import THETA
-from overlayccl_core.tables.trials import TRIALS
-from pathlib import Path
-from time import monotonic
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
 from overlayccl_core.evidence.asked import call_rows
+from overlayccl_core.evidence.mended import failed_sketches
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
@@ -55,8 +43,19 @@ from overlayccl_core.search.loop import SearchResult, Seeker
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposer import Clock, Proposer, Standing
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.calls import CALLS
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.theta import THETA
+from overlayccl_core.tables.trials import TRIALS
 
 Row = dict[str, Any]
 Propose = Callable[[Any], Proposer]

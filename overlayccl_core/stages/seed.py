@@ -1,10 +1,5 @@
 """seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven."""
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.seeds import SEEDS
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.verdict_rows import judged_columns
 from overlayccl_core.gates import equivalence, legality
@@ -24,7 +19,10 @@ from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from overlayccl_core.tables.seeds import SeedStatus
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 
 Row = dict[str, Any]
 _PROGRAM_COLUMNS = (

@@ -1,20 +1,18 @@
 """Rule selftest: do the ranks compute what they should, and what can their library do?"""
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.topology import of_node
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.selftest import SELFTEST
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.machine_lock import machine_lock
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.backends.selftest import RULE, Selftest
-from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.topology import Limit
+from overlayccl_core.configuration.deployment import Deployment, load
+from overlayccl_core.configuration.topology import Limit, of_node
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.selftest import SELFTEST
 
 PARTIAL_RULE = RULE
 Rows = list[dict[str, Any]]

@@ -7,13 +7,6 @@ price sees no computing), and the next cheapest up to a number. A lossy find is 
 sums keep all bits: it could not be chosen before those that do.
 """
 
-from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.shortlist import SHORTLIST
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +15,8 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
 from overlayccl_core.gates.verdict import Outcome
@@ -31,7 +26,11 @@ from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.program import Program
-from overlayccl_core.tables.shortlist import Why
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.shortlist import SHORTLIST, Why
 
 Row = dict[str, Any]
 Emit = Callable[[Program], str]

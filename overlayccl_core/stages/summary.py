@@ -1,16 +1,5 @@
 """summary: proof, price and bench of each candidate, and which one was chosen."""
 
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.seeds import SEEDS
-from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.tables.summary import SUMMARY
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +8,25 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.confirmed import ratio_columns
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case, problem_of
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
-from overlayccl_core.tables.seeds import SeedStatus
-from overlayccl_core.tables.summary import Validity
+from overlayccl_core.tables.seeds import SEEDS, SeedStatus
+from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.summary import SUMMARY, Validity
 
 Row = dict[str, Any]
 _MEASURED = (

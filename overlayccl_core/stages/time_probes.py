@@ -3,24 +3,23 @@
 Launches differ by more than the rounds of one, so what was timed while it was chosen is no match for the sweep.
 """
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of, supported
 from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
 
 PARTIAL_RULE = "time_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]

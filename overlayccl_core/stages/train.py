@@ -1,11 +1,5 @@
 """train: the finalists of a model's Problems and all baseline arms, in real training steps on real ranks."""
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.steps import STAMPS, STEPS
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,12 +8,17 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.backends.partial import forget
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
+from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.arms import BASELINES, ArmName, arms_of
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings

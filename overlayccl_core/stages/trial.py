@@ -5,11 +5,6 @@ the library has never been given: whether its compiler and the ranks take that s
 be asked to mend it. Where no sketch is proven no ranks start.
 """
 
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.configuration.deployment import load
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.trials import TRIALS
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,14 +14,18 @@ import polars as pl
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.failed import FailedJobs
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.partial import forget
 from overlayccl_core.backends.timing import Batch, check_values
-from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.search.candidate import Origin
+from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.trials import TRIALS
 
 Row = dict[str, Any]
 KEY = ("case", "direction", "candidate")

@@ -1,7 +1,5 @@
 """weigh_probes: cost models of what a model chose, of the sweep, and of as much of it. Needs no ranks."""
 
-from overlayccl_core.stages.rule_job import RuleJob
-from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +8,9 @@ import polars as pl
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.probes.asked.arms import Arm, arms, timed_of
 from overlayccl_core.probes.asked.chooser import Outcome
+from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.remake import snakemake
 
 Row = dict[str, Any]

@@ -55,8 +55,7 @@ def main(command: Command) -> None:
     verdicts = {problem: of.verdicts for problem, of in problems.items()}
     for problem, record in deploy.records(made, verdicts, deployment.library).items():
         path = command.output(f"{FOLDER}/{problem}.json")
-        if (kept := publish(path.with_suffix(".py"), made.modules[problem])) is not None:
-            command.say(f"{kept}: what was deployed before, with Cases that {problem}.py now lacks")
+        publish(path.with_suffix(".py"), made.modules[problem], command.say)
         command.write_text(f"{FOLDER}/{problem}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
     command.write({DEPLOYED: made.deployed, SPLITS: made.splits})
 

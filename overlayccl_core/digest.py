@@ -170,7 +170,7 @@ def _found(path: Path, module: str, *, keep: bool) -> _Parsed:
         return _parsed(text, module)
     key = hashlib.sha256(f"{_OWN}\n{module}\n{text}".encode()).hexdigest()
     file = Path(cache_from_source(str(path))).with_name(f"{path.stem}.parsed.json")
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, TypeError):
         known, (identity, said, modules, data) = json.loads(file.read_text())
         if known == key:
             return identity, said, tuple(modules), tuple(data)

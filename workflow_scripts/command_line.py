@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.asking.command import SAFE_PATH
 from overlayccl_core.configuration.profile import read as read_profile
 from overlayccl_core.tables.remake import PROFILE
 
@@ -39,6 +40,7 @@ def prefer_this_python() -> None:
     With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
     """
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+    os.environ[SAFE_PATH] = "1"  # a cluster's job begins as `python -m snakemake` in the project's folder
 
 
 def lend(clone: Path) -> None:

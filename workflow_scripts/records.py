@@ -5,6 +5,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from overlayccl_core.configuration.settings import HERE, MACHINE
 from overlayccl_core.tables import records
 from overlayccl_core.tables.page import is_table
 from overlayccl_core.tables.remake import run_command
-from overlayccl_core.tables.sidecar import environment
+from overlayccl_core.tables.sidecar import environment, path_of
 from workflow_scripts.following import ELSEWHERE
 
+CLOCKS_APART_S = 60.0  # of hosts of a cluster, at most
 FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
 
 
@@ -88,11 +90,11 @@ def tell_jobs(why: str) -> None:
 def unrecorded(results: Path) -> str:
     """Which tables came without Snakemake's records, and the mend; empty: none. It would keep whatever they are of.
 
-    A table whose job was cut off is made again. Other files in the tree are nobody's here.
+    A table whose job was cut off is made again. Other files in the tree are nobody's here. A table that was copied
+    over another one is of none of the records here: its sidecar is of other times.
     """
     tables = [table for table in sorted(results.rglob("*.parquet")) if is_table(table.relative_to(results))]
-    known = (records.place_of(table).exists() or records.is_incomplete(table) for table in tables)
-    unknown = [table for table, is_known in zip(tables, known, strict=True) if not is_known]
+    unknown = [table for table in tables if not (records.is_incomplete(table) or _is_of_its_record(table))]
     if not unknown:
         return ""
     more = f" and {len(unknown) - 1} more tables" if len(unknown) > 1 else ""
@@ -100,3 +102,17 @@ def unrecorded(results: Path) -> str:
         f"nothing here says how {unknown[0]}{more} came about, and so whether to make them again: {records.FOLDER} "
         f"did not come with them. Bring {records.FOLDER} along, or move {results} away"
     )
+
+
+def _is_of_its_record(table: Path) -> bool:
+    """Whether the job that is recorded of a table is the one that wrote it, by its sidecar, if it has one."""
+    if not records.place_of(table).exists():
+        return False
+    record, sidecar = records.read(table), path_of(table)
+    if record is None or record.ended < record.started or not sidecar.exists():
+        return True  # a clock that was set back tells nothing
+    try:
+        began = datetime.fromisoformat(json.loads(sidecar.read_bytes())["started_utc"]).timestamp()
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # whoever reads the table says what is wrong
+    return record.started - CLOCKS_APART_S <= began <= record.ended + CLOCKS_APART_S

@@ -105,7 +105,11 @@ class Selftest:
         return Evidence.beside(self.folder, RULE)
 
     def run(self) -> tuple[Rows, Rows]:
-        """(rows of selftest, rows of capabilities). SelftestError if a primitive gives wrong values."""
+        """(rows of selftest, rows of capabilities). SelftestError if a primitive gives wrong values.
+
+        A large payload that works says nothing of what the library can do: it has no row in capabilities, so what
+        reads them does not hang on the size of Cases.
+        """
         if not self.before:
             self.evidence.clear()
         tried = primitives(self.deployment, TRIED_ELEMENTS)
@@ -115,7 +119,8 @@ class Selftest:
         checks += [
             self._check(MEANING_CHECK, one.outcome, one.detail, primitive) for primitive, one in became
         ]
-        capabilities = [self._capability(primitive, one) for primitive, one in became]
+        told = [(p, one) for p, one in became if not p.like or one.outcome != PASS]
+        capabilities = [self._capability(primitive, one) for primitive, one in told]
         checks += self._bits(
             [p for p, one in became if one.outcome == PASS and p.call.operation in SUMS and not p.like]
         )

@@ -13,9 +13,10 @@ from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
-from overlayccl_core.measuring.arms import ArmName, is_framework
+from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.program.case import problem_of
 
 Step = tuple[str, int]  # a model and a count of microbatches
 
@@ -126,13 +127,14 @@ def passes_of(confirmed: pl.DataFrame) -> Passes:
 class _Site:
     """A Case and direction. steps: that have it. alone: what its passes put there. programs: of the arms."""
 
+    problem: str
     steps: Sequence[Step]
     alone: str
     programs: Mapping[str, str]
 
     def program(self, arm: str) -> str:
         """Of the framework's own, which has none here, the name says what it is."""
-        return self.programs.get(arm, arm)
+        return at_case(self.programs, arm, self.problem) or arm
 
 
 def placed(
@@ -167,7 +169,15 @@ def _sites_of(decided: Decided, confirmed: pl.DataFrame) -> Iterator[tuple[Place
     for row in decided.choice.iter_rows(named=True):
         place = (row["case"], row["direction"])
         alone = passes_of(at(confirmed, place)).instead or ArmName.DEPLOYED
-        yield place, _Site(steps=of_labels(row["trained_in"]), alone=alone, programs=programs[place])
+        yield (
+            place,
+            _Site(
+                problem=problem_of(place[0]),
+                steps=of_labels(row["trained_in"]),
+                alone=alone,
+                programs=programs[place],
+            ),
+        )
 
 
 def _agreed(sites: Mapping[Place, _Site], verdicts: Mapping[Step, str]) -> dict[Place, str]:

@@ -102,13 +102,18 @@ def offers(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) in (*LIBRARIES, DERIVED)
 
 
-def offered(tree: ast.Module, statement: ast.Assign, ways: WaysOf = ways_of) -> Iterator[Way]:
-    """The ways that a statement offers, in their order."""
+def offered(
+    tree: ast.Module, statement: ast.Assign, ways: WaysOf = ways_of, files: tuple[str, ...] = ()
+) -> Iterator[Way]:
+    """The ways that a statement offers, in their order. files: that are made of each other down to this one.
+
+    Rejected where they are so in a circle.
+    """
     library, first = isinstance(statement.value, ast.Call), dict[str, str]()
     docs = {s.name: ast.get_docstring(s) or "" for s in tree.body if isinstance(s, ast.FunctionDef)}
     for file, template in _pairs(tree, statement):
         plain = library and first.setdefault(file, template) == template
-        for one in _public(file, ways):
+        for one in _public(file, ways, files):
             yield Way(
                 name=one.name if plain else one.name + template,
                 doc=one.doc if plain else f"By {file}.{one.name}: {docs[template]}",
@@ -161,18 +166,21 @@ class _Public:
     derived: bool
 
 
-def _public(file: str, ways: WaysOf) -> list[_Public]:
+def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[_Public]:
     """The ways of a file; one of one's own takes the place of the package's of its name."""
-    return list({one.name: one for text in ways(file) for one in _of_text(text, ways)}.values())
+    below = (*files, file)
+    if file in files:
+        raise Rejected(f"ways are made of each other in a circle: {' -> '.join(below)}")
+    return list({one.name: one for text in ways(file) for one in _of_text(text, ways, below)}.values())
 
 
 _checked = lru_cache(maxsize=64)(check_tree)  # trees that nobody changes
 
 
-def _of_text(text: str, ways: WaysOf) -> Iterator[_Public]:
+def _of_text(text: str, ways: WaysOf, files: tuple[str, ...]) -> Iterator[_Public]:
     tree = _checked(text)
     own = (s for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
     yield from (_Public(name=s.name, doc=ast.get_docstring(s) or "", derived=False) for s in own)
     for statement in [s for s in tree.body if isinstance(s, ast.Assign) and offers(s)]:
-        for way in offered(tree, statement, ways):
+        for way in offered(tree, statement, ways, files):
             yield _Public(name=way.name, doc=way.doc, derived=True)

@@ -100,8 +100,7 @@ def main(job: RuleJob) -> None:
     verdicts = {problem: of.verdicts for problem, of in problems.items()}
     paths = {path.stem: path for path in job.outputs["records"]}
     for problem, record in records(made, verdicts, deployment.library).items():
-        if (kept := publish(paths[problem].with_suffix(".py"), made.modules[problem])) is not None:
-            job.say(f"{kept}: what was deployed before, with Cases that {problem}.py now lacks")
+        publish(paths[problem].with_suffix(".py"), made.modules[problem], job.say)
         job.write_text(paths[problem], json.dumps(record, indent=1, sort_keys=True) + "\n")
     job.write({DEPLOYED: made.deployed, SPLITS: made.splits})
 

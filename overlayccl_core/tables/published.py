@@ -6,7 +6,7 @@ be using it.
 
 import ast
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,11 +71,12 @@ def _told(outputs: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
                 yield path.with_suffix(".py"), json.loads(path.read_bytes())["module"]
 
 
-def publish(file: Path, source: str | None) -> Path | None:
+def publish(file: Path, source: str | None, tell: Callable[[str], None]) -> Path | None:
     """Write a module, whole or not at all; None: there is none any more.
 
     Where the file there has a Case that the new one lacks, it is kept in the folder `earlier`: its path; else None.
-    Of files that were kept before only those stay that have a Case which neither of these two has.
+    Of files that were kept before only those stay that have a Case which neither of these two has. tell: is told of
+    both.
     """
     before = file.read_text() if file.exists() else ""
     there, now = set(cases_of(before)), set(cases_of(source or ""))
@@ -83,9 +84,11 @@ def publish(file: Path, source: str | None) -> Path | None:
     if there - now:
         kept = _free(file.parent / EARLIER / file.name, before)
         write_bytes(kept, before.encode())
+        tell(f"{kept}: what was deployed before, with Cases that {file.name} now lacks")
     for path in (file.parent / EARLIER).glob("*.py"):
         if path != kept and (of := set(cases_of(path.read_text()))) and of <= there | now:
             path.unlink()
+            tell(f"{path}: removed: all its Cases are in {file}{f' or {kept}' if kept else ''}")
     if source is None:
         file.unlink(missing_ok=True)
     else:

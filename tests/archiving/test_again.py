@@ -17,7 +17,7 @@ from tests.tables.test_records import TOLD
 TREE = "results/local"
 CODE = "0123456789abcdef"
 OUTPUTS = (f"{TREE}/fidelity.html", f"{TREE}/theta.html")
-LOG, COMMAND = (f"{TREE}/logs/fit.log",), "python -m workflow_scripts.fit"
+LOG, COMMAND = (f"{TREE}/logs/fit.log",), "python -P -m workflow_scripts.stage fit"
 BEFORE = Job(
     name="fit",
     rule="fit",

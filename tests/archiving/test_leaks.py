@@ -91,12 +91,12 @@ def test_a_files_name_is_looked_at_and_not_told() -> None:
 
 def test_nothing_is_packed_that_says_a_secret_of_the_command_line(tmp_path: Path) -> None:
     tree, target = tmp_path / "results" / "local", tmp_path / "local.tar.zst"
-    for name in ("Snakefile", "workflow_scripts/fit.py", "results/local/theta.parquet"):
+    for name in ("Snakefile", "overlayccl_core/stages/fit.py", "results/local/theta.parquet"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     parquet.write_table(pa.table({"value": [1.0]}), tree / "theta.parquet")
     record = {"rule": "fit", "input": [], "log": [], "params": [], "starttime": 1.0, "endtime": 2.0}
-    record["shellcmd"] = "python -m workflow_scripts.fit"
+    record["shellcmd"] = "python -P -m workflow_scripts.stage fit"
     place = tmp_path / records.place_of(Path("results/local/theta.parquet"))
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record))

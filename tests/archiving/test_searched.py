@@ -15,7 +15,7 @@ from overlayccl_core.tables.table import write
 
 def told(search: dict[str, object]) -> list[str]:
     search = {"name": "mine", "seconds": 9.0, "repairs": 1} | search
-    words = ["python", "-m", "workflow_scripts.search", "--search", json.dumps(search)]
+    words = ["python", "-P", "-m", "workflow_scripts.stage", "search", "--search", json.dumps(search)]
     return [*words, "--answers", "results/local/answers"]
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -318,6 +319,15 @@ def test_a_shared_case_where_the_rival_has_the_program_of_what_was_chosen_parts_
     one = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
     shared = {"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8"}
     assert taken({"nano": one}, listed(shared, same={"b/1": "best_seed"})) == {"a/1": "best_seed"}
+
+
+def test_an_arm_of_one_problem_has_the_developers_program_at_cases_of_others() -> None:
+    """Where that was chosen, nothing takes the place, and a step that shares the Case wants the same."""
+    headline = cast(Headline, SimpleNamespace(at_counts={1: "only_b"}))
+    problems = [listed({case: "nano m1, x m1"}, arm="developer") for case in ("a/1", "b/1")]
+    assert taken({"nano": headline, "x": headline}, *problems) == {"b/1": "only_b"}
+    shared = listed({"a/1": "nano m1, stands m1"}, arm="developer")
+    assert taken({"nano": headline}, shared, listed({"b/1": "nano m1"}, arm="developer")) == {"b/1": "only_b"}
 
 
 def test_a_step_that_gives_up_may_make_another_give_up(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ import psutil
 import pytest
 import yaml
 
+from overlayccl_core.asking.command import SAFE_PATH
 from overlayccl_core.backends.fingerprint import part
 from overlayccl_core.backends.launcher import AGENT
 from tests.workflow.repository import copy_to
@@ -81,17 +83,23 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run(["scontrol", "update", f"nodename={DRAINED}", "state=resume"], check=False)
 
 
+def environments() -> list[dict[str, str]]:
+    """Of the agents of a launch."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, IndexError):
+            if process.cmdline()[1:4] == ["-P", "-m", AGENT]:
+                found.append(process.environ())
+    return found
+
+
 def nodes_of_agents() -> dict[str, int]:
     """The nodes, as Slurm names them, on which agents of a launch run -> how many CPUs of it they may use."""
-    found = {}
-    for process in psutil.process_iter():
-        try:
-            if process.cmdline()[1:4] == ["-P", "-m", AGENT]:
-                told = process.environ()
-                found[told["SLURMD_NODENAME"]] = int(told["SLURM_CPUS_ON_NODE"])
-        except (psutil.Error, IndexError, KeyError):
-            continue
-    return found
+    return {
+        told["SLURMD_NODENAME"]: int(told["SLURM_CPUS_ON_NODE"])
+        for told in environments()
+        if "SLURMD_NODENAME" in told
+    }
 
 
 def jobs(root: Path) -> list[str]:
@@ -116,6 +124,8 @@ def test_a_run_whose_job_is_killed_and_whose_node_is_drained_goes_on_and_loses_n
     run = Run(root)
     run.until(lambda: len(nodes_of_agents()) == 2, 180)
     assert set(nodes_of_agents().values()) == {SLOTS}, "agents may not use all of their nodes"
+    # the job's own Snakemake began in this folder, and imported nothing of it
+    assert {told.get(SAFE_PATH) for told in environments()} == {"1"}
     run.until(lambda: has_samples(root), 300)
     [job] = jobs(root)
     before = tables(root)

@@ -215,6 +215,14 @@ def test_a_library_with_ways_that_are_not_there_is_refused(ways: str, said: str)
         read_library(f'{IMPORT}{USE}LIBRARY = Library(developer="tried", {ways})\n')
 
 
+def test_ways_that_are_made_of_each_other_in_a_circle_are_refused(own: Path) -> None:
+    """The package's gathers are made of exchanges."""
+    turned = "def _turned(x, p, way):\n    return way(x, p)\n\n\nDERIVED = ((gathers, _turned),)\n"
+    own.with_name("exchanges.py").write_text(f"{IMPORT.replace('sums', 'gathers')}\n\n{turned}")
+    with pytest.raises(Rejected, match="made of each other in a circle: exchanges -> gathers -> exchanges"):
+        read_library(catalog.library_source("uniform_a2a"))
+
+
 def test_ways_that_import_each_other_in_a_circle_are_refused(own: Path) -> None:
     own.write_text(IMPORT)
     with pytest.raises(Rejected, match="in a circle: sums -> sums"):

@@ -25,26 +25,29 @@ def test_the_cases_of_a_module_are_read_and_nothing_of_it_is_run() -> None:
 
 
 def test_a_file_with_a_case_that_the_new_one_lacks_is_kept_beside_it(tmp_path: Path) -> None:
-    file = tmp_path / "deploy/grad_ar.py"
-    assert publish(file, module("grad_ar/n2", "grad_ar/n4")) is None
-    kept = publish(file, module("grad_ar/n4", "grad_ar/n8"))
-    assert kept == tmp_path / "deploy/earlier/grad_ar.py"
+    file, told = tmp_path / "deploy/grad_ar.py", list[str]()
+    publish(file, module("grad_ar/n2", "grad_ar/n4"), told.append)
+    assert told == []
+    publish(file, module("grad_ar/n4", "grad_ar/n8"), told.append)
+    kept = tmp_path / "deploy/earlier/grad_ar.py"
+    assert told == [f"{kept}: what was deployed before, with Cases that grad_ar.py now lacks"]
     assert kept.read_text() == module("grad_ar/n2", "grad_ar/n4")
     assert cases_of(file.read_text()) == ("grad_ar/n4", "grad_ar/n8")
     assert list(earlier(tmp_path)) == [Earlier(path=kept, cases=("grad_ar/n2",))]
-    assert publish(file, module("grad_ar/n2", "grad_ar/n4", "grad_ar/n8")) is None
+    publish(file, module("grad_ar/n2", "grad_ar/n4", "grad_ar/n8"), told.append)
     assert list(earlier(tmp_path)) == []  # all its Cases are deployed again
+    assert told[1:] == [f"{kept}: removed: all its Cases are in {file}"]
 
 
 def test_of_earlier_files_those_stay_that_have_a_case_of_their_own(tmp_path: Path) -> None:
     """However often a Case comes and goes, the last file that had it is kept, and no other for its sake."""
     file, folder = tmp_path / "deploy/grad_ar.py", tmp_path / "deploy/earlier"
-    publish(tmp_path / "deploy/tp_mlp.py", module("b/1"))
-    publish(tmp_path / "deploy/tp_mlp.py", None)
+    publish(tmp_path / "deploy/tp_mlp.py", module("b/1"), print)
+    publish(tmp_path / "deploy/tp_mlp.py", None, print)
     for number, case in enumerate(
         ("a/1", "a/1", "a/2", "a/3", "a/2", "a/4", *("a/1", "a/2") * 5, "a/3", "a/5")
     ):
-        publish(file, module(case, more=f"N = {number}\n"))
+        publish(file, module(case, more=f"N = {number}\n"), print)
     kept = sorted(cases_of(path.read_text()) for path in folder.iterdir())
     assert kept == [("a/1",), ("a/2",), ("a/3",), ("a/4",), ("b/1",)]
     last = next(text for path in folder.iterdir() if "a/1" in (text := path.read_text()))
@@ -54,15 +57,15 @@ def test_of_earlier_files_those_stay_that_have_a_case_of_their_own(tmp_path: Pat
 def test_an_earlier_file_stays_for_the_sake_of_one_of_its_cases(tmp_path: Path) -> None:
     file = tmp_path / "deploy/grad_ar.py"
     for cases in (("a/1", "a/2"), ("a/2",), ("a/3",)):
-        publish(file, module(*cases))
+        publish(file, module(*cases), print)
     assert [one.cases for one in earlier(tmp_path)] == [("a/1", "a/2"), ("a/2",)]
 
 
 def test_where_nothing_is_deployed_there_is_no_file_and_the_one_before_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "deploy/grad_ar.py"
-    assert publish(file, None) is None and not file.exists()
-    publish(file, module("grad_ar/n2"))
-    assert publish(file, None) == tmp_path / "deploy/earlier/grad_ar.py" and not file.exists()
+    assert publish(file, None, print) is None and not file.exists()
+    publish(file, module("grad_ar/n2"), print)
+    assert publish(file, None, print) == tmp_path / "deploy/earlier/grad_ar.py" and not file.exists()
     assert [one.cases for one in earlier(tmp_path)] == [("grad_ar/n2",)]
 
 

@@ -13,7 +13,7 @@ TOLD = {
     "rule": "fit",
     "input": ["results/local/probes.parquet"],
     "log": ["results/local/logs/fit.log"],
-    "shellcmd": "python -m workflow_scripts.fit",
+    "shellcmd": "python -P -m workflow_scripts.stage fit",
     "params": ["'0123456789abcdef'", "4"],
     "starttime": 1_700_000_000.25,
     "endtime": 1_700_000_012,

@@ -267,11 +267,11 @@ def test_a_library_that_is_not_installed_is_named_before_any_job(monkeypatch: py
 
 def fit(root: Path, probes: Path) -> tuple[int, str, str]:
     """Exit code, terminal and log of the command of rule fit."""
-    outputs = [str(probes.parent / f"{name}.parquet") for name in ("theta", "fidelity")]
+    outputs = [f"{name}={probes.parent / name}.parquet" for name in ("theta", "fidelity")]
     settings = '{"fit": {"bootstraps": 2, "ridge": 0.1, "seed": 0}}'
     log = probes.parent / "fit.log"
-    arguments = ["--settings", settings, "--inputs", str(probes), "--log", str(log), "--outputs", *outputs]
-    done = python(root, "-m", "workflow_scripts.fit", *arguments)
+    arguments = ["--settings", settings, "--inputs", f"probes={probes}", "--log", str(log), "--outputs", *outputs]
+    done = python(root, "-m", "workflow_scripts.stage", "fit", *arguments)
     return done.returncode, done.stderr, log.read_text()
 
 
@@ -297,7 +297,7 @@ def test_a_table_that_is_not_what_it_should_be_stops_the_command(
 
 
 def test_a_bug_is_a_traceback_and_not_success(root: Path, tmp_path: Path) -> None:
-    script = root / "workflow_scripts" / "fit.py"
+    script = root / "overlayccl_core" / "stages" / "fit.py"
     before = script.read_text()
     script.write_text(before.replace('"""Tables theta and fidelity."""', "raise RuntimeError('boom')"))
     code, said, _ = fit(root, tmp_path / "probes.parquet")

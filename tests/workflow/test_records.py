@@ -4,13 +4,14 @@ import json
 import platform
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from overlayccl_core.tables.page import is_table
-from overlayccl_core.tables.records import FOLDER, INCOMPLETE, place_of
-from overlayccl_core.tables.sidecar import environment
+from overlayccl_core.tables.records import FOLDER, INCOMPLETE, place_of, read
+from overlayccl_core.tables.sidecar import environment, path_of
 from tests.workflow.repository import ROOT, snakemake
 from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
 from workflow_scripts.records import besides, elsewhere, measured_on, tell_jobs, unrecorded
@@ -62,6 +63,20 @@ def test_tables_without_records_are_named_with_the_mend(
     shutil.rmtree(FOLDER)
     assert f"how {HERE}/selftest.parquet came about" in unrecorded(HERE)
     assert "Bring .snakemake/metadata along, or move results/local away" in unrecorded(HERE)
+
+
+def test_a_table_that_was_copied_over_another_is_of_none_of_the_records(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run an hour before; on another host the clock may be a minute off."""
+    monkeypatch.chdir(tree(made, tmp_path, platform.node(), records=True))
+    table = HERE / "selftest.parquet"
+    record = read(table)
+    assert record is not None
+    for earlier_s, copied in ((0, False), (50, False), (3600, True)):
+        began = datetime.fromtimestamp(record.started - earlier_s, UTC)
+        path_of(table).write_text(json.dumps({"started_utc": began.isoformat()}))
+        assert (f"how {table} came about" in unrecorded(HERE)) is copied
 
 
 def test_files_of_peoples_own_among_the_tables_stop_no_run(

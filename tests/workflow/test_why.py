@@ -55,8 +55,8 @@ def test_after_a_run_nothing_is_to_be_done(made: Path) -> None:
         ),
         (
             "rules/cost_model.smk",
-            '"python -P -m workflow_scripts.fit ',
-            '"true && python -P -m workflow_scripts.fit ',
+            'STAGE = "python ',
+            'STAGE = "true && python ',
             "rules/",
         ),
     ],

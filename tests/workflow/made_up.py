@@ -14,12 +14,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 OPTIONS = ("--problem", "--model")
+RUNNER = "workflow_scripts.stage"
 
 
 def started() -> str:
     """The rule that this process works for, after noting it; empty for other processes."""
     words = sys.orig_argv
-    rule = next((w.partition(".")[2] for w in words if w.startswith("workflow_scripts.")), "")
+    rule = words[words.index(RUNNER) + 1] if RUNNER in words else ""
     if rule:
         subject = next((words[words.index(option) + 1] for option in OPTIONS if option in words), "")
         with (ROOT / "started.txt").open("a") as file:

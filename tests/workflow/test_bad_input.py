@@ -270,7 +270,16 @@ def fit(root: Path, probes: Path) -> tuple[int, str, str]:
     outputs = [f"{name}={probes.parent / name}.parquet" for name in ("theta", "fidelity")]
     settings = '{"fit": {"bootstraps": 2, "ridge": 0.1, "seed": 0}}'
     log = probes.parent / "fit.log"
-    arguments = ["--settings", settings, "--inputs", f"probes={probes}", "--log", str(log), "--outputs", *outputs]
+    arguments = [
+        "--settings",
+        settings,
+        "--inputs",
+        f"probes={probes}",
+        "--log",
+        str(log),
+        "--outputs",
+        *outputs,
+    ]
     done = python(root, "-m", "workflow_scripts.stage", "fit", *arguments)
     return done.returncode, done.stderr, log.read_text()
 

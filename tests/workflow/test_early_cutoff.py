@@ -88,7 +88,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     (tree.root / FEATURES).write_text(f"{text}\n_TOUCHED = 1\n")
     ran["a feature that no price has"] = tree.run()
     tree.edit(PRICE, "    us = sum(terms.values())\n", "    us = 1.1 * sum(terms.values())\n")
-    tree.edit("workflow_scripts/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
+    tree.edit("overlayccl_core/stages/selftest.py", "def main(", "ADDED = 1\n\n\ndef main(")
     tree.edit("config/config.yaml", "  seconds: 12\n", "  seconds: 24\n")
     ran["all prices alike, the selftest and the probes"] = tree.run()
     cheap = 'dear = 0.1 if column.name.startswith("all_reduce") else 1'

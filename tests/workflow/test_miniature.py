@@ -169,7 +169,7 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
         search = {"search": "offline", "ask_probes": "command"}.get(rule)
         plugins = pipeline.plugins(rule, None if model else problem or None, model, search)
         covered = {p.relative_to(finished).as_posix() for p in closure(rule, *plugins, root=finished)}
-        assert f"workflow_scripts/{rule}.py" in loaded
+        assert f"overlayccl_core/stages/{rule}.py" in loaded
         assert not loaded - covered, f"{name} loaded what its digest does not cover"
 
 

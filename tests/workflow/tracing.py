@@ -1,6 +1,6 @@
 """Put on the path of a copy as sitecustomize: notes every file of ours that a rule's processes open.
 
-A process started as `python -m workflow_scripts.RULE` and all that it starts (ranks too) append to
+A process started as `python -P -m workflow_scripts.stage RULE` and all that it starts (ranks too) append to
 traced/RULE-PROBLEM.txt (or RULE-MODEL.txt). An audit hook hears a file being opened, so it does not matter who
 reads it, or how.
 """
@@ -10,17 +10,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+RUNNER = "workflow_scripts.stage"
 OURS = (f"{ROOT}/overlayccl_core/", f"{ROOT}/workflow_scripts/")
 
 
 def rule() -> str:
     """RULE-PROBLEM, or RULE-MODEL, that this process works for (the second part may be empty)."""
     words = sys.orig_argv
-    for word in words:
-        if word.startswith("workflow_scripts."):
-            option = next((o for o in ("--problem", "--model") if o in words), None)
-            subject = words[words.index(option) + 1] if option else ""
-            os.environ["TRACED_RULE"] = f"{word.partition('.')[2]}-{subject}"
+    if RUNNER in words:
+        option = next((o for o in ("--problem", "--model") if o in words), None)
+        subject = words[words.index(option) + 1] if option else ""
+        os.environ["TRACED_RULE"] = f"{words[words.index(RUNNER) + 1]}-{subject}"
     return os.environ.get("TRACED_RULE", "")
 
 

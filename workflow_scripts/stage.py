@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 from overlayccl_core import disk, loader
-from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.rule_job import RuleJob
 from workflow_scripts.following import follow, refuse_elsewhere
 from workflow_scripts.progress import Progress
 from workflow_scripts.stamps import none_ahead

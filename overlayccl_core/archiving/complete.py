@@ -30,7 +30,6 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import confirm, train
-from overlayccl_core.stages.rule_job import RUNNER, RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -38,6 +37,7 @@ from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.rule_job import RUNNER, RuleJob
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.tables.table import Table, read

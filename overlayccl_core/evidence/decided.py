@@ -9,6 +9,9 @@ import polars as pl
 from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.rule_job import RuleJob
 
 Row = dict[str, Any]
 
@@ -28,6 +31,18 @@ class Trained:
 
     steps: pl.DataFrame
     stamps: pl.DataFrame
+
+
+def decided_of(job: RuleJob) -> dict[str, Decided]:
+    """Of each of the option `problems`, as a rule that trains or times it again reads it."""
+    return {
+        problem: Decided(
+            finalists=job.read(FINALISTS, problem),
+            choice=job.read(CHOICE, problem),
+            module=job.file("chosen", problem).read_text(),
+        )
+        for problem in job.problems
+    }
 
 
 def rows_of(decided: Decided) -> list[Row]:

@@ -3,12 +3,12 @@
 import polars as pl
 
 from overlayccl_core.evidence.ablations import arm_rows, curve_rows
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.sketches import SKETCHES
 
 

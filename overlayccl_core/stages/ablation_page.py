@@ -1,8 +1,8 @@
 """Rule ablation_page: the page of searches side by side."""
 
 from overlayccl_core.report.ablations import page
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
+from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from overlayccl_core.archiving import make, said
 from overlayccl_core.archiving.said import Said
-from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:

@@ -20,9 +20,9 @@ from overlayccl_core.probes.sweep import probes_of, supported
 from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.search import proposer
 from overlayccl_core.search.allowance import Asking
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS
+from overlayccl_core.tables.rule_job import RuleJob
 
 PARTIAL_RULE = "ask_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]

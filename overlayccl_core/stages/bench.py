@@ -24,9 +24,9 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import is_found
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.shortlist import SHORTLIST
 
 Row = Mapping[str, Any]

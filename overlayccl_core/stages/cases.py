@@ -9,8 +9,8 @@ from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:

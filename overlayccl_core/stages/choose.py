@@ -30,7 +30,6 @@ from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
@@ -38,6 +37,7 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import STAMPS, STEPS

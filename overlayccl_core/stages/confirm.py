@@ -24,7 +24,7 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
-from overlayccl_core.evidence.decided import Decided, Trained, held, rows_of
+from overlayccl_core.evidence.decided import Decided, Trained, decided_of, held, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
@@ -36,10 +36,9 @@ from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
-from overlayccl_core.stages.decided import decided_of
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train

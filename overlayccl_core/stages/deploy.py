@@ -19,14 +19,12 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import benched, floor_of
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
-from overlayccl_core.evidence.decided import Decided, held
+from overlayccl_core.evidence.decided import Decided, decided_of, held
 from overlayccl_core.evidence.deployment_files import Printer, file_of, printer_of
 from overlayccl_core.evidence.predictions import Place, at, predictions
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.measuring.arms import use_text
-from overlayccl_core.stages.decided import decided_of
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import VERDICTS
@@ -37,6 +35,7 @@ from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.published import publish
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 

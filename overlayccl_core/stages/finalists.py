@@ -20,7 +20,6 @@ from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -29,6 +28,7 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 

@@ -14,11 +14,11 @@ from overlayccl_core.costmodel.theta import Status
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.theta import THETA
 
 Row = dict[str, Any]

@@ -15,15 +15,14 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import LongrunSection, Settings
-from overlayccl_core.evidence.decided import Decided, Trained, rows_of
+from overlayccl_core.evidence.decided import Decided, Trained, decided_of, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
 from overlayccl_core.measuring.progress import OneOfMany
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.stages.decided import decided_of
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import Training, train

@@ -7,11 +7,11 @@ import polars as pl
 
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
 from overlayccl_core.evidence.decided import Decided, rows_of
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
+from overlayccl_core.tables.rule_job import RuleJob
 
 Row = dict[str, Any]
 

@@ -11,11 +11,11 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 from overlayccl_core.tables.theta import THETA
 

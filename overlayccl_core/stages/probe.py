@@ -12,9 +12,9 @@ from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.probes.timed import time_probes
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.tables.rule_job import RuleJob
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]

@@ -1,8 +1,8 @@
 """Rule probing_page: the page of probes that models chose beside the sweep."""
 
 from overlayccl_core.report.probing import page
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.probing import PROBING
+from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.stages.rule_job import RuleJob
+from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:

@@ -43,7 +43,6 @@ from overlayccl_core.search.loop import SearchResult, Seeker
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposer import Clock, Proposer, Standing
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -51,6 +50,7 @@ from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES

@@ -19,9 +19,9 @@ from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ from overlayccl_core.backends.partial import forget
 from overlayccl_core.backends.selftest import RULE, Selftest
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.topology import Limit, of_node
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.selftest import SELFTEST
 
 PARTIAL_RULE = RULE

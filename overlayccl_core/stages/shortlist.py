@@ -26,9 +26,9 @@ from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.program import Program
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.prices import PRICES
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST, Why
 

@@ -15,7 +15,6 @@ from overlayccl_core.evidence.confirmed import ratio_columns
 from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case, problem_of
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE
@@ -24,6 +23,7 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.summary import SUMMARY, Validity

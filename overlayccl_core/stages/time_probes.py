@@ -17,9 +17,9 @@ from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of, supported
 from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
+from overlayccl_core.tables.rule_job import RuleJob
 
 PARTIAL_RULE = "time_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]

@@ -15,9 +15,9 @@ from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.arms import BASELINES, ArmName, arms_of
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train

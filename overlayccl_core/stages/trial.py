@@ -23,8 +23,8 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.search.candidate import Origin
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.trials import TRIALS
 
 Row = dict[str, Any]

@@ -8,10 +8,10 @@ import polars as pl
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.probes.asked.arms import Arm, arms, timed_of
 from overlayccl_core.probes.asked.chooser import Outcome
-from overlayccl_core.stages.rule_job import RuleJob
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.remake import snakemake
+from overlayccl_core.tables.rule_job import RuleJob
 
 Row = dict[str, Any]
 

@@ -1,0 +1,19 @@
+"""Rule train: Are these the arms that finalists name, in all launches?"""
+
+from collections.abc import Iterator
+
+from overlayccl_core.archiving.rows import ArchivedJob, Odd
+from overlayccl_core.archiving.step_rows import launches, stamped
+from overlayccl_core.stages import train
+from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.steps import STAMPS, STEPS
+
+
+def complete(job: ArchivedJob) -> Iterator[Odd]:
+    """The arms that finalists name, in every launch but those that they failed or were left behind in."""
+    finalists = {name: job.table(FINALISTS, name) for name in job.option("problems").split(",")}
+    arms = train.arms_to_train(job.deployment, job.model(job.option("model")), finalists)
+    steps = train.steps_of(job.settings)
+    rows = job.rows(STEPS)
+    yield from launches(arms, rows, steps, job.settings.train.launches, narrows=train.NARROWS)
+    yield from stamped(arms, rows, job.rows(STAMPS))

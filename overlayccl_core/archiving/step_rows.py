@@ -1,0 +1,95 @@
+"""Have tables of steps the arms and launches that they ought to have?"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from statistics import median
+
+from overlayccl_core.archiving.rows import Odd, Row, compared, once
+from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.training.arms import Arms
+from overlayccl_core.training.left_behind import LAUNCHES, leaving
+from overlayccl_core.training.plan import SLOW, StepSettings
+
+NEARLY_SLOW = 0.75 * SLOW  # ranks decided it by their own clocks
+
+
+def launches(
+    arms: Arms, rows: Sequence[Row], steps: StepSettings, launches: int, *, narrows: bool
+) -> Iterator[Odd]:
+    """Of a model: every arm in every launch, for every purpose, and as many steps as there may be.
+
+    An arm may fail where a disturbed launch is repeated, of which the first is kept: it may be there, or not.
+    """
+    failed = {_arm(row): row["launch"] for row in rows if row["status"] != JobStatus.TRAINED}
+    ran = [row for row in rows if row["status"] == JobStatus.TRAINED]
+    first = [row for row in ran if row["launch"] < LAUNCHES]  # by which some are left behind
+    names = [(arm.microbatches, arm.name) for arm in arms.arms]
+    wanted: set[tuple[Hashable, ...]] = set()
+    allowed: set[tuple[Hashable, ...]] = set()
+    for number in range(launches):
+        began = {one for one in names if failed.get(one, launches) >= number}
+        well = {one for one in began if failed.get(one, launches) > number}
+        there = [
+            some - (leaving(number, some, lambda: first) if narrows else set()) for some in (began, well)
+        ]
+        for arm in arms.arms:
+            one = (arm.microbatches, arm.name)
+            of = {(purpose, seed) for purpose in arm.purposes for seed in _seeds(purpose, number, steps)}
+            keys = {(*one, number, purpose.value, seed) for purpose, seed in of}
+            wanted |= keys if all(one in some for some in there) else set()
+            allowed |= keys if any(one in some for some in there) else set()
+    columns = ("microbatches", "arm", "launch", "purpose", "seed")
+    rows_there = [tuple(row[name] for name in columns) for row in ran]
+    yield from compared(wanted, rows_there, allowed)
+    yield from once(rows_there)
+    yield from _counted(ran, steps)
+
+
+def _seeds(purpose: Purpose, launch: int, steps: StepSettings) -> tuple[int, ...]:
+    """Of the courses of an arm in a launch: only the first tells losses and what is left without communication."""
+    if purpose is Purpose.TIMED:
+        return (launch,)
+    if launch:
+        return ()
+    return steps.loss_seeds if purpose is Purpose.LOSS else (launch,)
+
+
+def _counted(ran: Iterable[Row], steps: StepSettings) -> Iterator[Odd]:
+    """The slow have the fewest steps, all others equally many: pairs of steps are what ratios are of."""
+    fewest, timed = steps.minimum_steps, dict[int, list[Row]]()
+    for row in ran:
+        count = len(row["steps_us"])
+        if row["purpose"] == Purpose.LOSS and count != steps.loss_steps:
+            yield Odd(message=f"{_label(row)}: {count} steps, where {steps.loss_steps} were asked for")
+        if row["purpose"] == Purpose.TIMED:
+            if not fewest <= count <= steps.maximum_steps:
+                of = f"from {fewest} to {steps.maximum_steps}"
+                yield Odd(message=f"{_label(row)}: {count} steps, where {of} were asked for")
+            timed.setdefault(row["launch"], []).append(row)
+    for launch, rows in timed.items():
+        counts = {max(len(row["steps_us"]), fewest) for row in rows}
+        if len(counts - {fewest}) > 1:
+            yield Odd(message=f"launch {launch}: arms have {sorted(counts)} steps, which are no pairs")
+        usual = [median(row["steps_us"][:fewest]) for row in rows]
+        for row, us in zip(rows, usual, strict=True):
+            if len(row["steps_us"]) == fewest < max(counts) and us < NEARLY_SLOW * min(usual):
+                yield Odd(message=f"{_label(row)}: fewer steps than others, which only the slow have")
+
+
+def stamped(arms: Arms, rows: Iterable[Row], stamps: Iterable[Row]) -> Iterator[Odd]:
+    """What ran at every site is what was to run there; of what never ran there is nothing."""
+    ran = {_arm(row) for row in rows if row["status"] == JobStatus.TRAINED}
+    columns = (*dict.fromkeys(name for one in arms.begun for name in one), "library")
+    begun = ({**one, "library": arms.deployment.library} for one in arms.begun)
+    wanted = [tuple(one[n] for n in columns) for one in begun if (one["microbatches"], one["ran_as"]) in ran]
+    there = [tuple(row[name] for name in columns) for row in stamps]
+    yield from compared(wanted, there)
+    yield from once(there)
+
+
+def _arm(row: Row) -> tuple[int, str]:
+    return row["microbatches"], row["arm"]
+
+
+def _label(row: Row) -> str:
+    return f"{row['arm']}, M={row['microbatches']}, launch {row['launch']}, {row['purpose']}"

@@ -1,0 +1,5 @@
+"""Rule price: what the cost model says of every seed."""
+
+from overlayccl_core.rule import Rule
+
+RULE = Rule(place=6, of=("problem",))

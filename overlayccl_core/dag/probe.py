@@ -1,0 +1,10 @@
+"""Rule probe: what the cost model is fitted on and judged by."""
+
+from overlayccl_core.rule import BATCH_S, RANKS, Budget, Rule
+
+RULE = Rule(
+    place=4,
+    measures=True,
+    plugins=RANKS,
+    budget=lambda settings, _models: Budget(launches=1, measuring_s=settings.probe.seconds, start_s=BATCH_S),
+)

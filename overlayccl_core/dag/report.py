@@ -1,0 +1,5 @@
+"""Rule report: the page of a run."""
+
+from overlayccl_core.rule import Budget, Rule
+
+RULE = Rule(place=17, shows=True, budget=lambda _settings, _models: Budget(start_s=8.0))

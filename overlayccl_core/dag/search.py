@@ -1,0 +1,10 @@
+"""Rule search: Programs that nobody wrote."""
+
+from overlayccl_core.rule import Budget, PlugIns, Rule
+
+RULE = Rule(
+    place=7,
+    of=("problem", "search"),
+    plugins=(PlugIns.INVOLVED, PlugIns.STRATEGIES, PlugIns.REWRITES, PlugIns.PROPOSER),
+    budget=lambda _settings, _models: Budget(start_s=20.0),
+)

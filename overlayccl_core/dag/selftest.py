@@ -1,0 +1,10 @@
+"""Rule selftest: whether ranks compute what they should, and what their library can do."""
+
+from overlayccl_core.rule import RANKS, Budget, Rule
+
+RULE = Rule(
+    place=2,
+    measures=True,
+    plugins=RANKS,
+    budget=lambda _settings, _models: Budget(launches=1, start_s=20.0),
+)

@@ -1,0 +1,5 @@
+"""Rule weigh_probes: cost models of what was chosen, and of the sweep."""
+
+from overlayccl_core.rule import Rule
+
+RULE = Rule(place=25, target="probing")

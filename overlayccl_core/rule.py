@@ -1,0 +1,80 @@
+"""What a rule of the DAG is, besides its stage, its inputs and its outputs: declared in `dag/<rule>.py`.
+
+None of this is in the digest of a rule's code: another expected time measures nothing again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from overlayccl_core import loader
+
+ALL = "all"  # the target that is asked for where none is
+FOLDER = "dag"
+BATCH_S = 15.0  # a batch starts ranks, builds modules and calibrates
+LAUNCH_S = 5.0  # a training launch starts ranks, and takes steps that are not timed
+GRADIENTS_S, LOSSES_S = (
+    5.0,
+    10.0,
+)  # the first launch of a model compares gradients, and losses before a choice
+ANY_OTHER_S = 5.0
+
+
+class PlugIns(StrEnum):
+    """Which plug-ins a stage loads by name: they are in its code, though nothing imports them."""
+
+    BACKEND = "the backend of the deployment"
+    LAUNCHER = "what starts its ranks"
+    DEPLOYED = "what prints its deployed modules"
+    MODEL = "the model of the job, or all that are configured, with the Problems at their sites"
+    PROBLEMS = "all Problems that are configured"
+    INVOLVED = "the Problem of the job, and those whose libraries solve its backward"
+    STRATEGIES = "their strategies"
+    WORKLOADS = "what their Cases are made from"
+    REWRITES = "all rewrite rules"
+    PROPOSER = "who proposes in a search, its style and the ways that it may use"
+
+
+RANKS = (PlugIns.BACKEND, PlugIns.LAUNCHER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a job is given: how often it starts ranks, seconds of timing in these launches together, all other
+    seconds. Rounded to 5 s, of four ranks on two cores; compiling is not in it. A finished run tells its own times.
+    """
+
+    launches: int = 0
+    measuring_s: float = 0.0
+    start_s: float = ANY_OTHER_S
+
+    @property
+    def seconds(self) -> float:
+        """Both."""
+        return self.measuring_s + self.start_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule of the DAG.
+
+    place: in the order of a run. of: the wildcards of its jobs, besides the deployment. target: what asks for it.
+    measures: it starts ranks, and has every node to itself. shows: it only tells what was found.
+    budget: (the settings that the rule is told, how many models are configured) -> that of one job.
+    """
+
+    place: int
+    of: tuple[str, ...] = ()
+    target: str = ALL
+    measures: bool = False
+    shows: bool = False
+    plugins: tuple[PlugIns, ...] = ()
+    budget: Callable[[Any, int], Budget] = field(default=lambda _settings, _models: Budget())
+
+
+def rules(target: str | None = None) -> dict[str, Rule]:
+    """All that are declared, by name and in the order of a run; of a target if one is given."""
+    known = {name: loader.load(FOLDER, name).RULE for name in loader.names(FOLDER)}
+    of = {name: rule for name, rule in known.items() if target in (None, rule.target)}
+    return dict(sorted(of.items(), key=lambda one: one[1].place))

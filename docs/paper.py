@@ -23,7 +23,6 @@ import polars as pl
 from rich.console import Console
 
 from overlayccl_core.archiving import packing
-from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.archiving.jobs import Job, jobs_of
 from overlayccl_core.archiving.said import NAME, Said
 from overlayccl_core.cli import verify
@@ -36,6 +35,7 @@ from overlayccl_core.report.ranges import state
 from overlayccl_core.report.sentences import KNOWN
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.rule import targets
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.fidelity import FIDELITY
 
@@ -100,7 +100,7 @@ def source(archive: Archive, _: str) -> Iterator[str]:
 
 def took(archive: Archive, _: str) -> Iterator[str]:
     """The time in which a job of `all` was at work; what other targets left has folders of their names."""
-    others = tuple(f"{archive.tree.path.name}/{target}/" for target in OTHERS)
+    others = tuple(f"{archive.tree.path.name}/{target}/" for target in targets())
     jobs = [job for job in archive.jobs if not any(other in job.outputs[0] for other in others)]
     busy_s, until = 0.0, 0.0
     for job in sorted(jobs, key=lambda job: job.started):

@@ -3,9 +3,10 @@
 None of this is in the digest of a rule's code: another expected time measures nothing again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from overlayccl_core import loader
@@ -73,8 +74,21 @@ class Rule:
     budget: Callable[[Any, int], Budget] = field(default=lambda _settings, _models: Budget())
 
 
-def rules(target: str | None = None) -> dict[str, Rule]:
+@cache
+def rules(target: str | None = None) -> Mapping[str, Rule]:
     """All that are declared, by name and in the order of a run; of a target if one is given."""
     known = {name: loader.load(FOLDER, name).RULE for name in loader.names(FOLDER)}
     of = {name: rule for name, rule in known.items() if target in (None, rule.target)}
     return dict(sorted(of.items(), key=lambda one: one[1].place))
+
+
+def targets() -> tuple[str, ...]:
+    """Besides `all`: each leaves a folder of its name in a results tree."""
+    return tuple(
+        dict.fromkeys(rule.target for rule in rules().values() if rule.target not in (ALL, "archive"))
+    )
+
+
+def on_ranks() -> tuple[str, ...]:
+    """The rules of `all` that have every node to themselves."""
+    return tuple(name for name, rule in rules(ALL).items() if rule.measures)

@@ -30,7 +30,7 @@ for package in ("overlayccl_core", "run_display", "workflow_scripts"):
         sys.path.insert(0, str(HOME))
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.again import OTHERS
+from overlayccl_core.rule import targets
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.tables.sidecar import sha256_of
 from run_display.handler import show
@@ -220,7 +220,7 @@ def of_all_models(table):
 
 def left_by_others(wildcards):
     """What other targets than `all` have left, by their sidecars."""
-    folders = [Path(RESULTS, target) for target in OTHERS]
+    folders = [Path(RESULTS, target) for target in targets()]
     return sorted(
         f"{file} {sha256_of(file)}"
         for folder in folders

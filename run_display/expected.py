@@ -1,7 +1,7 @@
 """How long the jobs of a run are expected to take, before they have begun.
 
 A job is expected to take what it took the last time in its tree (its benchmark file). Where there is none: what the
-configuration gives it, with what comes on top of that (`estimates/budget.py`).
+configuration gives it, with what comes on top of that (`dag/<rule>.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.estimates.budget import budget_of
 from workflow_scripts.phases import seconds_of
 
 
@@ -60,7 +59,8 @@ class Expectations:
 
 def budget_s(rule: str, settings: Any) -> float:
     """What the configuration gives a job, with what comes on top."""
-    return budget_of(rule, settings, len(getattr(settings, "models", ()))).seconds
+    seconds: float = rules()[rule].budget(settings, len(getattr(settings, "models", ()))).seconds
+    return seconds
 
 
 def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:

@@ -1,7 +1,7 @@
 """What the Snakefile knows when it is read: configuration, deployment, Cases, and the code of each rule."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -23,8 +23,9 @@ from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.ways import FOLDER as WAYS
-from overlayccl_core.rewrites.rule import FOLDER as RULES
+from overlayccl_core.rewrites.rule import FOLDER as REWRITES
 from overlayccl_core.rewrites.rule import rule_names
+from overlayccl_core.rule import PlugIns, Rule, rules
 from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import RESULTS, of_profile, profile_in_use
@@ -58,6 +59,7 @@ class Pipeline:
     left_out: str = ""
     starts: bool = False
     typed: Mapping[str, Any] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=rules, repr=False, compare=False)
     _digest: Callable[..., str] = field(
         default_factory=lambda: cache(Sources().digest), repr=False, compare=False
     )
@@ -259,57 +261,53 @@ class Pipeline:
         self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
     ) -> tuple[str, ...]:
         """The plug-ins that a rule loads by name, as paths in the package."""
-        if model is not None:
-            return self._plugins_of_models([model])
-        if rule == "confirm":
-            printer = _file("backends", self.deployment.backend, "deployed")
-            return (*self._plugins_of_models(self.settings.models), printer)
-        if rule == "ask_probes" and search is not None:
-            return (*self._plugins_of_ranks(), _file("search/proposers", load_search(search).proposer))
-        if rule in ("selftest", "probe", "trial", "bench", "time_probes"):
-            return self._plugins_of_ranks()
-        if rule == "shortlist":
-            return (_file("backends", self.deployment.backend),)
-        if rule in ("choose", "deploy"):
-            return (_file("backends", self.deployment.backend, "deployed"),)
-        if rule == "summary":
-            return tuple(_file("problems", name) for name in self.settings.problems)
-        if problem is None or rule not in ("cases", "seed", "search"):
-            return ()
-        involved = self._involved(problem)
-        files = [_file("problems", name) for name in involved]
-        if search is not None:
-            found = load_search(search)
-            files.append(_file("search/proposers", found.proposer))
-            if style := getattr(found, "style", None):  # who is asked may use all ways
-                files += [_file(STYLES, style), *(_file(WAYS, name) for name in loader.names(WAYS))]
-        if rule in ("seed", "search"):
-            files += [_file("strategies", name) for name in involved]
-            files += [_file(RULES, name) for name in rule_names()] if rule == "search" else []
-        else:
-            entries = self.settings.cases.get(problem, ())
-            workloads = {name for entry in entries if (name := workload_named(problem, entry))}
-            workloads |= {self._model(name).workload for name in self.settings.models}
-            files += [_file("workloads", name) for name in workloads]
-        return tuple(sorted(files))
-
-    def _plugins_of_models(self, models: Iterable[str]) -> tuple[str, ...]:
-        files = set(self._plugins_of_ranks())
-        for model in models:
-            files |= {
-                _file(folder, self._model(model).workload) for folder in ("workloads", "training/models")
-            }
-            files |= {_file("problems", name) for name in self.problems_of_model(model)}
-        return tuple(sorted(files))
-
-    def _plugins_of_ranks(self) -> tuple[str, ...]:
-        return (
-            _file("backends", self.deployment.backend),
-            _file("backends/launchers", self.deployment.launcher),
+        declared = self.rules[rule].plugins
+        return tuple(
+            sorted({file for kind in declared for file in self._files(kind, problem, model, search)})
         )
 
-    def _involved(self, problem: str) -> set[str]:
+    def _files(
+        self, kind: PlugIns, problem: str | None, model: str | None, search: str | None
+    ) -> Iterator[str]:
+        """Of the Problem, the model and the search of a job; without a model: of all that are configured."""
+        backend = self.deployment.backend
+        match kind:
+            case PlugIns.BACKEND:
+                yield _file("backends", backend)
+            case PlugIns.LAUNCHER:
+                yield _file("backends/launchers", self.deployment.launcher)
+            case PlugIns.DEPLOYED:
+                yield _file("backends", backend, "deployed")
+            case PlugIns.MODEL:
+                for one in map(self._model, [model] if model else self.settings.models):
+                    yield from (_file(folder, one.workload) for folder in ("workloads", "training/models"))
+                    yield from (
+                        _file("problems", name) for name in self._problems_of(one, self.deployment.ranks)
+                    )
+            case PlugIns.PROBLEMS:
+                yield from (_file("problems", name) for name in self.settings.problems)
+            case PlugIns.INVOLVED:
+                yield from (_file("problems", name) for name in self._involved(problem))
+            case PlugIns.STRATEGIES:
+                yield from (_file("strategies", name) for name in self._involved(problem))
+            case PlugIns.WORKLOADS:
+                entries = self.settings.cases.get(problem or "", ())
+                named = {name for entry in entries if (name := workload_named(str(problem), entry))}
+                named |= {self._model(name).workload for name in self.settings.models}
+                yield from (_file("workloads", name) for name in named)
+            case PlugIns.REWRITES:
+                yield from (_file(REWRITES, name) for name in rule_names())
+            case PlugIns.PROPOSER:
+                found = load_search(str(search))
+                yield _file("search/proposers", found.proposer)
+                if problem and (style := getattr(found, "style", None)):  # who is asked may use all ways
+                    yield _file(STYLES, style)
+                    yield from (_file(WAYS, name) for name in loader.names(WAYS))
+
+    def _involved(self, problem: str | None) -> set[str]:
         """The Problem and those whose libraries solve its backward."""
+        if problem is None:
+            return set()
         equal = (catalog.plug_in(problem).equals_backward(case) for case in self.cases[problem])
         return {problem, *(case.problem for case in equal if case is not None)}
 

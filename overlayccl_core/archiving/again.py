@@ -23,9 +23,9 @@ from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
 from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job, by_file
 from overlayccl_core.archiving.said import Said
 from overlayccl_core.project import home
+from overlayccl_core.rule import ALL, targets
 from overlayccl_core.tables.remake import RESULTS
 
-ALL, OTHERS = "all", ("longrun", "ablations", "probing")  # targets; the others leave a folder of their name
 LONGEST_S = 3600.0
 OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
 SIDECAR = ".sidecar.json"
@@ -67,7 +67,7 @@ def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
     """
     found: dict[tuple[str, ...], Planned] = {}
     without: list[Finding] = []
-    for target in (ALL, *(name for name in OTHERS if (folder / RESULTS / about.tree / name).is_dir())):
+    for target in (ALL, *(name for name in targets() if (folder / RESULTS / about.tree / name).is_dir())):
         request = {"snakefile": str(home() / "Snakefile"), "config": about.config, "target": target}
         done = _python(folder, ["-m", "workflow_scripts.planned"], json.dumps(request))
         if done.returncode == 0:

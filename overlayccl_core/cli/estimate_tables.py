@@ -10,14 +10,13 @@ from overlayccl_core.configuration.models import Work
 from overlayccl_core.configuration.prices import Price
 from overlayccl_core.configuration.sizes import MIB, bytes_text
 from overlayccl_core.estimates.actual import Compared
-from overlayccl_core.estimates.budget import budget_of
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Asked
 from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.payback import MEASURED as ON_RANKS
 from overlayccl_core.report.payback import Cost
+from overlayccl_core.rule import on_ranks, rules
 
 WIDE_ONLY = frozenset({"nodes", "Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"})
 Cells = dict[str, str]  # header -> cell
@@ -173,7 +172,9 @@ def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: Price
     measured = sum(row.actual_s for row in rows)
     cells = [_compared_row(row.job, row.expected_s, row.actual_s, cost.nodes, price) for row in rows]
     light = cost.seconds - measured
-    guessed = sum(budget_of(job.rule, None, 0).seconds for job in cost.jobs if job.rule not in ON_RANKS)
+    guessed = sum(
+        rules()[job.rule].budget(None, 0).seconds for job in cost.jobs if job.rule not in on_ranks()
+    )
     cells.append(_compared_row("all else", guessed, light, None, price))
     last = _compared_row("on ranks", whole, measured, cost.nodes, price)
     return _table(

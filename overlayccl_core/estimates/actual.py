@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.estimates.budget import budget_of
-from overlayccl_core.report.payback import MEASURED, Cost, cost_of
+from overlayccl_core.report.payback import Cost, cost_of
 from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.rule import on_ranks, rules
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
@@ -45,7 +45,7 @@ def cost_of_tree(tree: Tree) -> Cost:
 
 def compared(tree: Tree, cost: Cost) -> Iterator[Compared]:
     """Every job that had the nodes to itself, in the order of the run."""
-    for rule in MEASURED:
+    for rule in on_ranks():
         for job in sorted((job for job in cost.jobs if job.rule == rule), key=lambda job: job.name):
             yield Compared(
                 job=job.name.replace("-", " ", 1), expected_s=_expected_s(tree, job), actual_s=job.seconds
@@ -64,7 +64,7 @@ def node_of(tree: Tree, root: Path) -> str:
 
 def _expected_s(tree: Tree, job: Phase) -> float | None:
     if job.rule in WITHOUT_SETTINGS:
-        return budget_of(job.rule, None, len(tree.models)).seconds
+        return rules()[job.rule].budget(None, len(tree.models)).seconds
     table, name = OF_RULE[job.rule]
     settings = tree.settings(table, name.format(job.name.partition("-")[2]))
-    return None if settings is None else budget_of(job.rule, settings, len(tree.models)).seconds
+    return None if settings is None else rules()[job.rule].budget(settings, len(tree.models)).seconds

@@ -12,7 +12,6 @@ from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.estimates import compiling
-from overlayccl_core.estimates.budget import Budget, budget_of, of_launches
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.sizes import developers_of
 from overlayccl_core.estimates.span import NOTHING, Span, total
@@ -20,9 +19,7 @@ from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.report.payback import MEASURED as ON_RANKS
-from overlayccl_core.report.payback import OF_PROBLEM, OF_RUN
-from overlayccl_core.report.tree import SHOWING
+from overlayccl_core.rule import ALL, LAUNCH_S, Budget, on_ranks, rules
 from overlayccl_core.stages.seed import seeds_of
 
 Known = Mapping[str, float]  # `seed-tp_mlp` -> seconds that it took in a run of the same tree
@@ -70,10 +67,11 @@ class Run:
         problems = len(self.settings.problems)
         jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
         jobs |= {"trial": problems * sum(name.endswith(MENDED) for name in self.searches)}
-        for rule in (rule for rule in ON_RANKS if jobs[rule] or rule != "trial"):
-            one: Budget = budget_of(rule, self.settings, len(self.models))
+        for rule in (rule for rule in on_ranks() if jobs[rule] or rule != "trial"):
+            one = rules()[rule].budget(self.settings, len(self.models))
             if rule == "selftest":
-                one = of_launches(tried_first(self.deployment, self.limits)[1])
+                times = tried_first(self.deployment, self.limits)[1]
+                one = Budget(launches=times, start_s=times * LAUNCH_S)
             programs, compile_s = self._programs(rule)
             yield Asked(
                 rule=rule,
@@ -90,16 +88,17 @@ class Run:
         """All other rules. known: what they took in the last run of the tree; else a guess of each."""
         names = list(self._light())
         seconds = sum(
-            known[name] if name in known else budget_of(name.partition("-")[0], self.settings, 0).seconds
+            known[name] if name in known else rules()[name.partition("-")[0]].budget(self.settings, 0).seconds
             for name in names
         )
         return Asked(rule="all else", jobs=len(names), nodes=0, launches=0, measuring_s=0.0, start_s=seconds)
 
     def _light(self) -> Iterator[str]:
         """The names of the jobs that start no ranks, as their benchmark files are called."""
-        yield from (rule for rule in (*OF_RUN, *SHOWING) if rule not in ON_RANKS)
+        light = {name: rule.of for name, rule in rules(ALL).items() if not rule.measures}
+        yield from (name for name, of in light.items() if not of)
         for problem in self.settings.problems:
-            yield from (f"{rule}-{problem}" for rule in OF_PROBLEM if rule not in ON_RANKS)
+            yield from (f"{name}-{problem}" for name, of in light.items() if of == ("problem",))
             yield from (f"search-{problem}-{search}" for search in self.searches)
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:

@@ -6,13 +6,10 @@ from math import ceil
 
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report.tree import SHOWING, Phase, Tree
+from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.rule import ALL, on_ranks, rules
 from overlayccl_core.tables.probes import PROBES
-
-MEASURED = ("selftest", "probe", "trial", "bench", "train", "confirm")  # they have every node to themselves
-OF_RUN = ("selftest", "probe", "fit", "confirm", "deploy")
-OF_PROBLEM = ("cases", "seed", "price", "shortlist", "bench", "finalists", "choose")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +31,7 @@ class Cost:
 
     def node_seconds(self, job: Phase) -> float | None:
         """A job that measures holds every node, any other one of them."""
-        if job.rule not in MEASURED:
+        if job.rule not in on_ranks():
             return job.seconds
         return None if self.nodes is None else job.seconds * self.nodes
 
@@ -52,7 +49,7 @@ class Payback:
 
 def cost_of(tree: Tree) -> Cost | None:
     """None where no job left a duration."""
-    jobs = tuple(phase for phase in tree.phases if phase.rule not in SHOWING)
+    jobs = tuple(phase for phase in tree.phases if not phase.shows)
     if not jobs:
         return None
     known = {job.name for job in jobs}
@@ -81,9 +78,10 @@ def payback(worth: Worth, other: Split | None, cost: Cost | None) -> Payback:
 
 
 def _expected(tree: Tree) -> Iterator[str]:
-    yield from OF_RUN
+    known = {name: rule.of for name, rule in rules(ALL).items() if not rule.shows}
+    yield from (name for name, of in known.items() if not of)
     for problem in tree.problems:
-        yield from (f"{rule}-{problem}" for rule in OF_PROBLEM)
+        yield from (f"{name}-{problem}" for name, of in known.items() if of == ("problem",))
         searches = tree.searches(problem)
         yield from (f"search-{problem}-{search}" for search in searches)
         yield from (

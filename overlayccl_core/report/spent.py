@@ -9,9 +9,10 @@ import numpy as np
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms, of
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
-from overlayccl_core.report.payback import MEASURED, Cost, cost_of, payback
-from overlayccl_core.report.tree import SHOWING, Tree, sourced
+from overlayccl_core.report.payback import Cost, cost_of, payback
+from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.rule import on_ranks
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 READING = (
@@ -107,7 +108,7 @@ def _paid_back(rows: list[tuple[str, ...]]) -> Table:
 
 def _node_seconds(cost: Cost) -> Table:
     """Each measured job by itself; the others by rule, as they hold no machine."""
-    measured = [job for job in cost.jobs if job.rule in MEASURED]
+    measured = [job for job in cost.jobs if job.rule in on_ranks()]
     searched = [job for job in cost.jobs if job.rule == "search"]
     rest = [job for job in cost.jobs if job not in (*measured, *searched)]
     parts = [(job.name, [job]) for job in measured]
@@ -138,7 +139,7 @@ def _sum_of_nodes(seconds: list[float | None]) -> str:
 @sourced
 def _jobs(tree: Tree) -> Iterator[Block]:
     """All but those that only show, which may have no time yet: a page that is drawn again is the same."""
-    phases = [phase for phase in tree.phases if phase.rule not in SHOWING]
+    phases = [phase for phase in tree.phases if not phase.shows]
     rows: list[dict[str, Any]] = [
         {
             "phase": phase.name,

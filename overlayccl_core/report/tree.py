@@ -16,6 +16,7 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.report.blocks import Block, Source, of
 from overlayccl_core.report.worth import Worth, worths_of
+from overlayccl_core.rule import rules
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.remake import remake, run_command
@@ -28,7 +29,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 _SETTINGS = "--settings"  # the option of a rule's command that holds them
 WITH_SUMMARY = ("summary.parquet", "deployed.parquet", "splits.parquet")
-SHOWING = ("summary", "report")  # only tell what was found; they may have no time yet when the page is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,11 @@ class Phase:
 
     name: str
     seconds: float
+
+    @property
+    def shows(self) -> bool:
+        """Whether its rule only tells what was found: it may have no time yet when the page is drawn."""
+        return self.rule in rules() and rules()[self.rule].shows
 
     @property
     def rule(self) -> str:
@@ -195,7 +200,7 @@ class Tree:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
                 phases.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
-        told = [phase for phase in phases if phase.rule not in SHOWING]
+        told = [phase for phase in phases if not phase.shows]
         self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 

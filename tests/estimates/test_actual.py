@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.estimates.actual import compared, cost_of_tree, node_of
-from overlayccl_core.estimates.budget import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.rule import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S
 from overlayccl_core.tables.sidecar import path_of, write_sidecar
 from tests.report.fixture_rows import settings
 from tests.report.fixture_tree import write_tree

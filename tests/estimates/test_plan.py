@@ -12,12 +12,12 @@ from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import FOLDER, load
 from overlayccl_core.configuration.settings import Settings, read
-from overlayccl_core.estimates.budget import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S, budget_of
 from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Run, listed_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.estimates.span import Span
 from overlayccl_core.probes.sweep import probes_of
+from overlayccl_core.rule import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S, rules
 from overlayccl_core.search.proposer import rounds
 from tests.workflow.repository import copy_to, snakemake
 
@@ -73,7 +73,7 @@ def test_jobs_launches_and_seconds_are_those_of_the_configuration() -> None:
 
 def test_a_conversation_about_probes_is_given_a_launch_a_turn_and_then_one_of_all() -> None:
     given = settings()
-    asked, all_of_them = (budget_of(rule, given, models=0) for rule in ("ask_probes", "time_probes"))
+    asked, all_of_them = (rules()[rule].budget(given, 0) for rule in ("ask_probes", "time_probes"))
     assert asked.launches == given.probing.turns and asked.measuring_s == given.probing.seconds
     assert all_of_them.launches == 1
     assert all_of_them.measuring_s == given.probe.seconds + given.probing.seconds

@@ -9,12 +9,12 @@ import pytest
 
 from docs import paper
 from overlayccl_core.archiving import packing
-from overlayccl_core.archiving.again import OTHERS
 from overlayccl_core.archiving.findings import Check, Outcome
 from overlayccl_core.archiving.verify import verify
 from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import percent
 from overlayccl_core.report.blocks import ms
+from overlayccl_core.rule import targets
 from tests.archiving.forging import looked_at, wrong
 from tests.archiving.validator import validated
 from tests.workflow.repository import ROOT, snakemake
@@ -90,7 +90,7 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
     )
     errors = pl.read_parquet(finished / TREE / "problems/tp_mlp/fidelity.parquet")["median_rel_error"]
     assert f"`tp_mlp` | {len(errors)} | {percent(errors.min())}" in blocks[3]
-    of_all = [job for job in opened.jobs if not re.match(rf"{TREE}/({'|'.join(OTHERS)})/", job.outputs[0])]
+    of_all = [job for job in opened.jobs if not re.match(rf"{TREE}/({'|'.join(targets())})/", job.outputs[0])]
     assert 0 < len(of_all) < len(opened.jobs) and f"for {len(of_all)} jobs" in blocks[4]
     assert f"sha256 `{hashlib.sha256(archive.read_bytes()).hexdigest()}`" in blocks[5]
     assert "says last: `local.tar.zst: nothing is wrong (7 s)`." in blocks[5]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.estimates.budget import ANY_OTHER_S, BATCH_S
 from overlayccl_core.measuring.progress import Step, tell
+from overlayccl_core.rule import ANY_OTHER_S, BATCH_S
 from run_display.board import Board, Running, last_words
 from run_display.expected import Expectations, budget_s
 from run_display.handler import RunHandler

@@ -1,0 +1,10 @@
+"""Rule ablation_search: a search that is compared."""
+
+from overlayccl_core.rule import Budget, Rule
+
+RULE = Rule(
+    place=20,
+    of=("problem", "search"),
+    target="ablations",
+    budget=lambda _settings, _models: Budget(start_s=20.0),
+)

@@ -1,0 +1,5 @@
+"""Rule mended_search: a search again, from what failed on the ranks."""
+
+from overlayccl_core.rule import Budget, Rule
+
+RULE = Rule(place=8, of=("problem", "search"), budget=lambda _settings, _models: Budget(start_s=20.0))

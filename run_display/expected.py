@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.rule import rules
 from workflow_scripts.phases import seconds_of
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.digest import ROOT, Sources, _parsed, closure, digest
+from overlayccl_core.digest import ROOT, RUNNER, Sources, _parsed, closure, digest
 
+STAGE = "overlayccl_core/stages/rule.py"
 SOURCES = {
     "overlayccl_core/__init__.py": "",
     "overlayccl_core/a/__init__.py": "",
@@ -21,7 +22,8 @@ SOURCES = {
     "overlayccl_core/b/worker.py": "import torch\n",
     "overlayccl_core/plug/in_use.py": "def f():\n    from overlayccl_core.a import near\n",
     "overlayccl_core/plug/other.py": "Z = 3\n",
-    "workflow_scripts/rule.py": "from overlayccl_core.a.one import FILE\nfrom overlayccl_core.b import ranks\n",
+    STAGE: "from overlayccl_core.a.one import FILE\nfrom overlayccl_core.b import ranks\n",
+    RUNNER: "import sys\n",
 }
 
 
@@ -46,7 +48,8 @@ def test_closure_follows_imports_packages_modules_run_by_name_and_data_files(roo
         "overlayccl_core/a/shape.json",
         "overlayccl_core/b/ranks.py",
         "overlayccl_core/b/worker.py",
-        "workflow_scripts/rule.py",
+        STAGE,
+        RUNNER,
     }
 
 
@@ -91,7 +94,8 @@ def test_closure_has_the_plug_ins_that_are_named_and_what_they_import(root: Path
         ("overlayccl_core/a/shape.json", "{ }", True),
         ("overlayccl_core/plug/other.py", "Z = 4\n", False),
         ("overlayccl_core/a/__init__.py", "X = 1\n", True),
-        ("workflow_scripts/rule.py", SOURCES["workflow_scripts/rule.py"] + "print()\n", True),
+        (STAGE, SOURCES[STAGE] + "print()\n", True),
+        (RUNNER, "import os\n", True),
     ],
 )
 def test_only_code_that_can_run_counts(root: Path, path: str, text: str, counts: bool) -> None:
@@ -200,7 +204,7 @@ def test_a_docstring_counts_where_code_tells_it_on(root: Path, searches: bool) -
         file.parent.mkdir(parents=True)
         file.write_text(text)
     if searches:
-        (root / "workflow_scripts/rule.py").write_text("from overlayccl_core.search import rules\n")
+        (root / STAGE).write_text("from overlayccl_core.search import rules\n")
     before = digest("rule", "rewrites/rules/merge.py", root=root)
     rule.write_text('"""Merge all."""\nX = 1\n')
     assert (digest("rule", "rewrites/rules/merge.py", root=root) != before) is searches

@@ -1,5 +1,6 @@
 """A copy of the repository to change and to run, in a folder of its own."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -30,6 +31,19 @@ def copy_to(folder: Path) -> Path:
         if profile.name != "default":
             (folder / profile.name).symlink_to(profile.relative_to(folder))
     return folder
+
+
+@cache
+def outputs_of_rules() -> dict[str, list[str]]:
+    """Rule -> the files that it writes, with its wildcards in braces, as Snakemake has them."""
+    code = (
+        "from workflow_scripts import dag;"
+        "dag.answered(lambda: {r.name: list(map(str, r.output)) for r in dag.planned({}, 'all').rules})"
+    )
+    done = python(ROOT, "-c", code)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from overlayccl_core.tables.page import is_table
 from overlayccl_core.tables.records import FOLDER, INCOMPLETE, place_of, read
 from overlayccl_core.tables.sidecar import environment, path_of
-from tests.workflow.repository import ROOT, snakemake
+from tests.workflow.repository import outputs_of_rules, snakemake
 from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
 from workflow_scripts.records import besides, elsewhere, measured_on, tell_jobs, unrecorded
 
@@ -97,9 +96,9 @@ def test_files_of_peoples_own_among_the_tables_stop_no_run(
 
 
 def test_a_table_of_any_rule_is_known_by_its_path() -> None:
-    rules = "".join(file.read_text() for file in sorted((ROOT / "rules").glob("*.smk")))
-    tables = re.findall(r'"results/\{deployment\}/([^"%]+\.parquet)"', rules)
-    assert len(set(tables)) > 30
+    files = {file for written in outputs_of_rules().values() for file in written if file.endswith(".parquet")}
+    tables = [file.removeprefix("results/{deployment}/") for file in files]
+    assert len(tables) > 30
     assert not [one for one in tables if not is_table(Path(one)) or not is_table(Path("ablations", one))]
 
 

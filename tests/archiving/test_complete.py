@@ -62,13 +62,12 @@ def all_supported() -> Iterator[dict[str, Any]]:
 
 
 def job(rule: str, settings: str, inputs: str, outputs: str) -> Planned:
-    told = (
-        f"--deployment {DEPLOYMENT} --settings '{settings}' --inputs {inputs} --outputs {outputs} --log x.log"
-    )
+    named = [" ".join(f"{Path(path).stem}={path}" for path in paths.split()) for paths in (inputs, outputs)]
+    told = f"--deployment {DEPLOYMENT} --settings '{settings}' --inputs {named[0]} --outputs {named[1]}"
     return Planned(
         target="all",
         rule=rule,
-        command=f"python -m workflow_scripts.{rule} {told}",
+        command=f"python -P -m workflow_scripts.stage {rule} {told} --log x.log",
         outputs=(),
         log=(f"{rule}.log",),
         parameters=(),

@@ -12,17 +12,19 @@ from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.table import write
 
+FIELDS = 6  # the place of a search's fields in its command
+
 
 def told(search: dict[str, object]) -> list[str]:
     search = {"name": "mine", "seconds": 9.0, "repairs": 1} | search
-    words = ["python", "-P", "-m", "workflow_scripts.stage", "search", "--search", json.dumps(search)]
-    return [*words, "--answers", "results/local/answers"]
+    words = ["python", "-P", "-m", "workflow_scripts.stage", "search"]
+    return [*words, "--search", json.dumps(search), "--answers", "results/local/answers"]
 
 
 def test_a_search_that_asked_is_told_its_recorded_answers_and_no_program_or_vendor(tmp_path: Path) -> None:
     for asked in ({"proposer": "command", "command": "rm -rf ."}, {"proposer": "claude", "claude": {}}):
         words = without_asking(told(asked), tmp_path)
-        search = json.loads(words[4])
+        search = json.loads(words[FIELDS])
         assert search.pop("seconds") > 1e6  # another processor may take longer
         assert search == {
             "name": "mine",
@@ -30,7 +32,7 @@ def test_a_search_that_asked_is_told_its_recorded_answers_and_no_program_or_vend
             "proposer": "replay",
             "answers": "results/local/answers",
         }
-        assert words[:4] + words[5:] == told(asked)[:4] + told(asked)[5:]
+        assert words[:FIELDS] + words[FIELDS + 1 :] == told(asked)[:FIELDS] + told(asked)[FIELDS + 1 :]
 
 
 def test_answers_that_are_not_in_the_archive_are_not_looked_for(tmp_path: Path) -> None:
@@ -38,17 +40,14 @@ def test_answers_that_are_not_in_the_archive_are_not_looked_for(tmp_path: Path) 
         with pytest.raises(ValueError, match="not in the archive"):
             without_asking(told({"proposer": "replay", "answers": place}), tmp_path)
     words = without_asking(told({"proposer": "replay", "answers": "results/local"}), tmp_path)
-    assert json.loads(words[4])["answers"] == "results/local"
+    assert json.loads(words[FIELDS])["answers"] == "results/local"
 
 
 def test_a_search_that_asks_nobody_and_what_is_no_search_stay() -> None:
-    search = json.loads(without_asking(told({"proposer": "offline"}), Path())[4])
+    search = json.loads(without_asking(told({"proposer": "offline"}), Path())[FIELDS])
     assert search == {"name": "mine", "repairs": 1, "proposer": "offline"} | {"seconds": search["seconds"]}
-    assert without_asking(["python", "-m", "workflow_scripts.fit"], Path()) == [
-        "python",
-        "-m",
-        "workflow_scripts.fit",
-    ]
+    other = ["python", "-P", "-m", "workflow_scripts.stage", "fit"]
+    assert without_asking(other, Path()) == other
 
 
 OUTPUTS = ("calls.parquet", "calls.sidecar.json", "search_ends.parquet", "candidates.parquet")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,8 +43,11 @@ def outputs_of_rules() -> dict[str, list[str]]:
     )
     done = python(ROOT, "-c", code)
     assert done.returncode == 0, done.stderr
-    found: dict[str, list[str]] = json.loads(done.stdout)
-    return found
+    constraint = re.compile(r"{(\w+),[^}]*}")
+    return {
+        rule: [constraint.sub(r"{\1}", file) for file in files]
+        for rule, files in json.loads(done.stdout).items()
+    }
 
 
 @cache

@@ -13,7 +13,7 @@ What the closure follows, read from the source without running it:
 A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is here.
 
 What was found in a file of this repository is kept beside its bytecode, until its text is another: a plan would
-spend a third of its time on that. Files of another one, as of an unpacked archive, are always read.
+spend much of its time on that. Files of another one, as of an unpacked archive, are always read.
 """
 
 import ast

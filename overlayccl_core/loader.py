@@ -25,6 +25,7 @@ PACKAGE = "overlayccl_core"
 ROOT = Path(__file__).resolve().parent
 MAIN_PART = {"backends": "backend"}  # folder -> the main file of its plug-ins, where they are folders
 VARIABLE = "OVERLAYCCL_PLUGINS"
+SAFE_PATH = "PYTHONSAFEPATH"  # tells a Python to import nothing from the folder that it begins in
 OF_PROJECT = "plugins"
 READ = "strategies"  # the folder whose files are read and never imported
 P = TypeVar("P")  # a protocol: what plug-ins of one kind define

@@ -36,6 +36,7 @@ from overlayccl_core.tables.sidecar import sha256_of
 from run_display.handler import show
 from workflow_scripts import one_run
 from workflow_scripts.command_line import (
+    import_nothing_from_here,
     lay_profile,
     lend,
     name_profile,
@@ -49,6 +50,7 @@ from workflow_scripts.replanning import plan_by_what_is_there
 
 plan_by_what_is_there()
 prefer_this_python()
+import_nothing_from_here()
 if str(HOME) in sys.path:
     lend(HOME)
 name_profile()

@@ -70,10 +70,12 @@ def test_what_was_read_of_this_repository_is_kept_until_its_text_is_another(
     monkeypatch.setattr("overlayccl_core.digest._parsed", again)
     assert Sources(root).digest("rule") == fresh and not parsed
     (kept,) = root.rglob("worker.parsed.json")
-    kept.write_text("[")  # as from a disk that was full
+    for damaged in ("[", "null"):  # as from a disk that was full; of another form
+        kept.write_text(damaged)
+        assert Sources(root).digest("rule") == fresh
     (root / "overlayccl_core/a/two.py").write_text("X = 2\n")
     assert Sources(root).digest("rule") != fresh
-    assert sorted(parsed) == ["overlayccl_core.a.two", "overlayccl_core.b.worker"]
+    assert parsed == [*["overlayccl_core.b.worker"] * 2, "overlayccl_core.a.two"]
 
 
 def test_closure_has_the_plug_ins_that_are_named_and_what_they_import(root: Path) -> None:

@@ -166,3 +166,17 @@ def test_folders_that_were_named_stay_and_a_project_without_any_changes_nothing(
     monkeypatch.delenv(loader.VARIABLE)
     loader.use_project(tmp_path / "plugins")
     assert loader.roots() == (loader.ROOT,)
+
+
+def test_a_file_that_is_read_has_a_name_as_plug_ins_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one's own, too: `_own` is nobody's."""
+    folder = tmp_path / "strategies/ways"
+    folder.mkdir(parents=True)
+    for name in ("own", "_own"):
+        (folder / f"{name}.py").write_text("X = 1\n")
+    monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
+    assert loader.sources("strategies/ways", "own") == ("X = 1\n",)
+    with pytest.raises(ValueError, match="there is no '_own'"):
+        loader.sources("strategies/ways", "_own")

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.asking.command import SAFE_PATH
 from overlayccl_core.configuration.profile import read as read_profile
+from overlayccl_core.loader import SAFE_PATH
 from overlayccl_core.tables.remake import PROFILE
 
 WITHOUT_JOBS = (
@@ -40,7 +40,11 @@ def prefer_this_python() -> None:
     With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
     """
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
-    os.environ[SAFE_PATH] = "1"  # a cluster's job begins as `python -m snakemake` in the project's folder
+
+
+def import_nothing_from_here() -> None:
+    """For the jobs of a cluster: each begins as `python -m snakemake` in the project's folder."""
+    os.environ[SAFE_PATH] = "1"
 
 
 def lend(clone: Path) -> None:

@@ -18,7 +18,7 @@ from overlayccl_core.tables.remake import run_command
 from overlayccl_core.tables.sidecar import environment, path_of
 from workflow_scripts.following import ELSEWHERE
 
-CLOCKS_APART_S = 60.0  # of hosts of a cluster, at most
+CLOCKS_APART_S = 60.0  # that clocks of a cluster's hosts may differ by
 FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
 
 
@@ -108,11 +108,11 @@ def _is_of_its_record(table: Path) -> bool:
     """Whether the job that is recorded of a table is the one that wrote it, by its sidecar, if it has one."""
     if not records.place_of(table).exists():
         return False
-    record, sidecar = records.read(table), path_of(table)
-    if record is None or record.ended < record.started or not sidecar.exists():
-        return True  # a clock that was set back tells nothing
+    record = records.read(table)
+    if record is None or record.ended < record.started:
+        return True  # a damaged record, or a clock that was set back, tells nothing
     try:
-        began = datetime.fromisoformat(json.loads(sidecar.read_bytes())["started_utc"]).timestamp()
+        began = datetime.fromisoformat(json.loads(path_of(table).read_bytes())["started_utc"]).timestamp()
     except (OSError, ValueError, KeyError, TypeError):
-        return True  # whoever reads the table says what is wrong
+        return True  # no sidecar that can be read: whoever reads the table says what is wrong
     return record.started - CLOCKS_APART_S <= began <= record.ended + CLOCKS_APART_S

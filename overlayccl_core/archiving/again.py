@@ -181,7 +181,7 @@ def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.Comple
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(OURS)},
         loader.VARIABLE: os.pathsep.join(filter(None, named)),
-        "PYTHONSAFEPATH": "1",
+        loader.SAFE_PATH: "1",
     }
     return subprocess.run(
         [sys.executable, *words],

@@ -26,8 +26,8 @@ from overlayccl_core.asking.conversation import (
     Usage,
 )
 from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.loader import SAFE_PATH
 
-SAFE_PATH = "PYTHONSAFEPATH"  # of a run's jobs; a program of one's own may import what lies beside it
 LONGEST_BYTES = 4 << 20  # of an answer; the longest of a model's are a tenth of it
 MOST_TOKENS = 10**12  # of a call: more is no count, and fits no table
 _POLL_S = 0.05  # between looks whether a program that says nothing has ended
@@ -97,6 +97,7 @@ class Command:
             try:
                 process = subprocess.Popen(
                     list(self.words),
+                    # of a run's jobs; this program may import what lies beside it
                     env={name: value for name, value in os.environ.items() if name != SAFE_PATH},
                     stdin=stdin,
                     stdout=subprocess.PIPE,

@@ -169,15 +169,8 @@ def _sites_of(decided: Decided, confirmed: pl.DataFrame) -> Iterator[tuple[Place
     for row in decided.choice.iter_rows(named=True):
         place = (row["case"], row["direction"])
         alone = passes_of(at(confirmed, place)).instead or ArmName.DEPLOYED
-        yield (
-            place,
-            _Site(
-                problem=problem_of(place[0]),
-                steps=of_labels(row["trained_in"]),
-                alone=alone,
-                programs=programs[place],
-            ),
-        )
+        steps, of = of_labels(row["trained_in"]), programs[place]
+        yield place, _Site(problem=problem_of(place[0]), steps=steps, alone=alone, programs=of)
 
 
 def _agreed(sites: Mapping[Place, _Site], verdicts: Mapping[Step, str]) -> dict[Place, str]:

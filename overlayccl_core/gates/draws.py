@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from overlayccl_core.gates.verdict import Check
 from overlayccl_core.program.arithmetics import Array
 from overlayccl_core.program.atoms import AtomPair
-from overlayccl_core.program.meaning import guard
+from overlayccl_core.program.meaning import classes, guard
 from overlayccl_core.program.nodes import Port
 
 Draw = Callable[[tuple[int, int]], Array]
+ALL = -1  # a count of elements: none is without meaning
 Counts = Sequence[int] | NDArray[np.int64]
 
 
@@ -45,10 +46,11 @@ def with_invalid(data: Array, valid: Counts | None, value: float) -> Array:
 
 def compared(valid: Counts | None, *rows: NDArray[np.int64], ranks: int) -> list[tuple[int, slice]]:
     """(rank, its elements that mean something), of one rank of each class that agrees in that and in all `rows`."""
-    counts = np.full(ranks, -1) if valid is None else np.asarray(valid)
-    one: dict[tuple[int, ...], int] = {}
-    for rank, key in enumerate(zip(*(row.tolist() for row in (counts, *rows)), strict=False)):
-        one.setdefault(key, rank)
+    counts = np.full(ranks, ALL) if valid is None else np.asarray(valid)
+    told = [row[:ranks].tolist() for row in (counts, *rows)]
+    _, first = classes(list(zip(*told, strict=True)))
     return [
-        (rank, slice(None) if valid is None else slice(count)) for (count, *_), rank in one.items() if count
+        (int(rank), slice(None if counts[rank] == ALL else counts[rank]))
+        for rank in first
+        if counts[rank] != 0
     ]

@@ -154,11 +154,11 @@ def _taken(operands: list[Array], rows: list[Indices], table: Indices) -> Array:
 
 def _combined(rows: list[Indices]) -> tuple[Indices, Indices]:
     """Classes of ranks that agree in all rows: (class of each rank [N], a rank of each class)."""
-    return _classes(list(zip(*(row.tolist() for row in rows), strict=True)))
+    return classes(list(zip(*(row.tolist() for row in rows), strict=True)))
 
 
-def _classes(keys: Sequence[tuple[int, ...]]) -> tuple[Indices, Indices]:
-    """(class of each of these, one of each class); a dict, since for few ranks NumPy takes 20 times as long."""
+def classes(keys: Sequence[tuple[int, ...]]) -> tuple[Indices, Indices]:
+    """(class of each of these, the first of each class). For few of them NumPy takes far longer than a dict."""
     one: dict[tuple[int, ...], int] = {}
     for i, key in enumerate(keys):
         one.setdefault(key, i)
@@ -199,5 +199,5 @@ def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
 
 def _distinct_rows(table: Indices) -> tuple[Indices, Indices]:
     """(the different rows of a table, which of them each row is)."""
-    which, one = _classes([tuple(row) for row in table.tolist()])
+    which, one = classes([tuple(row) for row in table.tolist()])
     return table[one], which

@@ -71,12 +71,11 @@ def _told(outputs: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
                 yield path.with_suffix(".py"), json.loads(path.read_bytes())["module"]
 
 
-def publish(file: Path, source: str | None, tell: Callable[[str], None]) -> Path | None:
+def publish(file: Path, source: str | None, tell: Callable[[str], None]) -> None:
     """Write a module, whole or not at all; None: there is none any more.
 
-    Where the file there has a Case that the new one lacks, it is kept in the folder `earlier`: its path; else None.
-    Of files that were kept before only those stay that have a Case which neither of these two has. tell: is told of
-    both.
+    Where the file there has a Case that the new one lacks, it is kept in the folder `earlier`. Of files kept before
+    only those stay that have a Case which neither of these two has. tell: hears of each file kept or removed.
     """
     before = file.read_text() if file.exists() else ""
     there, now = set(cases_of(before)), set(cases_of(source or ""))
@@ -93,7 +92,6 @@ def publish(file: Path, source: str | None, tell: Callable[[str], None]) -> Path
         file.unlink(missing_ok=True)
     else:
         write_bytes(file, source.encode())
-    return kept
 
 
 def _free(wanted: Path, text: str) -> Path:

@@ -10,6 +10,7 @@ import pytest
 
 from overlayccl_core.asking.command import Command
 from overlayccl_core.asking.conversation import MadeBy, NoAnswer, Outcome, Stop, Usage
+from overlayccl_core.loader import SAFE_PATH
 from tests.asking.requests import request
 
 SECRET = "sk-planted-0123456789abcdef"
@@ -48,6 +49,14 @@ def test_a_program_may_say_more_than_a_text() -> None:
     assert answer.stop is Stop.TOOL_CALLS and answer.usage == Usage(input=5, output=6)
     assert [call.input for call in answer.calls] == [{"n": 1}, {}]
     assert len({call.id for call in answer.calls}) == 2
+
+
+def test_a_program_may_import_what_lies_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs of a run may not: what tells them so is not handed on."""
+    monkeypatch.setenv(SAFE_PATH, "1")
+    assert (
+        python("import sys; print(sys.flags.safe_path)").answer(request(), purpose="sketch").text == "False"
+    )
 
 
 def test_a_script_may_say_that_it_is_one() -> None:

@@ -62,7 +62,7 @@ def test_a_selftest_goes_on_behind_what_was_tried_before(run_with: RunWith) -> N
     rows = run_with(fragile)
     assert launches[:2] == [ones, large]
     assert [row["operation"] for row in rows if not row["supported"]] == ["all_to_all"]
-    assert len(rows) == len(small) + len(large)
+    assert len(rows) == len(small)  # what works with a large payload, too, says no more of the library
     with pytest.raises(
         ValueError, match="computes wrong values"
     ):  # then nothing is believed of what came before
@@ -92,7 +92,7 @@ def test_what_is_over_a_published_limit_comes_last_and_alone_and_is_tried_with_n
     assert all(len(names) == 1 for names in named) and len({names[0] for names in named}) == len(named)
     assert launches.index(named[0]) > 1
     planned, starts = tried_first(deployment(2), [NONE_AT_ALL])
-    assert len(planned) == len(rows) and starts == len(launches)
+    assert len([one for one in planned if not one.like]) == len(rows) and starts == len(launches)
 
 
 def test_tiers_are_not_compared_by_what_the_library_refuses(

@@ -176,12 +176,14 @@ def test_a_long_run_may_be_of_another_text_where_a_model_reads_any() -> None:
     nano = models.load("nano", ROOT / models.FOLDER)
     section = read(FILE).longrun
     assert section.on_its_text(nano) is nano
-    mine = section.changed(corpus="texts").on_its_text(nano)
-    assert (mine.corpus, mine.tokenizer, mine.name) == ("texts", None, "nano")
-    with pytest.raises(ValueError, match=r"^longrun: model nano: corpus: there is no folder texts: name one"):
-        section.changed(corpus="texts").check(nano, 4)
+    mine = section.changed(corpus="no_texts").on_its_text(nano)
+    assert (mine.corpus, mine.tokenizer, mine.name) == ("no_texts", None, "nano")
+    with pytest.raises(
+        ValueError, match=r"^longrun: model nano: corpus: there is no folder no_texts: name one"
+    ):
+        section.changed(corpus="no_texts").check(nano, 4)
     other = models.load("olmoe-10b", ROOT / models.FOLDER)
     with pytest.raises(
         ValueError, match=r"^longrun: model olmoe-10b: workload olmoe reads no text: leave corpus"
     ):
-        section.changed(corpus="texts").check(other, 4)
+        section.changed(corpus="no_texts").check(other, 4)

@@ -147,7 +147,7 @@ def test_losses_fall_and_are_one_row_for_each_arm_and_step(finished: Finished) -
     assert table.height == len(COURSES) * STEPS
     for (_arm, _seed), course in table.group_by("arm", "seed"):
         loss = course.sort("step")["loss"].to_numpy()
-        assert loss[0] > 5.0 and loss[-20:].mean() < 0.8 * loss[0]  # ln 256 is 5.5
+        assert loss[0] > 5.0 and loss[-20:].mean() < 0.7 * loss[0]  # ln 256 is 5.5
 
 
 def test_arms_of_one_seed_train_alike_and_other_seeds_do_not(finished: Finished) -> None:

@@ -26,7 +26,9 @@ def rows(*operations: str, only: str = "", **entry: Any) -> dict[str, Row]:
     problems = catalog.directions(case("dist_ce", RANGE | entry))
 
     def wanted(one: Seed) -> bool:
-        return one.role is Role.DEVELOPER or one.name == only if only else one.role is not Role.DERIVED
+        if not only:
+            return one.role is not Role.DERIVED
+        return one.role is Role.DEVELOPER or one.name == only
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seed, "seeds_of", lambda of: [s for s in seeds_of(of) if wanted(s)])

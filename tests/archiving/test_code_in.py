@@ -13,7 +13,7 @@ from tests.archiving.test_crate import SAID
 HERE, OTHER = "1" * 40, "2" * 40
 SAME = ("workflow_scripts/pipeline.py", "config/searches/command.yaml", "Snakefile")
 FORGED = (
-    *("workflow_scripts/fit.py", "overlayccl_core/evil.py", "run_display/evil.so", "rules/common.smk"),
+    *("workflow_scripts/stage.py", "overlayccl_core/evil.py", "run_display/evil.so", "rules/common.smk"),
     *(
         "profiles/local/profile.yaml",
         "envs/local.yaml",

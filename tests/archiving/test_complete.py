@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.archiving import complete as looked
 from overlayccl_core.archiving.again import Planned
 from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.findings import Check, Outcome
+from overlayccl_core.archiving.measured import confirm as of_confirm
+from overlayccl_core.archiving.step_rows import launches as odd_launches
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
@@ -152,7 +153,7 @@ def launches(us: float = 100.0) -> list[Any]:
 
 def odd(rows: list[Any], *, narrows: bool = True) -> list[str]:
     arms: Any = SimpleNamespace(arms=ARMS)
-    return [one.message for one in looked._launches(arms, rows, STEPS, 3, narrows=narrows)]
+    return [one.message for one in odd_launches(arms, rows, STEPS, 3, narrows=narrows)]
 
 
 def of(arm: str, launch: int) -> Callable[[Any], bool]:
@@ -221,7 +222,7 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
     """A baseline that failed before it was timed is in no row: it may be honest, and is said."""
     wanted = [one for one in flow.ready.iter_rows(named=True) if one["arm"] in ("developer", "best_seed")]
     wanted.append({**wanted[0], "arm": "deployed"})
-    monkeypatch.setattr(looked.confirm, "looked_at", lambda _: [(one, True) for one in wanted])
+    monkeypatch.setattr(of_confirm.confirm, "looked_at", lambda _: [(one, True) for one in wanted])
     names = ("case", "direction", "arm", "candidate")
     timed = [
         {"problem": "tp_mlp", **{name: one[name] for name in names}}
@@ -236,7 +237,7 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
             json.dumps({"confirm": flow.configured.confirm.model_dump() | {"launches": 2}})
         )
         told: Any = SimpleNamespace(settings=settings, rows=lambda _: rows)
-        return [(one.open, one.message) for one in looked._confirmed(told, {"tp_mlp": None})]  # type: ignore[dict-item]
+        return [(one.open, one.message) for one in of_confirm._alone(told, {"tp_mlp": None})]  # type: ignore[dict-item]
 
     assert found(timed) == []
     for arm, is_open in (("deployed", False), ("developer", False), ("best_seed", True)):

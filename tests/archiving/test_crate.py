@@ -14,8 +14,8 @@ from tests.archiving import validator
 
 FILES = {
     "Snakefile": b"rule all:\n",
-    "workflow_scripts/fit.py": b"fit()\n",
-    "workflow_scripts/probe.py": b"probe()\n",
+    "overlayccl_core/stages/fit.py": b"fit()\n",
+    "overlayccl_core/stages/probe.py": b"probe()\n",
     "results/local/probes.parquet": b"PAR1",
     "results/local/theta.parquet": b"PAR1 too",
     "results/local/a name with spaces+100%.json": b"{}",
@@ -39,7 +39,7 @@ def job(rule: str, inputs: tuple[str, ...], output: str, nodes: int) -> Job:
     return Job(
         name=rule,
         rule=rule,
-        command=f"python -m workflow_scripts.{rule} --outputs {output}",
+        command=f"python -P -m workflow_scripts.stage {rule} --outputs made={output}",
         code="0123456789abcdef",
         parameters=("0123456789abcdef", {"a": 1}),
         inputs=inputs,

@@ -137,7 +137,8 @@ ROWS = [
         set(),
         appended(f"{CORE}/program/nodes.py", "\n# A comment.\n")
         | appended(f"{CORE}/backends/timing.py", "\n# A comment.\n")
-        | appended("workflow_scripts/probe.py", "\n# A comment.\n")
+        | appended(f"{CORE}/stages/probe.py", "\n# A comment.\n")
+        | appended("workflow_scripts/stage.py", "\n# A comment.\n")
         | appended("config/models/nano.yaml", "# A comment.\n")
         | appended("config/searches/offline.yaml", "# A comment.\n")
         | appended("config/deployments/local.yaml", "# A comment.\n"),
@@ -244,15 +245,12 @@ ROWS = [
         {f"{CORE}/costmodel/fit.py": ("import numpy as np\n", "import  numpy  as  np\n\n\n")},
     ),
     Row(
-        "the text of a rule's command",
-        MODEL,
-        {
-            "rules/cost_model.smk": (
-                '"python -P -m workflow_scripts.fit ',
-                '"true && python -P -m workflow_scripts.fit ',
-            )
-        },
+        "the text of all rules' command",
+        RULES,
+        {"rules/common.smk": ('STAGE = "python', 'STAGE = "true && python')},
     ),
+    Row("what runs all stages", RULES, appended("workflow_scripts/stage.py")),
+    Row("how long a rule is expected to take", set(), appended(f"{CORE}/dag/probe.py")),
     Row(
         "another backend's files",
         set(),

@@ -53,12 +53,6 @@ def test_after_a_run_nothing_is_to_be_done(made: Path) -> None:
             "bootstraps: 201",
             "fit: told something else: fit.bootstraps 200 -> 201\n",
         ),
-        (
-            "rules/cost_model.smk",
-            'STAGE = "python ',
-            'STAGE = "true && python ',
-            "rules/",
-        ),
     ],
 )
 def test_it_names_what_was_changed_and_what_may_follow(

@@ -1,64 +1,52 @@
-"""What the commands of all rules do beside their work, through the function that runs each script's `main`."""
+"""What the runner of all stages does beside their work."""
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 
+from overlayccl_core import loader
 from overlayccl_core.backends.partial import KEY_DIGITS, forget
-from overlayccl_core.configuration import models
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.stages import (
-    ask_probes,
-    bench,
-    confirm,
-    longtrain,
-    probe,
-    selftest,
-    time_probes,
-    train,
-    trial,
-)
+from overlayccl_core.rule import rules
 from overlayccl_core.tables import records
+from overlayccl_core.tables.rule_job import RuleJob
 from tests.workflow.repository import ROOT
-from workflow_scripts import command, decided, one_run
+from workflow_scripts import one_run, stage
 
 QUICK_S = 30.0
 HERE = Path("results/local")
-SCRIPT = """
+STAGE = """
 import time
 from pathlib import Path
-from workflow_scripts.command import run
-def main(command):
+def main(job):
     Path("working").touch()
     end = time.monotonic() + {seconds}
     while time.monotonic() < end:
         time.sleep(0.05)
-    command.outputs[0].write_text("made")
-run("tiny", main{options})
+    job.all_outputs[0].write_text("made")
 """
 
 
-def start(
-    root: Path, *arguments: str, seconds: float, options: str = "", **told: str
-) -> "subprocess.Popen[str]":
-    """A job of a rule whose command works for some seconds."""
-    (root / "tiny.py").write_text(SCRIPT.format(seconds=seconds, options=options))
+def start(root: Path, *arguments: str, seconds: float, **told: str) -> "subprocess.Popen[str]":
+    """A job of a rule whose stage, a plug-in, works for some seconds."""
     (root / HERE).mkdir(parents=True, exist_ok=True)
+    stages = root / "own/stages"
+    stages.mkdir(parents=True, exist_ok=True)
+    (stages / "tiny.py").write_text(STAGE.format(seconds=seconds))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OVERLAYCCL_")}
+    outputs = ("--outputs", f"made={HERE / 'made.txt'}")
     return subprocess.Popen(
-        [sys.executable, "tiny.py", "--outputs", str(HERE / "made.txt"), "--log", "tiny.log", *arguments],
+        [sys.executable, "-m", stage.__name__, "tiny", *outputs, "--log", "tiny.log", *arguments],
         cwd=root,
-        env={**environment, "PYTHONPATH": str(ROOT), **told},
+        env={**environment, "PYTHONPATH": str(ROOT), loader.VARIABLE: str(root / "own"), **told},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -93,7 +81,7 @@ def test_after_a_clock_was_set_back_what_a_rules_command_read_is_older_than_what
     read.touch()
     dated = time.time() + ahead_s
     os.utime(read, (dated, dated))
-    code, said = ended(start(tmp_path, "--inputs", str(HERE / "read.txt"), seconds=0.0))
+    code, said = ended(start(tmp_path, "--inputs", f"read={HERE / 'read.txt'}", seconds=0.0))
     assert code == 0, said
     assert ("the clock was set back: 1 files of results/local" in said) is (ahead_s > 0)
     assert time.time() >= read.stat().st_mtime >= dated - 3601 and made.read_text() == "made"
@@ -104,7 +92,7 @@ def test_after_a_clock_was_set_back_what_a_rules_command_read_is_older_than_what
 
 def test_a_rules_command_that_may_not_measure_here_does_nothing(tmp_path: Path) -> None:
     why = {"OVERLAYCCL_ELSEWHERE": "results/local was measured on another machine"}
-    code, said = ended(start(tmp_path, "--partial", "p", seconds=0.0, options=', "partial"', **why))
+    code, said = ended(start(tmp_path, "--partial", "p", seconds=0.0, **why))
     assert code == 1 and "ERROR: results/local was measured on another machine" in said
     assert not (tmp_path / "working").exists()
     assert ended(start(tmp_path, seconds=0.0, **why))[0] == 0
@@ -125,18 +113,17 @@ OPTIONS = {
     "payload": "1",
     "partial": str(HERE / ".partial"),
 }
-MEASURE = {  # script: its stage, its options beside those of all, what its batches are called
-    "selftest": (selftest, "payload", "selftest"),
-    "probe": (probe, "settings", "probe"),
-    "bench": (bench, "settings problem", "bench-tp_mlp"),
-    "train": (train, "settings model problems", "train-nano"),
-    "longtrain": (longtrain, "settings model problems", "longtrain-nano-developer-0"),
-    "confirm": (confirm, "settings problems models", "confirm-values"),
-    "trial": (trial, "problem search", "trial-tp_mlp-offline"),
-    "time_probes": (time_probes, "settings", "time_probes"),
-    "ask_probes": (ask_probes, "search settings answers tree", "ask_probes"),
+MEASURE = {  # rule: the options that its stage reads beside those of all, what its batches are called
+    "selftest": ("payload", "selftest"),
+    "probe": ("settings", "probe"),
+    "bench": ("settings problem", "bench-tp_mlp"),
+    "train": ("settings model problems", "train-nano"),
+    "longtrain": ("settings model problems", "longtrain-nano-developer-0"),
+    "confirm": ("settings problems models", "confirm-values"),
+    "trial": ("problem search", "trial-tp_mlp-offline"),
+    "time_probes": ("settings", "time_probes"),
+    "ask_probes": ("search settings answers tree", "ask_probes"),
 }
-
 TABLES = (
     *("selftest", "capabilities", "probes", "bench", "steps", "stamps", "trials"),
     *("confirmed", "confirmed_steps", "confirmed_stamps", "long_steps", "long_stamps"),
@@ -145,41 +132,41 @@ TABLES = (
 
 
 @pytest.mark.parametrize("written", [True, False])
-@pytest.mark.parametrize("script", MEASURE)
+@pytest.mark.parametrize("rule", MEASURE)
 def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_cannot_be(
-    script: str, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rule: str, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The script itself, whose stage gives rows that fit no table."""
-    stage, options, name = MEASURE[script]
+    """The stage itself, whose run gives rows that fit no table."""
+    options, name = MEASURE[rule]
     rows = [{"arm": "developer", "seed": 0}]
+    of = loader.load("stages", rule)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(one_run.RUN, raising=False)
-    monkeypatch.setattr(stage, "run", lambda *_, **__: defaultdict(lambda: rows))
+    monkeypatch.setattr(of, "run", lambda *_, **__: defaultdict(lambda: rows))
     for owner, reading in (
-        *((command.Command, one) for one in ("read", "read_all")),
-        *((Settings, "from_part"), (Search, "from_json"), (models, "load"), (decided, "decided")),
+        *((RuleJob, one) for one in ("read", "read_all")),
+        *((Settings, "from_part"), (Search, "from_json")),
+        *((of, one) for one in ("load_model", "decided_of") if hasattr(of, one)),
     ):
         monkeypatch.setattr(owner, reading, MagicMock())
     if written:
-        monkeypatch.setattr(command.Command, "write", MagicMock())
+        monkeypatch.setattr(RuleJob, "write", MagicMock())
     batch = Path(OPTIONS["partial"]) / f"{name}-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
     (batch / "launch-0.parquet").touch()
     given = ("deployment", "partial", "code", *options.split())
     words = [word for option in given for word in (f"--{option}", OPTIONS[option])]
-    outputs = [str(HERE / f"{table}.parquet") for table in TABLES]
-    monkeypatch.setattr(sys, "argv", [script, "--log", "log", "--outputs", *outputs, *words])
-    monkeypatch.delitem(sys.modules, f"workflow_scripts.{script}", raising=False)
-    with nullcontext() if written else pytest.raises(SystemExit):
-        runpy.run_module(f"workflow_scripts.{script}", run_name="__main__")
+    outputs = [f"{table}={HERE / f'{table}.parquet'}" for table in TABLES]
+    assert stage.main([rule, "--log", "log", "--outputs", *outputs, *words]) is not written
     assert batch.exists() is not written
     assert (batch.parent / "written" / batch.name).exists() is written
     assert written or "ERROR: " in Path("log").read_text()
 
 
-def test_every_script_that_puts_launches_away_is_among_them() -> None:
-    scripts = (ROOT / "workflow_scripts").glob("*.py")
-    assert {script.stem for script in scripts if "import forget" in script.read_text()} == set(MEASURE)
+def test_every_stage_that_measures_puts_its_launches_away() -> None:
+    assert {name for name, rule in rules().items() if rule.measures} == set(MEASURE)
+    for name in MEASURE:
+        assert "forget(job.partial, " in (ROOT / f"overlayccl_core/stages/{name}.py").read_text()
 
 
 @pytest.mark.parametrize("recorded", [True, False])

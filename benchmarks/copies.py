@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends import processes
+from overlayccl_core.launching import processes
 from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.tables import records
 from overlayccl_core.tables.sidecar import check_unchanged, path_of

@@ -18,14 +18,14 @@ import torch.distributed as dist
 from benchmarks.by_hand import BY_HAND, connect
 from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.primitives import grouped, permute, permutes
-from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.backends.torch_ranks.driver import Emitted, load_module, run
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.measuring import statistics as timings
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.timing.batch import Batch, time_programs
+from overlayccl_core.timing.primitives import grouped, permute, permutes
 
 SHARE = 0.03
 REPEATS = 60

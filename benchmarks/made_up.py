@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from overlayccl_core.backends.primitives import Primitive, primitives
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.topology import Topology
 from overlayccl_core.costmodel.features import Column, Increment, Term, features
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.kinds import Kind
+from overlayccl_core.timing.primitives import Primitive, primitives
 
 RESIDUALS = (0.5, 2.0)  # how far off prices may be: nobody knows
 EVERYTHING = "every call that no published limit names"

@@ -10,11 +10,11 @@ import numpy as np
 
 from benchmarks.pairs import RANKS, Pair, pairs
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.backends.torchdist.backend import emit, run_once
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.measuring import statistics
+from overlayccl_core.timing.batch import Batch, time_programs
 
 SECONDS = 90.0
 

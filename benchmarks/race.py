@@ -16,13 +16,13 @@ from benchmarks.columns import line
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.race import Races
-from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration import settings as configured
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.measuring.statistics import relative_difference, repeat_error, trimmed_mean
 from overlayccl_core.stages.bench import jobs_of
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import read
+from overlayccl_core.timing.batch import Batch, time_programs
 
 ROUNDS = 20
 SECONDS = 600.0  # of a launch at most: all rounds should fit

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.backends.told import Told
 from overlayccl_core.costmodel.features import Features, features
+from overlayccl_core.launching.told import Told
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.program import Program
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.launch import Launch, run
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist.backend import starter
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.launching.launch import Launch, run
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.meaning import evaluate

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from overlayccl_core import disk
-from overlayccl_core.backends import partial
 from overlayccl_core.locks import ALONE, opened, taken
+from overlayccl_core.timing import partial
 from workflow_scripts.following import END_S, RUN, SURE_S, held, is_free, told_of
 
 FOLDER = Path(".snakemake/runs")

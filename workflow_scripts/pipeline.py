@@ -275,7 +275,7 @@ class Pipeline:
             case PlugIns.BACKEND:
                 yield _file("backends", backend)
             case PlugIns.LAUNCHER:
-                yield _file("backends/launchers", self.deployment.launcher)
+                yield _file("launching/launchers", self.deployment.launcher)
             case PlugIns.DEPLOYED:
                 yield _file("backends", backend, "deployed")
             case PlugIns.MODEL:

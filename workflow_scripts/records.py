@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.backends.fingerprint import one_machine
 from overlayccl_core.configuration.settings import HERE, MACHINE
+from overlayccl_core.launching.fingerprint import one_machine
 from overlayccl_core.tables import records
 from overlayccl_core.tables.page import is_table
 from overlayccl_core.tables.remake import run_command

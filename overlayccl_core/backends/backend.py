@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from overlayccl_core import loader
-from overlayccl_core.backends.launch import Launch, Watch
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching.launch import Launch, Watch
 from overlayccl_core.program.program import Program
 
 Rows = list[dict[str, Any]]

@@ -22,7 +22,7 @@ from overlayccl_core.backends.measured import FirstCall, Job, TimingSettings
 from overlayccl_core.disk import allocate
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.atomic import write_text
 
 PLAN_FILE = "plan.json"
 CALIBRATION_FILE = "calibration.json"
@@ -174,8 +174,3 @@ def planned_job(index: int, job: Job) -> PlannedJob:
         rounds=job.rounds,
         races=job.races,
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all, also where the power fails."""
-    write_bytes(path, text.encode())

@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from overlayccl_core import loader
-from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching.status import RankStatus
 from overlayccl_core.measuring.frameworks import FrameworkArm
 
 JOINING_FILE = "joining.json"

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.measured import Job
-from overlayccl_core.backends.plan import MODULES, PlannedJob, planned_job, write_text
+from overlayccl_core.backends.plan import MODULES, PlannedJob, planned_job
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.tiles import Tiles, bits
+from overlayccl_core.tables.atomic import write_text
 
 PLAN_FILE = "trials.json"
 KEPT = (np.float32, np.float64)  # in files as they are; narrower floats are widened, which changes nothing

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from overlayccl_core import project
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console
 from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.launching.launcher import launcher_of
 
 TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
 
@@ -26,11 +26,13 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 if nothing that is needed is missing."""
     where = context(arguments)
+    backend = backend_of(where.deployment)
+    here = where.deployment.launcher == "here"
     rows = [
         {"check": "python", "ok": True, "detail": platform.python_version()},
-        *backend_of(where.deployment).doctor(where.deployment),
+        *backend.doctor(where.deployment),
         *launcher_of(where.deployment).doctor(where.deployment, where.profile),
-        *([_memory(where)] if where.deployment.launcher == "here" else []),
+        *([*backend.host(where.deployment), _memory(where)] if here else []),
     ]
     table = Table(title=f"deployment {where.deployment.name}", title_justify="left")
     for header in ("check", "", "detail"):

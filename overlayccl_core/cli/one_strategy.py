@@ -11,8 +11,6 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.partial import LOGS, PARTIAL
-from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
@@ -22,6 +20,8 @@ from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
+from overlayccl_core.timing.batch import Batch, time_programs
+from overlayccl_core.timing.partial import LOGS, PARTIAL
 
 Row = dict[str, Any]
 YOURS = "yours"  # the role of what was asked about

@@ -39,7 +39,7 @@ def _known(backend: str) -> str:
 
 
 def _known_launcher(launcher: str) -> str:
-    loader.path("backends/launchers", launcher)
+    loader.path("launching/launchers", launcher)
     return launcher
 
 
@@ -53,7 +53,7 @@ class Deployment(Fields):
     library: str = Field(min_length=1, description="the collective library that the backend is to use")
     launcher: Annotated[str, AfterValidator(_known_launcher)] = Field(
         default="here",
-        description="file in backends/launchers/ of what starts the ranks of each node; here: all on this host",
+        description="file in launching/launchers/ of what starts the ranks of each node; here: all on this host",
     )
     node: str = Field(
         default="", description="what a node is (`trn1.32xlarge`), where ranks start on others than this host"

@@ -6,7 +6,6 @@ What the search will find is not known, so what depends on it is a span.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from overlayccl_core.backends.selftest import tried_first
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
@@ -21,6 +20,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rule import ALL, LAUNCH_S, Budget, on_ranks, rules
 from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.timing.selftest import tried_first
 
 Known = Mapping[str, float]  # `seed-tp_mlp` -> seconds that it took in a run of the same tree
 

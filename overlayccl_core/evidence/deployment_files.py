@@ -6,11 +6,11 @@ from typing import Any, Protocol
 import polars as pl
 
 from overlayccl_core import loader
-from overlayccl_core.backends import fingerprint as fingerprints
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.decided import Decided, held
 from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from overlayccl_core.backends.measured import Job
-from overlayccl_core.backends.timing import ValueCheck
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.gates.on_ranks import (
     Meaning,
@@ -21,6 +20,7 @@ from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
+from overlayccl_core.timing.batch import ValueCheck
 
 SEED = 0  # of the inputs with which values are looked at
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import Batch, time_programs
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import ProbeSection
 from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.timing.batch import Batch, time_programs
 
 Row = dict[str, Any]
 

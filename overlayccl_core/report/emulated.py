@@ -1,6 +1,6 @@
 """What times are of where a backend says that they are not of real collectives, in a sentence."""
 
-from overlayccl_core.backends import fingerprint
+from overlayccl_core.launching import fingerprint
 from overlayccl_core.report.measured import fingerprints_of
 from overlayccl_core.report.tree import Tree
 

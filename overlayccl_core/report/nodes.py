@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from overlayccl_core.backends.told import Timed, doubts
+from overlayccl_core.launching.told import Timed, doubts
 from overlayccl_core.report.measured import frames
 from overlayccl_core.report.tree import Tree
 

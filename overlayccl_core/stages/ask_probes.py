@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
@@ -23,6 +22,7 @@ from overlayccl_core.search.allowance import Asking
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS
 from overlayccl_core.tables.rule_job import RuleJob
+from overlayccl_core.timing.partial import forget
 
 PARTIAL_RULE = "ask_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]

@@ -13,8 +13,6 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings, failed_columns
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.backends.timing import Batch, time_candidates
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.values import Proven, value_check
@@ -28,6 +26,8 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.timing.batch import Batch, time_candidates
+from overlayccl_core.timing.partial import forget
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")

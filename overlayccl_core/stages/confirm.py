@@ -18,8 +18,6 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.backends.timing import Batch, check_values, time_programs
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.models import load as load_model
@@ -40,6 +38,8 @@ from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
+from overlayccl_core.timing.batch import Batch, check_values, time_programs
+from overlayccl_core.timing.partial import forget
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings

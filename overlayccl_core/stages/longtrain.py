@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
@@ -24,6 +23,7 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.timing.partial import forget
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import Arm, StepSettings

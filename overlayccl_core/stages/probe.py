@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
@@ -15,6 +14,7 @@ from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.rule_job import RuleJob
+from overlayccl_core.timing.partial import forget
 
 PARTIAL_RULE = "probe"  # what the folders of its batches begin with
 Row = dict[str, Any]

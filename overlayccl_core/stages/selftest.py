@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.machine_lock import machine_lock
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.backends.selftest import RULE, Selftest
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.topology import Limit, of_node
+from overlayccl_core.launching.machine_lock import machine_lock
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.selftest import SELFTEST
+from overlayccl_core.timing.partial import forget
+from overlayccl_core.timing.selftest import RULE, Selftest
 
 PARTIAL_RULE = RULE
 Rows = list[dict[str, Any]]

@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
@@ -20,6 +19,7 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
 from overlayccl_core.tables.rule_job import RuleJob
+from overlayccl_core.timing.partial import forget
 
 PARTIAL_RULE = "time_probes"  # what the folders of its batches begin with
 Row = dict[str, Any]

@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.partial import forget
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
@@ -19,6 +18,7 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.timing.partial import forget
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings

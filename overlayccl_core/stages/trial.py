@@ -12,10 +12,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import FailedJobs
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.partial import forget
-from overlayccl_core.backends.timing import Batch, check_values
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.gates.verdict import Outcome
@@ -26,6 +23,9 @@ from overlayccl_core.search.candidate import Origin
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.trials import TRIALS
+from overlayccl_core.timing.batch import Batch, check_values
+from overlayccl_core.timing.failed import FailedJobs
+from overlayccl_core.timing.partial import forget
 
 Row = dict[str, Any]
 KEY = ("case", "direction", "candidate")

@@ -13,6 +13,11 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Put a text at `path`, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write: under a temporary name in the same folder, forced to disk, then renamed.

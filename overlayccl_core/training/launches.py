@@ -15,21 +15,22 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.failed import Failed, FailedJobs, without_failed
-from overlayccl_core.backends.launch import Launch
-from overlayccl_core.backends.machine_lock import machine_lock
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
-from overlayccl_core.backends.partial import Evidence, at_work, key, launch_quietly, least_disturbed
-from overlayccl_core.backends.plan import MODULES, write_text
-from overlayccl_core.backends.reporting import Reporter
-from overlayccl_core.backends.told import Timed, Told, doubts
+from overlayccl_core.backends.plan import MODULES
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.launching.launch import Launch
+from overlayccl_core.launching.machine_lock import machine_lock
+from overlayccl_core.launching.told import Timed, Told, doubts
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
+from overlayccl_core.tables.atomic import write_text
+from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
+from overlayccl_core.timing.partial import Evidence, at_work, key, launch_quietly, least_disturbed
+from overlayccl_core.timing.reporting import Reporter
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import (
     Arm,

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from overlayccl_core.backends.rank import Rank, run_rank
-from overlayccl_core.backends.status import NO_JOB, Phase
+from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training.arm import ArmState, Modules, mean_loss, unsharded_gradients
 from overlayccl_core.training.inspection import count_calls, inspect, make_quiet

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from overlayccl_core.backends.status import WIDTH, Status
 from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.backends.torchdist import frameworks, rank
+from overlayccl_core.launching.status import WIDTH, Status
 from overlayccl_core.measuring.frameworks import framework_arm
 
 SHARED = Status(np.zeros((1, WIDTH), np.int64))

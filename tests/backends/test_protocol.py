@@ -8,10 +8,10 @@ import pytest
 
 from overlayccl_core import loader
 from overlayccl_core.backends.backend import Backend
-from overlayccl_core.backends.fingerprint import part
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.evidence.deployment_files import Printer
-from tests.backends.batches import deployment
+from overlayccl_core.launching.fingerprint import part
+from tests.timing.batches import deployment
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("torchdist", "torch.distributed", "distributeddataparallel", "gloo", "nccl")
@@ -121,7 +121,7 @@ def test_no_other_file_of_the_package_knows_a_library() -> None:
     }
     assert knows == {
         "cli/bucket.py",  # it tells people what to set in a training script of their own
-        "backends/interface.py",  # the interface on which ranks meet, whatever library they measure
+        "launching/interface.py",  # the interface on which ranks meet, whatever library they measure
         "measuring/frameworks.py",  # the library's own ways to train, as words for people
         "tables/sidecar.py",  # which variables of the environment are noted
         "backends/torch_ranks/start.py",  # ranks of any library meet in torch's store

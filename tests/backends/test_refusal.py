@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from overlayccl_core.backends.interface import INTERFACE
-from overlayccl_core.backends.launch import Launch, RefusedError, no_watch
 from overlayccl_core.backends.plan import LaunchPlan, planned_job
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.launching.interface import INTERFACE
+from overlayccl_core.launching.launch import Launch, RefusedError, no_watch
 from overlayccl_core.stages import selftest
-from tests.backends.batches import deployment, jobs, settings
+from tests.timing.batches import deployment, jobs, settings
 from workflow_scripts.pipeline import prepare
 
 ROOT = Path(__file__).parents[2]

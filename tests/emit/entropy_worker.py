@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional
 
-from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.launching.status import Phase
 
 WIDTH = 8
 

@@ -16,9 +16,9 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.launching.status import Phase
 from tests.emit.deployed_worker import said, with_set
 
 Seen = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.launch import Launch
 from overlayccl_core.emit.deployed_case import Stamp
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from tests.emit.deployed_modules import entry, tried, write

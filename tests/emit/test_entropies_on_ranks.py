@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist.backend import emit, run_once
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.emit.deployed_case import DeployedCase
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from tests.emit.deployed_modules import write

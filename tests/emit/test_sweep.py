@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.launch import Launch
 from overlayccl_core.emit.deployed_case import DeployedCase
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
 from tests.emit.deployed_modules import entry, write
 from tests.emit.sweep_worker import LAYOUTS

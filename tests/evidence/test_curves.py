@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.told import Told
 from overlayccl_core.configuration.cases import case_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
 from overlayccl_core.gates.training import EARLY_STEP
+from overlayccl_core.launching.told import Told
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source

@@ -22,9 +22,9 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.backends.batches import deployment
 from tests.random_programs import drawn, random_program
 from tests.small_problems import exchange, strategy
+from tests.timing.batches import deployment
 
 WORDS = (
     "add, all_gather, all_reduce, all_to_all, broadcast, cast, collective_permute, concat, flatten, index_select,"

@@ -9,7 +9,7 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node, make_scale
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.run_order import as_run
-from tests.backends.batches import deployment
+from tests.timing.batches import deployment
 
 SMALL, LARGE = 8, 64
 

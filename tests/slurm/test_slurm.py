@@ -17,8 +17,8 @@ import psutil
 import pytest
 import yaml
 
-from overlayccl_core.backends.fingerprint import part
-from overlayccl_core.backends.launcher import AGENT
+from overlayccl_core.launching.fingerprint import part
+from overlayccl_core.launching.launcher import AGENT
 from overlayccl_core.loader import SAFE_PATH
 from tests.workflow.repository import copy_to
 from tests.workflow.small import SMALL, TINY

@@ -8,21 +8,21 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog, loader
-from overlayccl_core.backends import timing
-from overlayccl_core.backends.launch import Failure, LaunchError
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.evidence import values
+from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables import table
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.shortlist import SHORTLIST
-from tests.backends.batches import between, deployment, on_rank, silent
+from overlayccl_core.timing import batch as timing
+from tests.timing.batches import between, deployment, on_rank, silent
 
 pytestmark = pytest.mark.usefixtures("unrepeated")
 QUICK = read()

@@ -13,7 +13,6 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.timing import Batch, time_candidates
 from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
@@ -38,6 +37,7 @@ from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.table import write
+from overlayccl_core.timing.batch import Batch, time_candidates
 from tests.stages.training import train_tables
 
 pytestmark = pytest.mark.ranks

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog, loader
-from overlayccl_core.backends.timing import backend_of
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
@@ -27,6 +26,7 @@ from overlayccl_core.stages import train
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
+from overlayccl_core.timing.batch import backend_of
 from overlayccl_core.training.launches import Training
 from tests.training.experts import PLUGINS, experts
 

@@ -24,9 +24,9 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from overlayccl_core.tables.trials import TRIALS
-from tests.backends.batches import deployment, silent
 from tests.report.fixture_rows import row
 from tests.seed_cases import case
+from tests.timing.batches import deployment, silent
 
 SOURCE = catalog.library_source("uniform_a2a")
 NAMES = ("gather_slice", "permute_ring")

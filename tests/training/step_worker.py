@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
+from overlayccl_core.launching.status import Phase
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.inspection import inspect

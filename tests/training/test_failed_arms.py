@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.backends.launch import Failure, Launch, LaunchError
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms
 from overlayccl_core.gates.training import passes
+from overlayccl_core.launching.launch import Failure, Launch, LaunchError
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.tables.steps import STAMPS, STEPS
@@ -20,7 +20,7 @@ from overlayccl_core.tables.table import write
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import Arm, ArmSite, RankRecord, StepSettings, TrainingPlan, write_records
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.test_rows import SEEN
 
 HERE = load("config/deployments/local-2.yaml")

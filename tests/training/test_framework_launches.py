@@ -9,7 +9,7 @@ from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import Arm
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.arms_by_hand import Arms
 
 pytestmark = pytest.mark.ranks

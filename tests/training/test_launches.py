@@ -17,7 +17,7 @@ from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import Arm
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.arms_by_hand import RANKS, Arms
 
 M = 2

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.backends.launch import Failure, Launch, LaunchError
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching.launch import Failure, Launch, LaunchError
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.left_behind import left_behind
 from overlayccl_core.training.plan import Arm, RankRecord, TrainingPlan, write_records
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.test_failed_arms import TRAINING
 from tests.training.test_rows import SEEN
 

@@ -14,7 +14,7 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import train
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.arms_by_hand import Arms
 from tests.training.test_launches import M, rows
 from tests.training.test_pipeline_parallel import CHEATS

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.backends.told import Told
 from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.launching.told import Told
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, rows_of, train

@@ -11,7 +11,7 @@ from overlayccl_core.configuration.models import sites_of
 from overlayccl_core.program.library import read_library
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.worker import COMPILING
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.arms_by_hand import Arms
 
 pytestmark = pytest.mark.ranks

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.torchdist.backend import emit
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.models.llama import Pieces

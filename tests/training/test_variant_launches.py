@@ -14,7 +14,7 @@ from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.plan import Arm
-from tests.backends.batches import silent
+from tests.timing.batches import silent
 from tests.training.arms_by_hand import Arms
 
 pytestmark = pytest.mark.ranks

@@ -136,7 +136,7 @@ ROWS = [
         "a comment",
         set(),
         appended(f"{CORE}/program/nodes.py", "\n# A comment.\n")
-        | appended(f"{CORE}/backends/timing.py", "\n# A comment.\n")
+        | appended(f"{CORE}/timing/batch.py", "\n# A comment.\n")
         | appended(f"{CORE}/stages/probe.py", "\n# A comment.\n")
         | appended("workflow_scripts/stage.py", "\n# A comment.\n")
         | appended("config/models/nano.yaml", "# A comment.\n")
@@ -260,7 +260,7 @@ ROWS = [
     Row(
         "another launcher",
         set(),
-        appended(f"{CORE}/backends/launchers/slurm.py"),
+        appended(f"{CORE}/launching/launchers/slurm.py"),
         on_trn1=RULES - {"cases", "train"},
     ),
     Row("a proposer that no search has", set(), appended(f"{CORE}/search/proposers/random.py")),

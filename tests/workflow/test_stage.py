@@ -12,12 +12,12 @@ from unittest.mock import MagicMock
 import pytest
 
 from overlayccl_core import loader
-from overlayccl_core.backends.partial import KEY_DIGITS, forget
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.rule import rules
 from overlayccl_core.tables import records
 from overlayccl_core.tables.rule_job import RuleJob
+from overlayccl_core.timing.partial import KEY_DIGITS, forget
 from tests.workflow.repository import ROOT
 from workflow_scripts import one_run, stage
 

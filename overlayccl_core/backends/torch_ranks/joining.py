@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from overlayccl_core import disk
-from overlayccl_core.backends.parts import STATUS
-from overlayccl_core.backends.status import Phase, RankStatus, Status
+from overlayccl_core.launching.parts import STATUS
+from overlayccl_core.launching.status import Phase, RankStatus, Status
 
 STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends import interface, launch, nodes
-from overlayccl_core.backends.launch import Launch, RefusedError, Starter, Watch, no_watch
-from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import write_joining
 from overlayccl_core.backends.torch_ranks import starting
 from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching import interface, launch, nodes
+from overlayccl_core.launching.launch import Launch, RefusedError, Starter, Watch, no_watch
+from overlayccl_core.launching.launcher import launcher_of
 
 TIMER = "overlayccl_core.backends.torch_ranks.timer"
 TRIALS = "overlayccl_core.backends.torch_ranks.trials"

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.backends.torch_ranks.joining import Place
+from overlayccl_core.launching.status import RankStatus
 
 LEAD_NS = 2_000_000  # on one host an all_reduce of 8 bytes is usually over within 2 ms
 LEADS = 2  # over several, so many times what half of them take

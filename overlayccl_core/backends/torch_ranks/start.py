@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 
 import torch.distributed as dist
 
-from overlayccl_core.backends import processes
-from overlayccl_core.backends.parts import Part
-from overlayccl_core.backends.status import Phase, Status
+from overlayccl_core.launching import processes
+from overlayccl_core.launching.parts import Part
+from overlayccl_core.launching.status import Phase, Status
 
 OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
 FILES = 65536  # Neuron, setup-trn1-multi-node-execution: connections of a rank to all others are files

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from overlayccl_core.backends import processes
-from overlayccl_core.backends.launch import Launch, Starter
-from overlayccl_core.backends.parts import TOKEN, Part
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import processes
+from overlayccl_core.launching.launch import Launch, Starter
+from overlayccl_core.launching.parts import TOKEN, Part
 
 START = "overlayccl_core.backends.torch_ranks.start"
 EXIT_CODES_FILE = "exit-codes.json"

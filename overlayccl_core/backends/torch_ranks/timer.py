@@ -23,8 +23,8 @@ from overlayccl_core.backends.rounds import (
     repeats_for,
     visits,
 )
-from overlayccl_core.backends.status import NO_JOB, Phase
 from overlayccl_core.backends.torch_ranks.driver import Emitted, InputPool, Inputs, Prepared, collect, run
+from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.program.nodes import Port
 
 COLD_TIMES = 2  # a margin of ours: so many times as long as a warm call a first one is taken to be at most

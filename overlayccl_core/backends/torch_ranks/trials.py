@@ -9,7 +9,6 @@ import torch
 
 from overlayccl_core import disk
 from overlayccl_core.backends.rank import Rank, run_rank
-from overlayccl_core.backends.status import Phase
 from overlayccl_core.backends.torch_ranks.driver import Emitted, collect
 from overlayccl_core.backends.trials import (
     PlannedTrial,
@@ -20,6 +19,7 @@ from overlayccl_core.backends.trials import (
     write_overwritten,
     write_seen,
 )
+from overlayccl_core.launching.status import Phase
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import port_text
 

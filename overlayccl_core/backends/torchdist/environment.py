@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.interface import INTERFACE, interface_towards
 from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching.interface import INTERFACE, interface_towards
 
 USUAL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # unless the caller sets something else
 HERE = {INTERFACE: "lo", **USUAL}

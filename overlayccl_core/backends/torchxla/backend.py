@@ -11,14 +11,14 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.launcher import launcher_of
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.torch_ranks import launching
 from overlayccl_core.backends.torchxla import node
 from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN, environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
+from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)

@@ -5,10 +5,10 @@ pages)."""
 
 from collections.abc import Mapping
 
-from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.interface import INTERFACE, interface_towards
 from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching.interface import INTERFACE, interface_towards
 
 NEURON_INTERFACE = "CCOM_SOCKET_IFNAME"  # and on which Neuron's collectives begin
 SPEED: Mapping[str, str] = {

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.backends.launch import Launch
 from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.numerics import REORDERED_TOLERANCE
 from tests.backends.torchxla.modules import CALLS

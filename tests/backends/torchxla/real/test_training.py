@@ -18,11 +18,11 @@ import torch
 
 from overlayccl_core import loader
 from overlayccl_core.backends.plan import MODULES
-from overlayccl_core.backends.status import RankStatus
 from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.launching.status import RankStatus
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.training.arm import LEARNING_RATE, ArmState, Modules, mean_loss, unsharded_gradients

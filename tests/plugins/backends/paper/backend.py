@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from overlayccl_core.backends.paper import clock
 
-from overlayccl_core.backends import fingerprint as fingerprints
-from overlayccl_core.backends.launch import Launch, Watch
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, planned_job
 from overlayccl_core.backends.rank import Rank
-from overlayccl_core.backends.status import Phase, Status
 from overlayccl_core.backends.trials import Observed, Trial, Values, observed
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching.launch import Launch, Watch
+from overlayccl_core.launching.status import Phase, Status
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import Placement

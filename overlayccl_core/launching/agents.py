@@ -1,0 +1,157 @@
+"""The agents of a deployment's nodes: started by its launcher, known by a token, connected to this process."""
+
+import os
+import secrets
+import select
+import socket
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching.launch import POLL_S, Failure, LaunchError
+from overlayccl_core.launching.launcher import launcher_of
+from overlayccl_core.launching.lines import Lines, LostError, Message
+from overlayccl_core.launching.parts import NODES_LOG, TOKEN
+
+ANSWER_S = 300.0  # in which agents answer: a shared folder may be slow to give Python to all nodes
+BACKLOG = 64  # for whoever else knocks at the port
+INTRODUCTION_S = 5.0
+END_S = 15.0  # in which what is told to end has done so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One of them. address: from which it came, where other nodes find its own. parts: of a fingerprint, what the
+    node is."""
+
+    lines: Lines
+    address: str
+    host: str
+    parts: Mapping[str, str]
+
+
+class Agents:
+    """The agents of a deployment's nodes, by node. address: of this host, where they find it.
+
+    They serve launches, one after another, until `end`. made_for: what they hold for. LaunchError where not all of
+    them come; what was printed is in `folder` then.
+    """
+
+    def __init__(self, deployment: Deployment, made_for: object, folder: Path) -> None:
+        self.made_for = made_for
+        self.deployment = deployment
+        self.launches = 0
+        self._met: dict[int, Agent] = {}
+        launcher, token = launcher_of(deployment), secrets.token_hex(16)
+        self.address = launcher.address(deployment)
+        self._printed: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
+        with socket.create_server((self.address, 0), backlog=deployment.nodes + BACKLOG) as server:
+            where = self.address, server.getsockname()[1]
+            self.process = launcher.start(deployment, where, {TOKEN: token}, self._printed)
+            weakref.finalize(self, _end, self.process, self._printed)
+            try:
+                self._meet(server, token)
+            except BaseException:
+                self.end()
+                self.keep_printed(folder)
+                raise
+
+    def _meet(self, server: socket.socket, token: str) -> None:
+        """Return when all have come. A stranger has until a time of its own to say who it is."""
+        strangers: dict[socket.socket, tuple[Lines, float]] = {}
+        end = time.monotonic() + ANSWER_S
+        try:
+            while len(self._met) < self.deployment.nodes:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise self._not_all()
+                for ready in select.select([server, *strangers], [], [], POLL_S)[0]:
+                    if ready is server:
+                        lines = Lines(server.accept()[0])
+                        strangers[lines.connection] = lines, time.monotonic() + INTRODUCTION_S
+                    elif (said := _introduced(strangers[ready][0], token)) != {}:
+                        self._sort(strangers.pop(ready)[0], said)
+                for late in [one for one, (_, until) in strangers.items() if time.monotonic() > until]:
+                    self._sort(strangers.pop(late)[0], None)
+        finally:
+            for lines, _ in strangers.values():
+                lines.close()
+
+    def _sort(self, lines: Lines, said: Message | None) -> None:
+        """Keep an agent, by what it said; send anybody else away."""
+        if said is None:
+            lines.close()
+        else:
+            self._met[int(said["node"])] = Agent(
+                lines=lines, address=lines.peer, host=said["host"], parts=said["parts"]
+            )
+
+    def _not_all(self) -> LaunchError:
+        ended = self.process.poll() is not None
+        words = self._all_printed().decode(errors="replace").strip().splitlines()
+        last = f" (the last it printed: {words[-1]})" if words else ""
+        return LaunchError(
+            f"{len(self._met)} of {self.deployment.nodes} nodes answered, then what started them "
+            + ("ended" if ended else f"was silent for {ANSWER_S:.0f} s")
+            + last,
+            kind=Failure.LAUNCHER,
+            ranks=(),
+            log=NODES_LOG,
+        )
+
+    @property
+    def nodes(self) -> list[Agent]:
+        """The agents, by node."""
+        return [self._met[node] for node in sorted(self._met)]
+
+    def there(self) -> bool:
+        """Whether what started them still runs."""
+        return self.process.poll() is None
+
+    def end(self) -> None:
+        """End all of them."""
+        for agent in self.nodes:
+            agent.lines.close()
+        _kill(self.process)
+
+    def keep_printed(self, folder: Path) -> None:
+        """Copy what agents, and what started them, have printed so far into the folder of a launch that failed."""
+        if (printed := self._all_printed()) and folder.is_dir():
+            (folder / NODES_LOG).write_bytes(printed)
+
+    def _all_printed(self) -> bytes:
+        """Read without moving the place at which those who print go on."""
+        file = self._printed.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0)
+
+
+def _introduced(lines: Lines, token: str) -> Message | None:
+    """What an agent says first; nothing while it has not said all of it; None of anybody else."""
+    try:
+        said = lines.receive(0.0)
+    except (LostError, ValueError, RecursionError):  # the last two: what json makes of a stranger's words
+        return None
+    if said is None:
+        return {}
+    known = isinstance(said, dict) and secrets.compare_digest(str(said.get("token")).encode(), token.encode())
+    return said if known else None
+
+
+def _end(process: "subprocess.Popen[bytes]", printed: BinaryIO) -> None:
+    _kill(process)
+    printed.close()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End what started the agents; they end when nobody is connected any more."""
+    process.terminate()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

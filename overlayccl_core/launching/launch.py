@@ -1,0 +1,394 @@
+"""The ranks of a launch on this host, watched: who began a failure, and no process left behind, whatever happens.
+
+A launch is a folder: the worker module finds its work there and writes its results there. Status of a host's ranks
+is memory that they share with their watcher, their output goes to a log, the traceback of a rank that raises to
+rank-<r>.error in the folder. How ranks are started is the backend's business (`Starter`).
+
+A launch over several hosts has such a watcher on each of them (`nodes.py`).
+"""
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core import disk
+from overlayccl_core.launching import foreign_cpu, processes
+from overlayccl_core.launching.parts import LOG_FILE, Part
+from overlayccl_core.launching.status import NO_JOB, Phase, Status
+
+POLL_S = 0.1
+REPORT_PATIENCE_S = 3.0
+
+
+class Failure(Enum):
+    """How a launch failed."""
+
+    CRASHED = auto()  # the process of a rank ended
+    HUNG = auto()  # it took no step for too long
+    RAISED = auto()  # its work raised
+    NOT_JOINED = auto()  # it did not come up in time
+    LAUNCHER = auto()  # what started the ranks ended, and they with it
+    DISK = auto()  # the machine did not take a file
+
+
+class LaunchError(ValueError):
+    """Ranks that died, hung or raised.
+
+    kind: how. ranks: those that began it. job: the name of the job that they were at, None for none. said: what
+    happened, as a clause. at_ns: when they raised, or were found to have failed, on the launch's clock (0: nobody
+    says). evidence: where tracebacks and the launch's log are kept, None while they are nowhere. log: the file in
+    the launch's folder that tells most of it, where no rank has written a traceback.
+    """
+
+    def __init__(
+        self,
+        said: str,
+        *,
+        kind: Failure,
+        ranks: tuple[int, ...],
+        job: str | None = None,
+        at_ns: int = 0,
+        evidence: Path | None = None,
+        log: str = LOG_FILE,
+    ) -> None:
+        self.said = said
+        self.kind = kind
+        self.ranks = ranks
+        self.job = job
+        self.at_ns = at_ns
+        self.evidence = evidence
+        self.log = log
+        kept = f" What the ranks said is kept: {evidence}." if evidence else ""
+        again = "Run the same command again; if it fails again, try `overlayccl doctor`."
+        super().__init__(
+            f"{said}: all ranks were ended, finished work is kept.{kept} "
+            f"{disk.MEND + '.' if kind is Failure.DISK else again}"
+        )
+
+    def kept_at(self, evidence: Path) -> "LaunchError":
+        """The same error, which now names the file to read."""
+        return self._with(evidence=evidence)
+
+    def on_node(self, host: str, log: str) -> "LaunchError":
+        """The same error, which now names the node and its log."""
+        return self._with(said=f"node {host}: {self.said}", log=log)
+
+    def _with(self, **changes: Any) -> "LaunchError":
+        fields = {
+            name: getattr(self, name) for name in ("said", "kind", "ranks", "job", "at_ns", "evidence", "log")
+        }
+        return LaunchError(**{**fields, **changes})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "said": self.said,
+            "kind": self.kind.name,
+            "ranks": self.ranks,
+            "job": self.job,
+            "at_ns": self.at_ns,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "LaunchError":
+        """The error that `to_json` made plain."""
+        return cls(
+            data["said"],
+            kind=Failure[data["kind"]],
+            ranks=tuple(data["ranks"]),
+            job=data["job"],
+            at_ns=data["at_ns"],
+        )
+
+
+class RefusedError(ValueError):
+    """Ranks that cannot be started from here; the message holds the mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What to start: a worker module's `main(folder)`, `ranks` times; `names` are those of its jobs; `imports` are
+    other modules that its ranks need and a host imports once for all of them.
+
+    `start_timeout_s` bounds the time until all ranks have joined, `step_timeout_s` the time in which no rank
+    takes a step: longer means that they hang.
+    """
+
+    worker: str
+    folder: Path
+    ranks: int
+    names: Sequence[str] = ()
+    start_timeout_s: float = 120.0
+    step_timeout_s: float = 60.0
+    imports: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        lists = {"names": list(self.names), "imports": list(self.imports)}
+        return {**asdict(self), **lists, "folder": str(self.folder)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Launch":
+        """The launch that `to_json` made plain."""
+        named = {name: tuple(data[name]) for name in ("names", "imports")}
+        return cls(**{**data, **named, "folder": Path(data["folder"])})
+
+
+class Starting(Protocol):
+    """The process that starts the ranks of a launch on this host; they are below it, and end with it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    @property
+    def port(self) -> int:
+        """Of the store in which the ranks meet."""
+
+    def poll(self) -> int | None:
+        """How it ended, negative for a signal; None: it runs."""
+
+    def wait(self) -> int:
+        """How it ended, once it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """How a library starts its ranks on this host.
+
+    start: begins a part of a launch; what its processes print goes to the part's log. mark: stands in the command
+    line of each rank, as numbers of processes are used again. exit_codes: process id -> how that rank's process
+    ended, negative for a signal, as far as the starting process has told.
+    """
+
+    start: Callable[[Launch, Part], Starting]
+    mark: str
+    exit_codes: Callable[[Part], Mapping[int, int]]
+
+
+Watch = Callable[[NDArray[np.int64]], None]
+
+
+def no_watch(_rows: NDArray[np.int64]) -> None:
+    """Look at nothing."""
+
+
+def run(
+    plan: Launch,
+    starter: Starter,
+    watch: Watch = no_watch,
+    *,
+    part: Part | None = None,
+    begun: Callable[[Starting], None] = lambda _: None,
+    others_done: Callable[[], bool] = lambda: True,
+) -> float:
+    """Run the ranks of a part (None: all) to their end. `watch` sees their status rows [ranks, 7] ten times a
+    second.
+
+    begun: told of what starts them. others_done: whether the ranks of other parts are done, too: until then, those
+    that are done stay.
+    Returns the share (0..1) of the CPU that others took while ranks timed; 0 where they timed nothing, or for so
+    short a while that ticks of the clock would be all that is seen (`foreign_cpu.LEAST_S`).
+    LaunchError if a rank or what started it dies, if a rank raises or hangs; on every way out, KeyboardInterrupt
+    included, all processes of the part have ended.
+    """
+    part = part or Part.whole(plan.folder, plan.ranks)
+    status = Status.create(part.status, part.count, part.clock_offset_ns)
+    watcher = _Watcher(plan, part, starter, status)
+    try:
+        begun(watcher.process)
+        while watcher.process.poll() is None and not (watcher.all_done() and others_done()):
+            watch(status.snapshot())
+            watcher.look()
+            time.sleep(POLL_S)
+        watcher.check_end()
+    finally:
+        watcher.end()
+    return watcher.foreign_cpu_share
+
+
+class _Watcher:
+    """Looks at the ranks between polls and says what is wrong with them."""
+
+    def __init__(self, plan: Launch, part: Part, starter: Starter, status: Status) -> None:
+        self.plan = plan
+        self.part = part
+        self.starter = starter
+        self.status = status
+        self.process = starter.start(plan, part)
+        self.foreign_cpu_share = 0.0
+        self._steps = status.snapshot()[:, Status.STEPS]
+        self._moved_at = self._started_at = time.monotonic()
+        self._own: set[int] = set()
+        self._timing_from: foreign_cpu.CpuTimes | None = None
+
+    def look(self) -> None:
+        """Raise LaunchError if a rank has died, raised, or not moved for too long."""
+        rows = self.status.snapshot()
+        self._check_alive(rows)
+        now = time.monotonic()
+        if (rows[:, Status.STEPS] != self._steps).any():
+            self._steps, self._moved_at = rows[:, Status.STEPS], now
+        self._read_cpu(rows)
+        if (rows[:, Status.PHASE] <= Phase.JOINING).any():
+            if now - self._started_at > self.plan.start_timeout_s:
+                late = np.flatnonzero(rows[:, Status.PHASE] <= Phase.JOINING)
+                what = f"did not join within {self.plan.start_timeout_s:.0f} s"
+                raise self._error(rows, late, what, Failure.NOT_JOINED)
+        elif not self.all_done() and now - self._moved_at > self.plan.step_timeout_s:
+            what = f"took no step for {self.plan.step_timeout_s:.0f} s"
+            raise self._error(rows, self._behind(rows), what, Failure.HUNG)
+
+    def all_done(self) -> bool:
+        """True once every rank has said so: how it leaves the process group does not matter any more."""
+        return bool((self.status.snapshot()[:, Status.PHASE] == Phase.DONE).all())
+
+    def check_end(self) -> None:
+        """Raise LaunchError unless every rank says that it is done."""
+        rows = self.status.snapshot()
+        self._check_alive(rows)
+        if not self.all_done():
+            raise self._launcher_ended(rows)
+
+    def end(self) -> None:
+        """End every process of the launch."""
+        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, self.starter.mark)}
+        processes.kill_all(set(processes.tree(self.process.pid)) | ranks)
+        self.process.wait()
+
+    def _pids_of_ranks(self) -> set[int]:
+        return {int(pid) for pid in self.status.snapshot()[:, Status.PID] if pid > 0}
+
+    def _check_alive(self, rows: NDArray[np.int64]) -> None:
+        if (rows[:, Status.PHASE] == Phase.FAILED).any() or self._dead(rows):
+            raise self._blame(rows)
+
+    def _dead(self, rows: NDArray[np.int64]) -> list[int]:
+        """Ranks whose process has ended before they were done and without a word."""
+        dead = []
+        for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
+            state = processes.state(pid) if pid else None
+            if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
+                dead.append(rank)
+        still = self.status.snapshot()[dead, Status.PHASE]  # it may have said so after the look at its row
+        return [r for r, phase in zip(dead, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
+
+    def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
+        """Which rank began it: the others break off, or are ended by what started them, because of it.
+
+        What started the ranks comes first where it ended without telling of a rank: all ranks end with it. A rank
+        that died by itself comes before those that raised (a lost peer makes them raise), and of those the first to
+        raise comes before the others.
+        """
+        end = time.monotonic() + REPORT_PATIENCE_S
+        while self.process.poll() is None and time.monotonic() < end:
+            time.sleep(POLL_S)
+        now = self.status.snapshot()
+        failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
+        told = self.starter.exit_codes(self.part)
+        codes = [told.get(pid) for pid in rows[:, Status.PID].tolist()]
+        gave = self.process.poll() or 0
+        if gave < 0 or (gave > 0 and not len(failed) and not any(codes)):
+            return self._launcher_ended(rows)
+        dead = self._dead(now)
+        died = [(rank, code) for rank in dead if (code := codes[rank]) not in (None, -signal.SIGTERM)]
+        if died:
+            rank, code = died[0]
+            return self._error(rows, np.array([rank]), f"died ({_how(code or 0)})", Failure.CRASHED)
+        if len(failed):
+            if number := int(now[failed, Status.REFUSED].max()):  # others may break off before it has said so
+                return self._refused(now, number)
+            first = failed[np.argmin(now[failed, Status.FAILED_NS])]
+            return self._error(now, np.array([first]), f"raised {self._raised(int(first))}", Failure.RAISED)
+        return self._error(rows, np.array(dead[:1] or [0]), "died", Failure.CRASHED)
+
+    def _launcher_ended(self, rows: NDArray[np.int64]) -> LaunchError:
+        """No rank and no job is to blame: whoever ended it, the ranks ended with it."""
+        phase = Phase(int(rows[:, Status.PHASE].min()))
+        return LaunchError(
+            f"what started the {self.part.count} ranks ended ({_how(self.process.poll() or 0)}) while "
+            f"{phase.words}{self._last_words(phase)}",
+            kind=Failure.LAUNCHER,
+            ranks=(),
+        )
+
+    def _refused(self, rows: NDArray[np.int64], number: int) -> LaunchError:
+        """No job is to blame for a file that the machine did not take."""
+        rank = int(np.flatnonzero(rows[:, Status.REFUSED] == number)[0])
+        return LaunchError(
+            f"rank {rank + self.part.first} of {self.plan.ranks} could not write a file: "
+            f"{disk.said(number, self.plan.folder, Path(tempfile.gettempdir()))}",
+            kind=Failure.DISK,
+            ranks=(rank + self.part.first,),
+            at_ns=int(rows[rank, Status.FAILED_NS]),
+        )
+
+    def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ranks that hold up the others: stopped ones, else those that took the fewest steps."""
+        letters = [s.letter if (s := processes.state(int(pid))) else "X" for pid in rows[:, Status.PID]]
+        stopped = np.array([letter in "Tt" for letter in letters])
+        return np.flatnonzero(
+            stopped if stopped.any() else rows[:, Status.STEPS] == rows[:, Status.STEPS].min()
+        )
+
+    def _read_cpu(self, rows: NDArray[np.int64]) -> None:
+        """The share so far. One's own processes are those there are when ranks begin to time."""
+        if not (rows[:, Status.PHASE] == Phase.TIMING).all():
+            return
+        if self._timing_from is None:
+            self._own = {*processes.tree(self.process.pid), *self._pids_of_ranks(), os.getpid()}
+            self._timing_from = foreign_cpu.read(self._own)
+        so_far = foreign_cpu.read(self._own).since(self._timing_from)
+        if so_far.passed_s >= foreign_cpu.LEAST_S:
+            self.foreign_cpu_share = so_far.foreign_share
+
+    def _error(
+        self, rows: NDArray[np.int64], ranks: NDArray[np.int64], what: str, kind: Failure
+    ) -> LaunchError:
+        first = int(ranks[0])
+        phase = Phase(int(rows[first, Status.PHASE]))
+        those = tuple(int(rank) + self.part.first for rank in ranks)
+        index = int(rows[first, Status.JOB])
+        job = None if index == NO_JOB else self.plan.names[index]
+        on = f" at {job}" if job is not None else ""
+        when = f" while {phase.words}" if phase is not Phase.FAILED else ""
+        return LaunchError(
+            f"{who(those)} of {self.plan.ranks} {what}{when}{on}{self._last_words(phase)}",
+            kind=kind,
+            ranks=those,
+            job=job,
+            at_ns=int(rows[first, Status.FAILED_NS]) or time.monotonic_ns() + self.status.clock_offset_ns,
+        )
+
+    def _raised(self, rank: int) -> str:
+        path = self.plan.folder / f"rank-{self.part.first + rank}.error"
+        return (
+            path.read_text().strip().splitlines()[-1] if path.exists() else "an error that it could not write"
+        )
+
+    def _last_words(self, phase: Phase) -> str:
+        """What was printed last, where ranks ended before they could say anything themselves."""
+        lines = self._log().strip().splitlines() if phase <= Phase.JOINING else []
+        return f" (the last it printed: {lines[-1]})" if lines else ""
+
+    def _log(self) -> str:
+        return self.part.log.read_text(errors="replace")
+
+
+def who(ranks: Sequence[int]) -> str:
+    """Ranks, in words."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+def _how(code: int) -> str:
+    """How a process ended, in words."""
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

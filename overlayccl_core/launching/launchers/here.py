@@ -1,0 +1,42 @@
+"""No launcher: all ranks of a deployment start on this host."""
+
+import subprocess
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.profile import Profile
+
+
+def refuses(deployment: Deployment) -> str:
+    """Ranks of several nodes cannot all start here."""
+    if deployment.nodes == 1:
+        return ""
+    return (
+        f"deployment {deployment.name}: its {deployment.ranks} ranks are on {deployment.nodes} nodes, and launcher "
+        f"{deployment.launcher} starts ranks on this host only, where they would measure one node as if it were "
+        f"{deployment.nodes}: set launcher to slurm, or ranks_per_node to {deployment.ranks} to measure this host. "
+        "Proofs (`overlayccl prove`) work at any number of nodes"
+    )
+
+
+def refuses_here(_deployment: Deployment) -> str:
+    """Here is here."""
+    return ""
+
+
+def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
+    """There are no nodes besides this host."""
+    return []
+
+
+def address(deployment: Deployment) -> str:
+    """Nobody has to find this host."""
+    raise ValueError(refuses(deployment))
+
+
+def start(
+    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+) -> "subprocess.Popen[bytes]":
+    """It has no agents."""
+    raise ValueError(f"{refuses(deployment)} ({towards}, {len(environment)} variables, {printed})")

@@ -1,0 +1,179 @@
+"""Slurm: one agent a node of the job that this process is in."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.profile import Profile
+from overlayccl_core.launching import processes
+from overlayccl_core.launching.interface import address_towards
+from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.launcher import agent
+
+JOB = "SLURM_JOB_ID"
+OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")
+NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
+ANSWER_S = (
+    2100.0  # in which a job that looks at a node has ended: ParallelCluster gives nodes 30 minutes to come up
+)
+QUICK_S = 20.0
+GONE = ("down", "drain", "fail", "maint", "unk")  # what the states of nodes begin with on which no job starts
+Rows = list[dict[str, Any]]
+
+
+def refuses(deployment: Deployment) -> str:
+    """Slurm's commands are needed, and inside a job of its own nothing else."""
+    missing = [command for command in ("sbatch", "srun", "squeue") if shutil.which(command) is None]
+    if not missing:
+        return ""
+    return (
+        f"deployment {deployment.name}: its {deployment.ranks} ranks run on {deployment.nodes} nodes of a Slurm "
+        f"cluster, and this host has no {' and no '.join(missing)}: run this on the head node of such a "
+        f"cluster. What "
+        "works here: `snakemake --profile local all`, and with -n any profile"
+    )
+
+
+def refuses_here(deployment: Deployment) -> str:
+    """Ranks start inside of a job, on its nodes."""
+    if JOB in os.environ:
+        return ""
+    return (
+        f"deployment {deployment.name}: its ranks start in a job of Slurm, and this is none: `snakemake --profile "
+        "NAME all` makes jobs, and `salloc` with as many nodes gives you one for a command of your own"
+    )
+
+
+def doctor(deployment: Deployment, profile: Profile | None) -> Rows:
+    """The controller, the partition and its nodes; then one short job, which tells of a node."""
+    if refuses(deployment):
+        return []
+    controller = _said(["scontrol", "ping"])
+    up = "is UP" in controller
+    rows: Rows = [
+        {
+            "check": "Slurm",
+            "ok": up,
+            "detail": controller.splitlines()[0] if up else "its controller does not answer: start slurmctld",
+        }
+    ]
+    if not up:
+        return rows
+    there = _partition(deployment, profile)
+    rows.append(there)
+    return [*rows, *(_node(deployment, profile) if there["ok"] else [])]
+
+
+def _partition(deployment: Deployment, profile: Profile | None) -> dict[str, Any]:
+    """Whether it has as many nodes as the deployment."""
+    name = profile.partition if profile else ""
+    lines = _said(["sinfo", "-h", "-o", "%P|%D|%t", *(["-p", name] if name else [])]).splitlines()
+    told = [line.split("|") for line in lines if line.count("|") == 2]
+    usable = sum(int(nodes) for _, nodes, state in told if not state.lower().startswith(GONE))
+    check = f"partition {name}" if name else "partition"
+    if not told:
+        known = ", ".join(sorted({line.rstrip("*") for line in _said(["sinfo", "-h", "-o", "%P"]).split()}))
+        file = f"profiles/{profile.name}/profile.yaml" if profile else "the profile"
+        mend = f"there is none of that name: set slurm_partition in {file} to one of {known}"
+        return {"check": check, "ok": False, "detail": mend}
+    states = ", ".join(f"{nodes} {state}" for _, nodes, state in told)
+    enough = usable >= deployment.nodes
+    short = (
+        "" if enough else f": {deployment.nodes} are needed: resume them (`sinfo -R`), or take fewer nodes"
+    )
+    return {"check": check, "ok": enough, "detail": f"nodes: {states}{short}"}
+
+
+def _node(deployment: Deployment, profile: Profile | None) -> Rows:
+    """What a node says of itself; a node that does not see this folder says nothing."""
+    where = [f"--partition={profile.partition}"] if profile and profile.partition else []
+    where += [f"--account={profile.account}"] if profile and profile.account else []
+    file = Path("config/deployments", f"{deployment.name}.yaml")
+    folder = Path.cwd()
+    print(f"asking a node, which may have to boot (at most {ANSWER_S / 60:.0f} minutes) ...", file=sys.stderr)
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".overlayccl-") as made:
+            done = subprocess.run(
+                [
+                    *("srun", "--nodes=1", "--ntasks=1", "--time=5", "--mem=0", f"--chdir={folder}", *where),
+                    *(sys.executable, "-P", "-m", NODE_DOCTOR, str(folder / file), made.name),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=ANSWER_S,
+            )
+    except subprocess.TimeoutExpired:
+        late = f"no job started within {ANSWER_S:.0f} s: look at `squeue`, and at the limits of your nodes"
+        return [{"check": "a job on a node", "ok": False, "detail": late}]
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        mend = f"{folder} and {sys.executable} must be on a folder that all nodes share"
+        return [{"check": "a job on a node", "ok": False, "detail": f"failed ({last}): {mend}"}]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [{**row, "check": f"a node's {row['check']}"} for row in rows]
+
+
+def _said(command: list[str]) -> str:
+    """What a command prints; nothing where it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=QUICK_S).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def address(deployment: Deployment) -> str:
+    """From which this host reaches the last node of its job; its first may be this host."""
+    job = os.environ.get(JOB, "")
+    nodes = _said(["squeue", "--noheader", f"--jobs={job}", "--format=%N"]).strip()
+    told = re.findall(
+        r"^NodeName=(\S+).* NodeAddr=(\S+)", _said(["scontrol", "--oneliner", "show", "node", nodes]), re.M
+    )
+    if len(told) < deployment.nodes:
+        said = (
+            f"Slurm tells of {len(told)} nodes in job {job} ({nodes}), and deployment {deployment.name} has "
+        )
+        raise LaunchError(f"{said}{deployment.nodes}", kind=Failure.LAUNCHER, ranks=())
+    name, last = told[deployment.nodes - 1]
+    try:
+        return address_towards(last)
+    except OSError as error:
+        said = f"node {name} has the address {last}, to which no way leads from here ({error})"
+        raise LaunchError(said, kind=Failure.LAUNCHER, ranks=()) from None
+
+
+def start(
+    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+) -> "subprocess.Popen[bytes]":
+    """`srun` with a task a node, which may use all that the job has there, whatever step this process is in."""
+    nodes = str(deployment.nodes)
+    return subprocess.Popen(
+        [
+            *("srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1"),
+            *("--overlap", "--mem=0", "--cpu-bind=none", "--input=none", "--export=ALL"),
+            *("bash", "-c", f'export OVERLAYCCL_NODE="$SLURM_NODEID"; exec {shlex.join(agent(towards))}'),
+        ],
+        env={**_without_steps(os.environ), **environment},
+        stdout=printed,
+        stderr=printed,
+        start_new_session=True,
+        preexec_fn=processes.with_me(),
+    )
+
+
+def _without_steps(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what Slurm says of the step that this process is in: `srun` takes its CPUs, tasks and binding from
+    there, unless it is told otherwise."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in OF_THE_JOB or not name.startswith(("SLURM_", "SRUN_"))
+    }

@@ -1,0 +1,164 @@
+"""The agent of a node: starts the node's ranks of each launch that it is asked for, and watches them.
+
+Run as `python -m` on every node by a launcher (`launching/launchers/`), with the address of who asks (`nodes.py`).
+It ends, and its ranks with it, when that one is gone.
+"""
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core import loader
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import clock, fingerprint, processes
+from overlayccl_core.launching.launch import Failure, Launch, LaunchError, Starter, Starting, run
+from overlayccl_core.launching.lines import Lines, LostError
+from overlayccl_core.launching.parts import STATUS_FILE, TOKEN, Part
+from overlayccl_core.launching.status import Status
+
+NODE = "OVERLAYCCL_NODE"
+ALIVE_S = 1.0  # at least so often it says something while ranks run
+SEES_S = 30.0  # in which a shared folder shows what another node has just made in it
+
+
+class _StartsRanks(Protocol):
+    def starter(self, deployment: Deployment, towards: str) -> Starter: ...
+
+
+class _BrokenOffError(Exception):
+    """Who asked for the launch wants it no more."""
+
+
+class _Agent:
+    """One connection to who asks."""
+
+    def __init__(self, lines: Lines, address: str) -> None:
+        self.lines = lines
+        self.address = address
+        self.number = 0  # of the launch
+        self.clock: clock.Followed | None = None  # None: the one here
+        self.status: Status | None = None
+        self.told: NDArray[np.int64] | None = None
+        self.told_at = 0.0
+        self.all_done = False
+
+    def serve(self) -> None:
+        """Run launches until nobody asks any more."""
+        while True:
+            asked = self.lines.receive(None)
+            assert asked is not None
+            if "launch" in asked:
+                self.launch(asked)
+
+    def launch(self, asked: Mapping[str, Any]) -> None:
+        """One launch: this node's part of it, and how it ended."""
+        self.number, self.told, self.all_done = asked["number"], None, False
+        self.clock = self.status = None
+        here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
+        try:
+            plan = Launch.from_json(asked["launch"])
+            _see(plan.folder)
+            server = (self.address, asked["clock"]) if asked["boot"] != clock.boot() else None
+            part = Part.from_json(
+                {
+                    **asked["part"],
+                    "status": str(here / STATUS_FILE),
+                    "log": str(plan.folder / asked["log"]),
+                    "clock_offset_ns": clock.offset_ns(*server, clock.QUESTIONS)[0] if server else 0,
+                }
+            )
+            deployment = Deployment.from_json(asked["deployment"])
+            backend: _StartsRanks = loader.load("backends", deployment.backend)
+            starter = backend.starter(deployment, self.address)
+            share = run(
+                plan,
+                starter,
+                self._watch,
+                part=part,
+                begun=lambda starting: self._begun(part, starting, server),
+                others_done=lambda: self.all_done,
+            )
+            self.say(ended=share)
+        except _BrokenOffError:
+            self.say(ended=0.0)
+        except LaunchError as error:
+            self.say(failed=error.to_json())
+        except LostError:
+            raise
+        except Exception as error:
+            self.say(failed=LaunchError(str(error), kind=Failure.LAUNCHER, ranks=()).to_json())
+        finally:
+            shutil.rmtree(here, ignore_errors=True)
+
+    def _begun(self, part: Part, starting: Starting, server: tuple[str, int] | None) -> None:
+        """Ranks are started, which may have taken seconds: how far a clock has drifted meanwhile is no matter."""
+        self.status = Status.open(part.status, part.count)
+        self.clock = clock.Followed(*server) if server else None
+        self.say(port=starting.port)
+
+    def _watch(self, rows: NDArray[np.int64]) -> None:
+        if self.clock and self.status:
+            self.clock.ask()
+            self.status.clock_offset_ns = self.clock.offset_ns
+        self._tell_rows(rows)
+        while (message := self.lines.receive(0.0)) is not None:
+            if "break off" in message:
+                raise _BrokenOffError
+            self.all_done = self.all_done or "all done" in message
+
+    def _tell_rows(self, rows: NDArray[np.int64]) -> None:
+        """Those that changed."""
+        changed = range(len(rows)) if self.told is None else np.flatnonzero((rows != self.told).any(axis=1))
+        if len(changed) or time.monotonic() - self.told_at > ALIVE_S:
+            self.say(rows=[[int(row), rows[row].tolist()] for row in changed])
+            self.told_at = time.monotonic()
+        self.told = rows
+
+    def say(self, **told: Any) -> None:
+        """Something of this launch."""
+        off_by_ns = self.clock.off_by_ns if self.clock else 0
+        self.lines.send({"number": self.number, "clock_off_by_ns": off_by_ns, **told})
+
+
+def _see(folder: Path) -> None:
+    """Return once a launch's folder is seen here. ValueError where it is not."""
+    end = time.monotonic() + SEES_S
+    while not folder.is_dir():
+        if time.monotonic() > end:
+            raise ValueError(
+                f"it does not see {folder}: run from a folder that all nodes share (on ParallelCluster /fsx "
+                f"or /home)"
+            )
+        time.sleep(0.1)
+
+
+def main(address: str, port: int) -> None:
+    """Connect to who asks, and serve."""
+    processes.die_with(os.getppid())
+    lines = Lines(socket.create_connection((address, port), timeout=60))
+    lines.connection.settimeout(None)
+    lines.send(
+        {
+            "token": os.environ[TOKEN],
+            "node": int(os.environ[NODE]),
+            "host": socket.gethostname(),
+            "parts": fingerprint.node_parts(),
+        }
+    )
+    try:
+        _Agent(lines, address).serve()
+    except LostError:
+        return
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,260 @@
+"""A launch whose ranks are on several nodes, or on another: an agent on each starts and watches the node's ranks.
+
+A launcher (`launchers/`) starts the agents (`node_agent.py`), once for all launches of this thread. Each tells how
+its ranks are; what is said here is of all ranks, as if they were on one host. The folder of a launch must be one
+that all nodes share; the first node is to be this host, where one's batch job runs, because rank 0 writes what this
+process reads while ranks run.
+"""
+
+import os
+import select
+import threading
+import time
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import clock
+from overlayccl_core.launching.agents import ANSWER_S, Agents
+from overlayccl_core.launching.launch import (
+    POLL_S,
+    REPORT_PATIENCE_S,
+    Failure,
+    Launch,
+    LaunchError,
+    Watch,
+    no_watch,
+    who,
+)
+from overlayccl_core.launching.lines import LostError, Message
+from overlayccl_core.launching.parts import log_of
+from overlayccl_core.launching.processes import KILLED_S
+from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, Status
+from overlayccl_core.launching.told import Told, nodes_text
+
+SILENT_S = END_S = KILLED_S + 30.0  # without a word: a node is lost; it says none while it ends its ranks
+FIRST = (
+    Failure.DISK,
+    Failure.LAUNCHER,
+    Failure.CRASHED,
+    Failure.NOT_JOINED,
+    Failure.RAISED,
+    Failure.HUNG,
+)  # what causes others
+
+
+def run(deployment: Deployment, plan: Launch, watch: Watch = no_watch) -> float:
+    """Run the ranks of a deployment on all its nodes: what it gives and raises is what `launch.run` does."""
+    agents = _agents_of(deployment, plan)
+    launched = _Launched(agents, plan)
+    try:
+        launched.begin()
+        while not launched.all_done():
+            launched.look(POLL_S)
+            watch(launched.rows)
+        return launched.end()
+    except BaseException:
+        launched.break_off()
+        agents.keep_printed(plan.folder)
+        raise
+
+
+_OF_THREAD = threading.local()
+
+
+def _agents_of(deployment: Deployment, plan: Launch) -> Agents:
+    """The agents that ran this thread's last launch, where they are those of the deployment and still there."""
+    agents: Agents | None = getattr(_OF_THREAD, "agents", None)
+    wanted = (deployment, os.getcwd(), dict(os.environ))
+    if agents is None or agents.made_for != wanted or not agents.there():
+        if agents is not None:
+            agents.end()
+        agents = _OF_THREAD.agents = Agents(deployment, wanted, plan.folder)
+    return agents
+
+
+def first_of(failures: Iterable[LaunchError]) -> LaunchError:
+    """Which of the failures on several nodes began it: others break off because of it.
+
+    What raises after ranks elsewhere were found to hang does so because those are ended.
+    """
+    failures = tuple(failures)
+    found_ns = min((error.at_ns for error in failures if error.kind is Failure.HUNG), default=None)
+    causes = (
+        error
+        for error in failures
+        if found_ns is None or error.kind is not Failure.RAISED or error.at_ns < found_ns
+    )
+    return min(causes, key=lambda error: (FIRST.index(error.kind), error.at_ns))
+
+
+class _Launched:
+    """A launch on its way: status of all ranks, as the agents told it."""
+
+    def __init__(self, agents: Agents, plan: Launch) -> None:
+        self.agents = agents
+        self.nodes = agents.nodes
+        self.plan = plan
+        self.per_node = plan.ranks // len(agents.nodes)
+        self.rows: NDArray[np.int64] = np.zeros((plan.ranks, WIDTH), np.int64)
+        self.rows[:, Status.JOB] = NO_JOB
+        self.ports: dict[int, int] = {}
+        self.clocks_off_by_ns = [0] * len(agents.nodes)
+        self.shares: dict[int, float] = {}
+        self.failed: dict[int, LaunchError] = {}
+        self.begun: set[int] = set()
+        self.heard_at: dict[int, float] = {}
+        self.clock = clock.ClockServer(agents.address)
+        agents.launches += 1
+        self.number = agents.launches
+
+    def begin(self) -> None:
+        """Start the ranks of the first node, where the store is made, then all others."""
+        self._keep_told()
+        self._ask(0, port=0)
+        while 0 not in self.ports:
+            self.look(POLL_S)
+        for node in range(1, len(self.nodes)):
+            self._ask(node, port=self.ports[0])
+
+    def _ask(self, node: int, port: int) -> None:
+        part = {
+            "first": node * self.per_node,
+            "count": self.per_node,
+            "ranks": self.plan.ranks,
+            "address": self.nodes[0].address,
+            "port": port,
+        }
+        self._tell(
+            node,
+            {
+                "number": self.number,
+                "launch": self.plan.to_json(),
+                "part": part,
+                "log": log_of(node),
+                "deployment": self.agents.deployment.to_json(),
+                "boot": clock.boot(),
+                "clock": self.clock.port,
+            },
+        )
+        self.begun.add(node)
+        self.heard_at[node] = time.monotonic()
+
+    def _tell(self, node: int, message: Message) -> None:
+        """Say something to an agent, which may be gone."""
+        try:
+            self.nodes[node].lines.send(message)
+        except LostError:
+            self.failed[node] = self._lost(node)
+
+    def _lost(self, node: int) -> LaunchError:
+        ranks = f"ranks {node * self.per_node} to {(node + 1) * self.per_node - 1} of {self.plan.ranks}"
+        return LaunchError(
+            f"node {self.nodes[node].host} was lost, with {ranks}",
+            kind=Failure.LAUNCHER,
+            ranks=(),
+            log=log_of(node),
+        )
+
+    def look(self, seconds: float) -> None:
+        """Take in what agents say within some seconds; LaunchError if ranks failed."""
+        self._listen(seconds)
+        if self.failed:
+            end = time.monotonic() + REPORT_PATIENCE_S
+            while len(self.failed) < len(self.begun) and time.monotonic() < end:
+                self._listen(POLL_S)
+            raise self._first_failed()
+
+    def _listen(self, seconds: float) -> None:
+        listened = {
+            agent.lines.connection: node for node, agent in enumerate(self.nodes) if node not in self.failed
+        }
+        for connection in select.select([*listened], [], [], seconds)[0]:
+            node = listened[connection]
+            try:
+                while (message := self.nodes[node].lines.receive(0.0)) is not None:
+                    self._take(node, message)
+            except LostError:
+                self.failed[node] = self._lost(node)
+        for node in self.begun - set(self.failed) - set(self.shares):
+            silent_s = time.monotonic() - self.heard_at[node]
+            if silent_s > (SILENT_S if node in self.ports else ANSWER_S):
+                self.failed[node] = self._lost(node)
+
+    def _take(self, node: int, message: Message) -> None:
+        if message["number"] != self.number:
+            return  # late, of a launch before
+        self.heard_at[node] = time.monotonic()
+        for row, values in message.get("rows", ()):
+            self.rows[node * self.per_node + row] = values
+        if message["clock_off_by_ns"] > self.clocks_off_by_ns[node]:
+            self.clocks_off_by_ns[node] = message["clock_off_by_ns"]
+            self._keep_told()
+        if "port" in message:
+            self.ports[node] = message["port"]
+        if "ended" in message:
+            self.shares[node] = message["ended"]
+        if "failed" in message:
+            error = LaunchError.from_json(message["failed"])
+            self.failed[node] = error.on_node(self.nodes[node].host, log_of(node))
+
+    def _keep_told(self) -> None:
+        """Write down what the nodes are, and by how much two clocks may have differed so far."""
+        told = Told(
+            nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
+            clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
+        )
+        if self.plan.folder.is_dir():
+            told.write(self.plan.folder)
+
+    def _first_failed(self) -> LaunchError:
+        """Which failure began it."""
+        first = first_of(self.failed.values())
+        return self._hung() if first.kind is Failure.HUNG else first
+
+    def _hung(self) -> LaunchError:
+        """The ranks of all nodes that took the fewest steps hold up the others."""
+        hung = [error for error in self.failed.values() if error.kind is Failure.HUNG]
+        steps = self.rows[:, Status.STEPS]
+        fewest = min(steps[list(error.ranks)].min() for error in hung)
+        behind = [error for error in hung if steps[list(error.ranks)].min() == fewest]
+        ranks = tuple(sorted(rank for error in behind for rank in error.ranks))
+        hosts = dict.fromkeys(self.nodes[rank // self.per_node].host for rank in ranks)
+        return LaunchError(
+            f"{who(ranks)} of {behind[0].said.partition(' of ')[2]}",
+            kind=Failure.HUNG,
+            ranks=ranks,
+            job=behind[0].job,
+        ).on_node(", ".join(hosts), behind[0].log)
+
+    def all_done(self) -> bool:
+        """Whether every rank has said so."""
+        return bool((self.rows[:, Status.PHASE] == Phase.DONE).all())
+
+    def end(self) -> float:
+        """Let the ranks go. The share of the CPU that others took, on the node where that was most."""
+        nodes = range(len(self.nodes))
+        for node in nodes:
+            self._tell(node, {"all done": True})
+        end = time.monotonic() + END_S
+        while len(self.shares) < len(nodes):
+            self.look(POLL_S)
+            if time.monotonic() > end:
+                self.failed |= {node: self._lost(node) for node in nodes if node not in self.shares}
+        self.clock.close()
+        return max(self.shares.values())
+
+    def break_off(self) -> None:
+        """End the ranks of every node; agents that do not answer are ended themselves."""
+        self.clock.close()
+        for node in self.begun - set(self.failed):
+            self._tell(node, {"break off": True})
+        end = time.monotonic() + END_S
+        while set(self.shares) | set(self.failed) < self.begun and time.monotonic() < end:
+            self._listen(POLL_S)
+        if set(self.shares) | set(self.failed) < self.begun or any(
+            error.kind is Failure.LAUNCHER for error in self.failed.values()
+        ):
+            self.agents.end()

@@ -1,0 +1,170 @@
+"""Jobs that fail on real ranks: which is to blame, how, and that a batch goes on without it.
+
+Ranks also end for reasons that are no job's: memory is short, or somebody kills a process. So a job at which a
+launch failed is tried once more, alone, and left out when that fails too. One that runs alone goes on; it is left
+out after all when launches with others have failed at it MOST times.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.tables.atomic import write_text
+
+FILE = "failed.json"
+MOST = 3  # failures beside others: a job that bears no company is likelier by then than somebody who kills it
+Gave = TypeVar("Gave")
+
+STATUS_OF = {
+    Failure.CRASHED: JobStatus.CRASHED,
+    Failure.HUNG: JobStatus.HUNG,
+    Failure.RAISED: JobStatus.RAISED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """How a job failed, and for people: what happened and where its evidence is. launch: of its batch."""
+
+    status: JobStatus
+    message: str
+    launch: int = 0
+
+
+def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
+    """(the job that ranks were at when they failed, how); None where no job is to blame."""
+    status = STATUS_OF.get(error.kind)
+    if status is None or error.job is None:
+        return None
+    message = f"{error.said}; see {error.evidence}" if error.evidence else error.said
+    return error.job, Failed(status=status, message=message, launch=launch)
+
+
+class FailedJobs(Mapping[str, Failed]):
+    """Name of a job that is left out -> how it failed. Kept in a batch's folder, where a run that goes on finds it.
+
+    needed: jobs without which the others mean nothing. suspects: jobs at which a launch failed, to be tried alone.
+    tried: whether all jobs of the batch were tried by now, before they are timed. unchecked: job -> why its values
+    were not seen. No folder: none is kept.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        progress: Callable[[str], None],
+        *,
+        needed: Collection[str] = (),
+    ) -> None:
+        self._path = folder / FILE if folder else None
+        self._progress = progress
+        self._needed = needed
+        self._out: dict[str, Failed] = {}
+        self._times: dict[str, int] = {}
+        self.suspects: list[str] = []
+        self.unchecked: dict[str, str] = {}
+        self.tried = False
+        if self._path and self._path.exists():
+            data = json.loads(self._path.read_text())
+            self.tried, self.unchecked = data["tried"], data["unchecked"]
+            self._out, self._times, self.suspects = _failures(data["out"]), data["times"], data["suspects"]
+
+    def blame(self, error: LaunchError, launch: int = 0, *, alone: bool = False) -> None:
+        """Note at which job a launch failed: a suspect beside others, left out when it was alone.
+
+        The error again where no job is to blame, and where one that is needed would be left out.
+        """
+        culprit = blamed(error, launch)
+        if culprit is None:
+            raise error
+        name, failed = culprit
+        self._times[name] = self._times.get(name, 0) + 1
+        if not alone and self._times[name] < MOST:
+            self.suspects.append(name)
+            self._write()
+            self._progress(f"{name} {failed.status}, trying it once more, alone: {failed.message}")
+            return
+        if name in self._needed:
+            raise error
+        self.leave_out(name, failed)
+
+    def clear(self, name: str) -> None:
+        """A suspect ran alone to its end: going on with it, unless its values were wrong."""
+        if name not in self._out:
+            self.suspects.remove(name)
+            self._write()
+            self._progress(f"{name} runs when it is alone: going on with it")
+
+    def leave_out(self, name: str, failed: Failed) -> None:
+        """Go on without a job."""
+        self._out[name] = failed
+        self.suspects = [one for one in self.suspects if one != name]
+        self._write()
+        self._progress(f"{name} {failed.status}, going on without it: {failed.message}")
+
+    def not_checked(self, name: str, why: str) -> None:
+        """The values of a job were not looked at."""
+        self.unchecked[name] = why
+        self._write()
+        self._progress(f"{name}: {why}")
+
+    def all_tried(self) -> None:
+        """No job needs to be tried any more."""
+        self.tried = True
+        self._write()
+
+    def _write(self) -> None:
+        if self._path:
+            data = {
+                "tried": self.tried,
+                "unchecked": self.unchecked,
+                "times": self._times,
+                "suspects": self.suspects,
+                "out": {name: asdict(one) for name, one in self._out.items()},
+            }
+            write_text(self._path, json.dumps(data))
+
+    def __getitem__(self, name: str) -> Failed:
+        return self._out[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._out)
+
+    def __len__(self) -> int:
+        return len(self._out)
+
+
+def without_failed(
+    together: Callable[[], Gave],
+    alone: Callable[[str], object],
+    failed: FailedJobs,
+    *,
+    launch: int = 0,
+    before_again: Callable[[], None] = lambda: None,
+) -> Gave:
+    """What `together` gives when no launch fails any more: the one rule by which jobs are judged.
+
+    together: launches all jobs that are not in `failed`. alone: launches one of them. before_again: is called after
+    every failure. LaunchError: `FailedJobs.blame`.
+    """
+    while True:
+        tried: str | None = None
+        try:
+            for tried in tuple(failed.suspects):
+                alone(tried)
+                failed.clear(tried)
+            tried = None
+            return together()
+        except LaunchError as error:
+            failed.blame(error, launch, alone=tried is not None and tried == error.job)
+            before_again()
+
+
+def _failures(data: Mapping[str, dict[str, str]]) -> dict[str, Failed]:
+    return {
+        name: Failed(status=JobStatus(one["status"]), message=one["message"], launch=int(one["launch"]))
+        for name, one in data.items()
+    }

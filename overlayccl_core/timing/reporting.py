@@ -1,0 +1,51 @@
+"""How far a launch is: at once when its phase changes; while it times, step by step to who wants steps, and in a
+line every half minute to people."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.measuring.progress import Step, takes_steps, tell
+
+LINE_S = 30.0  # between lines
+STEP_S = 1.0  # between steps, to who shows them in place
+ROUNDS = (Phase.TIMING, Phase.CHECKING)  # phases that may be counted in rounds
+Progress = Callable[[str], None]
+
+
+class Reporter:
+    """Looks at the ranks' status rows (`watch`) and says how far they are.
+
+    head: what runs. total: of its rounds, once it is known (None: not yet); the ranks' least counts.
+    """
+
+    def __init__(self, head: str, total: Callable[[], int | None], progress: Progress) -> None:
+        self.head = head
+        self.total = total
+        self.progress = progress
+        self._every_s = STEP_S if takes_steps(progress) else LINE_S
+        self._said_at = 0.0
+        self._phase: Phase | None = None
+        self._first: tuple[float, int] | None = None  # when rounds were first seen, and how many
+
+    def watch(self, rows: NDArray[np.int64]) -> None:
+        """See int64[ranks, 6] as they stand."""
+        phase, now = Phase(int(rows[:, Status.PHASE].min())), time.monotonic()
+        if phase is self._phase and now - self._said_at < self._every_s:
+            return
+        if phase is not self._phase:
+            self.progress(f"{self.head}: {phase.words}")
+        elif phase in ROUNDS and (total := self.total()) is not None:
+            self._tell_round(int(rows[:, Status.ROUND].min()), total)
+        self._phase, self._said_at = phase, now
+
+    def _tell_round(self, done: int, total: int) -> None:
+        """With the time that is left, as rounds go."""
+        now = time.monotonic()
+        self._first = self._first or (now, done)
+        began, first = self._first
+        left = (now - began) / (done - first) * (total - done) if done > first else None
+        tell(self.progress, Step(phase=self.head, unit="round", done=done, total=total, left_s=left))

@@ -1,0 +1,360 @@
+"""What is checked before anything is timed: right values, what the library can do, and that tiers are real."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from overlayccl_core.backends.backend import Backend
+from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.plan import LaunchPlan, planned_job
+from overlayccl_core.backends.trials import Observed, Trial, Values
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.configuration.topology import Limit
+from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
+from overlayccl_core.launching.launch import no_watch
+from overlayccl_core.measuring import statistics
+from overlayccl_core.program.calls import COALESCED_SUFFIX
+from overlayccl_core.program.groups import across_nodes, contiguous, world
+from overlayccl_core.program.kinds import DType, Kind
+from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.problem import PortSpec
+from overlayccl_core.program.tiles import Tiles
+from overlayccl_core.timing.failed import FailedJobs, without_failed
+from overlayccl_core.timing.launches import LaunchStore
+from overlayccl_core.timing.partial import Evidence, at_work, key
+from overlayccl_core.timing.primitives import (
+    INPUT,
+    OUTPUT,
+    Primitive,
+    at_payloads,
+    grouped,
+    larger,
+    primitives,
+)
+from overlayccl_core.timing.tried import FAIL, PASS, UNSUPPORTED, Tried, TriedBefore
+
+TRIED_ELEMENTS = 2**14
+TIER_ELEMENTS = 2**18
+TIER_SECONDS = 20.0
+STEP_TIMEOUT_S = 20.0
+LESS = 16  # what a payload that fails is divided by, to see what does not
+
+SUMS = (Kind.ALL_REDUCE.value, Kind.ALL_REDUCE.value + COALESCED_SUFFIX)  # whose results are replicated
+
+RULE = "selftest"
+ONES_CHECK = "all_reduce of ones gives {ranks}"
+MEANING_CHECK = "equals its NumPy meaning"
+BITS_CHECK = "gives all ranks the same bits"  # what the proof takes for granted of replicated outputs
+TIERS_CHECK = "nearer ranks are not slower"
+
+Rows = list[dict[str, Any]]
+Looked = TypeVar("Looked")
+
+
+class SelftestError(ValueError):
+    """Ranks that do not compute what they should: nothing may be measured on them."""
+
+
+def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[list[Primitive], int]:
+    """(What a selftest tries where nothing fails but what is published, how often it starts ranks for it)."""
+    small = primitives(deployment, TRIED_ELEMENTS)
+    dreaded = {one.name for one in small if one.over(limits)}
+    large = [
+        one
+        for one in at_payloads(deployment, deployment.largest_payload_bytes, TRIED_ELEMENTS)
+        if one.like and one.like.name not in dreaded
+    ]
+    alone = len(dreaded) + sum(one.over(limits) is not None for one in large)
+    tiers = int(len(deployment.tiers) > 1)
+    return [*small, *large], len(("ones", "small", "large", "bits")) + alone + tiers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selftest:
+    """The checks of one deployment. Launches work in folders below `folder`; what they found is kept there until
+    `partial.forget` is told that the rule's tables are written.
+
+    limits: published ones of the node. What is over one comes last and alone: it may hang its ranks for minutes.
+    largest_payload_bytes: of the Cases, where it is more than the deployment's. code: digest of the rule's code.
+    """
+
+    deployment: Deployment
+    backend: Backend
+    folder: Path
+    progress: Callable[[str], None]
+    limits: Sequence[Limit] = ()
+    largest_payload_bytes: int = 0
+    code: str = ""
+    fingerprint: str = field(init=False)
+    before: TriedBefore = field(init=False)
+
+    def __post_init__(self) -> None:
+        fingerprint = self.backend.fingerprint(self.deployment)
+        of = key(self.deployment.to_json(), fingerprint, self.code)
+        object.__setattr__(self, "fingerprint", fingerprint)
+        object.__setattr__(self, "before", TriedBefore(self.folder / f"{RULE}-{of}", self.progress))
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where ranks that fail leave what they said."""
+        return Evidence.beside(self.folder, RULE)
+
+    def run(self) -> tuple[Rows, Rows]:
+        """(rows of selftest, rows of capabilities). SelftestError if a primitive gives wrong values.
+
+        A large payload that works says nothing of what the library can do: it has no row in capabilities, so what
+        reads them does not hang on the size of Cases.
+        """
+        if not self.before:
+            self.evidence.clear()
+        tried = primitives(self.deployment, TRIED_ELEMENTS)
+        self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
+        checks = [self._ones()]
+        became = [*self._try_all(tried), *self._payloads()]
+        checks += [
+            self._check(MEANING_CHECK, one.outcome, one.detail, primitive) for primitive, one in became
+        ]
+        told = [(p, one) for p, one in became if not p.like or one.outcome != PASS]
+        capabilities = [self._capability(primitive, one) for primitive, one in told]
+        checks += self._bits(
+            [p for p, one in became if one.outcome == PASS and p.call.operation in SUMS and not p.like]
+        )
+        checks.append(self._tiers())
+        bad = [row for row in checks if row["outcome"] == FAIL and row["check"] != TIERS_CHECK]
+        if bad:
+            self.before.forget()
+            first = bad[0]
+            shape = shape_text((first["group_size"], first["stride"]))
+            raise SelftestError(
+                f"selftest: {first['check']}: {first['operation']} over {shape} ranks in "
+                f"{first['dtype']}: {first['detail']} ({len(bad)} checks fail): nothing is measured on a library "
+                "that computes wrong values; try another version of it"
+            )
+        return checks, capabilities
+
+    def _ones(self) -> dict[str, Any]:
+        ranks = self.deployment.ranks
+        one = grouped(self.deployment, Kind.ALL_REDUCE, world(ranks), DType.FLOAT32, TRIED_ELEMENTS)
+        inputs = {INPUT: np.ones((ranks, TRIED_ELEMENTS))}
+
+        def look(seen: Sequence[Observed]) -> Tried:
+            if told := seen[0].error or seen[0].overwritten:
+                return Tried(outcome=FAIL, detail=told)
+            values = np.unique(seen[0].outputs[OUTPUT])
+            outcome = PASS if values.tolist() == [float(ranks)] else FAIL
+            return Tried(
+                outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
+            )
+
+        became = self._run([Trial(job=self._job(one), inputs=inputs)], look)
+        return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
+
+    def _try_all(self, tried: Sequence[Primitive]) -> list[tuple[Primitive, Tried]]:
+        """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
+        primitive_of = {p.name: p for p in tried}
+        trials = {p.name: self._trial(p, seed) for seed, p in enumerate(tried)}
+        failed = FailedJobs(None, self.progress)
+
+        def launch(names: Sequence[str]) -> None:
+            def look(seen: Sequence[Observed]) -> dict[str, Tried]:
+                pairs = zip(names, seen, strict=True)
+                return {name: _compared(primitive_of[name], trials[name].inputs, one) for name, one in pairs}
+
+            self.before.keep(self._run([trials[name] for name in names], look) if names else {})
+
+        def keep_failed() -> None:
+            self.before.keep({n: Tried(outcome=UNSUPPORTED, detail=one.message) for n, one in failed.items()})
+
+        def left() -> list[str]:
+            return [name for name in primitive_of if name not in self.before]
+
+        def alone(name: str) -> None:
+            launch([name])
+
+        dreaded = {name for name in left() if primitive_of[name].over(self.limits)}
+        without_failed(
+            lambda: launch([name for name in left() if name not in dreaded]),
+            alone,
+            failed,
+            before_again=keep_failed,
+        )
+        if dreaded:
+            self.progress(f"selftest: {len(dreaded)} that are over published limits, each alone")
+            failed.suspects = left()
+            without_failed(lambda: None, alone, failed, before_again=keep_failed)
+        return [(p, self.before[name]) for name, p in primitive_of.items()]
+
+    def _payloads(self) -> list[tuple[Primitive, Tried]]:
+        """What became of calls of large payloads, and of smaller ones where they fail.
+
+        Not of those that fail with a small one.
+        """
+        most, tried = max(self.largest_payload_bytes, self.deployment.largest_payload_bytes), []
+        large = at_payloads(self.deployment, most, TRIED_ELEMENTS)
+        left = [p for p in large if p.like and not self._refused(p.like)]
+        while left:
+            size = max(p.call.payload_bytes for p in left)
+            self.progress(f"selftest: {len(left)} primitives of up to {bytes_text(size)} a call")
+            became = self._try_all(left)
+            tried += became
+            fewer = {
+                less.name: less
+                for p, one in became
+                if p.like and one.outcome != PASS
+                for less in [larger(self.deployment, p.like, p.call.payload_bytes // LESS)]
+                if less.call.payload_bytes > p.like.call.payload_bytes and less.name not in self.before
+            }
+            left = list(fewer.values())
+        return tried
+
+    def _refused(self, primitive: Primitive) -> bool:
+        """Whether it was tried, in vain."""
+        known = self.before.get(primitive.name)
+        return known is not None and known.outcome != PASS
+
+    def _trial(self, primitive: Primitive, seed: int) -> Trial:
+        """A large one has the values of its pattern, those of each block over and over."""
+        small = primitive.pattern
+        if small is None:
+            return Trial(job=self._job(primitive), inputs=primitive.random_inputs(seed))
+
+        def tiles(ports: Mapping[Port, PortSpec]) -> dict[Port, Tiles]:
+            block = primitive.block
+            return {
+                port: Tiles(lanes=small.block, runs=((spec.size // block, block),))
+                for port, spec in ports.items()
+            }
+
+        problem = primitive.program.problem
+        return Trial(
+            job=self._job(primitive),
+            inputs=small.random_inputs(seed),
+            input_tiles=tiles(problem.inputs),
+            output_tiles=tiles(problem.outputs),
+        )
+
+    def _bits(self, sums: Sequence[Primitive]) -> Rows:
+        """Of all_reduces, on floats that every group has alike."""
+        trials = [Trial(job=self._job(p), inputs=p.floats_of_places(seed)) for seed, p in enumerate(sums)]
+        seen = self._run(trials, lambda seen: list(map(_same_bits, seen))) if trials else []
+        return [
+            self._check(BITS_CHECK, became.outcome, became.detail, primitive)
+            for primitive, became in zip(sums, seen, strict=True)
+        ]
+
+    def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
+        """What `look` makes of what trials gave, while it can be read."""
+        with at_work(self.folder / RULE, self.evidence) as work:
+            return look(
+                self.backend.run_once(
+                    self.deployment, work, trials, may_refuse=True, step_timeout_s=STEP_TIMEOUT_S
+                )
+            )
+
+    def _tiers(self) -> dict[str, Any]:
+        """Declared tiers against timed groups: nearer ranks must not be slower than farther ones.
+
+        The near groups are the largest parts of a unit that are no larger than the far ones.
+        """
+        near, far = self.deployment.tiers[0], self.deployment.tiers[-1]
+        ranks = self.deployment.ranks
+        if near.ranks == far.ranks:
+            return self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")
+        across = across_nodes(ranks, near.ranks)
+        parts = (g for g in range(2, across.size + 1) if near.ranks % g == 0)
+        part = max(parts, default=near.ranks)
+        sample = {near.name: contiguous(ranks, part), far.name: across}
+        small, gathers = (
+            {
+                name: grouped(self.deployment, Kind.ALL_GATHER, groups, DType.FLOAT32, elements)
+                for name, groups in sample.items()
+            }
+            for elements in (TRIED_ELEMENTS, TIER_ELEMENTS)
+        )
+        if refused := [gather.name for gather in small.values() if self._refused(gather)]:
+            return self._check(TIERS_CHECK, "not_applicable", f"the library refuses {' and '.join(refused)}")
+        per_call = self._time(gathers)
+        good = per_call[near.name] <= per_call[far.name] * 1.1
+        calls = {name: gather.call for name, gather in gathers.items()}
+        detail = ", ".join(
+            f"{name}: {us:.0f} us for {calls[name].payload_bytes} bytes over {calls[name].shape[0]} ranks"
+            for name, us in per_call.items()
+        )
+        return self._check(TIERS_CHECK, PASS if good else FAIL, detail)
+
+    def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
+        """name -> us of one call."""
+        jobs = [self._job(primitive, name) for name, primitive in gathers.items()]
+        settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
+        plan = LaunchPlan(
+            launch=0,
+            ranks=self.deployment.ranks,
+            started_ns=time.monotonic_ns(),
+            settings=settings,
+            jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
+        )
+        with at_work(self.folder / "tiers", self.evidence) as folder:
+            store = LaunchStore(folder, fingerprint=self.fingerprint, oversubscribed=False)
+            with at_work(store.work_folder(0), self.evidence) as work:
+                plan.write(work, jobs)
+                self.backend.time_launch(self.deployment, work, plan, no_watch)
+                store.harvest(work, foreign_cpu_share=0.0, complete=True)
+            [launch] = store.launches()
+        return {timed.key: statistics.estimate(timed.samples_us).value for timed in launch}
+
+    def _check(
+        self, check: str, outcome: str, detail: str, primitive: Primitive | None = None
+    ) -> dict[str, Any]:
+        return {
+            "check": check,
+            **(primitive.call.columns() if primitive else dict.fromkeys(CALL_COLUMNS)),
+            "outcome": outcome,
+            "detail": detail,
+            "fingerprint": self.fingerprint,
+        }
+
+    def _capability(self, primitive: Primitive, became: Tried) -> dict[str, Any]:
+        return {
+            **primitive.call.columns(),
+            "supported": became.outcome == PASS,
+            "evidence": became.detail,
+            "fingerprint": self.fingerprint,
+        }
+
+    def _job(self, primitive: Primitive, key: str = "") -> Job:
+        program = primitive.program
+        return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
+
+
+def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> Tried:
+    if seen.error:
+        return Tried(outcome=UNSUPPORTED, detail=seen.error)
+    if seen.overwritten:
+        return Tried(outcome=FAIL, detail=seen.overwritten)
+    want = (primitive.pattern or primitive).meaning(inputs)
+    for got in (seen.outputs[OUTPUT], *seen.farthest.values()):
+        if not np.array_equal(got, want):
+            rank, index = np.argwhere(got != want)[0]
+            said = f"expected {want[rank, index]}, got {got[rank, index]}"
+            return Tried(outcome=FAIL, detail=f"wrong values: rank {rank}, element {index}: {said}")
+    return Tried(
+        outcome=PASS, detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
+    )
+
+
+def _same_bits(seen: Observed) -> Tried:
+    if told := seen.error or seen.overwritten:
+        return Tried(outcome=FAIL, detail=told)
+    got = seen.outputs[OUTPUT]
+    unlike = np.argwhere(got != got[:1])
+    if not len(unlike):
+        return Tried(outcome=PASS, detail="equal on all ranks, and in groups that have the same")
+    rank, index = unlike[0]
+    mine, first = float(got[rank, index]), float(got[0, index])
+    detail = f"sums of the same floats: element {index} is {first!r} on rank 0 and {mine!r} on rank {rank}"
+    return Tried(outcome=FAIL, detail=detail)

@@ -1,0 +1,53 @@
+"""What became of the primitives of a selftest, kept as it comes: a run that was killed goes on behind it."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from overlayccl_core.tables.atomic import write_text
+
+FILE = "tried.json"
+PASS, FAIL, UNSUPPORTED = "pass", "fail", "unsupported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of a primitive: pass, fail (wrong values) or unsupported, and what was seen."""
+
+    outcome: str
+    detail: str
+
+
+class TriedBefore(Mapping[str, Tried]):
+    """Name of a primitive -> what became of it, in a folder's file. Wrong values are not kept: they stop all."""
+
+    def __init__(self, folder: Path, progress: Callable[[str], None]) -> None:
+        self._path = folder / FILE
+        self._known: dict[str, Tried] = {}
+        if self._path.exists():
+            data = json.loads(self._path.read_text())
+            self._known = {name: Tried(**one) for name, one in data.items()}
+            progress(f"selftest: {len(self._known)} primitives were tried before, going on behind them")
+
+    def keep(self, seen: Mapping[str, Tried]) -> None:
+        """Write down what was seen of some."""
+        self._known |= seen
+        kept = {name: asdict(one) for name, one in self._known.items() if one.outcome != FAIL}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(self._path, json.dumps(kept))
+
+    def forget(self) -> None:
+        """Nothing is known of any."""
+        shutil.rmtree(self._path.parent, ignore_errors=True)
+        self._known = {}
+
+    def __getitem__(self, name: str) -> Tried:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)

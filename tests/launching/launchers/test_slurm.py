@@ -1,0 +1,179 @@
+"""What Slurm's launcher asks for, and what it says where there is no Slurm. (tests/slurm runs it on a real one.)"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlayccl_core.configuration.profile import Profile
+from overlayccl_core.launching.launch import LaunchError
+from overlayccl_core.launching.launchers import here, slurm
+from tests.timing.batches import deployment
+
+TOWARDS = ("10.0.0.5", 4000)
+
+
+def two_nodes() -> Any:
+    fields = deployment(4).model_dump(exclude={"tiers", "memory_budget_bytes"})
+    return type(deployment(4))(**fields | {"ranks_per_node": 2, "launcher": "slurm"}, memory_budget="1GiB")
+
+
+def test_without_its_commands_it_is_refused_with_what_works_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = slurm.refuses(two_nodes())
+    assert "4 ranks run on 2 nodes" in told and "no sbatch and no srun and no squeue" in told
+    assert "snakemake --profile local all" in told
+    for command in ("sbatch", "srun", "squeue"):
+        (tmp_path / command).touch(0o755)
+    assert slurm.refuses(two_nodes()) == ""
+
+
+def test_ranks_start_inside_of_a_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(slurm.JOB, raising=False)
+    told = slurm.refuses_here(two_nodes())
+    assert "its ranks start in a job of Slurm, and this is none" in told and "salloc" in told
+    monkeypatch.setenv(slurm.JOB, "1")
+    assert slurm.refuses_here(two_nodes()) == ""
+
+
+def node(name: str, address: str) -> str:
+    """As `scontrol --oneliner show node` prints it."""
+    return f"NodeName={name} Arch=x86_64 CoresPerSocket=32 NodeAddr={address} NodeHostName={name} Version=22.05\n"
+
+
+def told(monkeypatch: pytest.MonkeyPatch, nodes: str) -> None:
+    """What Slurm says of the job that this process is in."""
+    monkeypatch.setenv(slurm.JOB, "12")
+    answers = {"squeue": "n[1-2]\n", "scontrol": nodes}
+    monkeypatch.setattr(slurm, "_said", lambda command: answers[command[0]])
+
+
+def test_nodes_find_this_host_where_it_reaches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "10.0.0.5") + node("n2", "10.0.0.6"))
+    monkeypatch.setattr(slurm, "address_towards", lambda host: {"10.0.0.6": "10.0.0.5"}[host])
+    assert slurm.address(two_nodes()) == "10.0.0.5"
+
+
+def test_where_all_nodes_are_this_host_they_find_it_at_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "127.0.0.1"))
+    assert slurm.address(two_nodes()) == "127.0.0.1"
+
+
+def test_a_job_of_too_few_nodes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "127.0.0.1"))
+    with pytest.raises(
+        LaunchError, match=r"tells of 1 nodes in job 12 \(n\[1-2\]\), and deployment here has 2"
+    ):
+        slurm.address(two_nodes())
+
+
+def test_a_node_to_which_no_way_leads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "nowhere.invalid"))
+    with pytest.raises(LaunchError, match=r"node n2 has the address nowhere.invalid, to which no way leads"):
+        slurm.address(two_nodes())
+
+
+def test_it_starts_an_agent_on_each_node_in_a_step_of_their_own_whatever_step_this_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`srun` takes from the environment what nobody says; what it and the agents print is kept."""
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\necho "$@"; env | grep "^S.*=" >&2\n')
+    srun.chmod(0o755)
+    step = {"SLURM_CPUS_PER_TASK": "2", "SRUN_CPUS_PER_TASK": "2", "SLURM_NTASKS": "1", "SLURM_EXACT": "1"}
+    job = {"SLURM_JOB_ID": "12", "SLURM_CONF": "/etc/slurm.conf"}
+    for name, value in (step | job | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}).items():
+        monkeypatch.setenv(name, value)
+    with tempfile.TemporaryFile() as printed:
+        assert slurm.start(two_nodes(), TOWARDS, {"STOKEN": "secret"}, printed).wait() == 0
+        said = os.pread(printed.fileno(), 2**16, 0).decode()
+    asked_for, _, environment = said.partition("\n")
+    assert "--nodes=2 --ntasks=2 --ntasks-per-node=1" in asked_for and "--overlap" in asked_for
+    assert 'export OVERLAYCCL_NODE="$SLURM_NODEID"' in asked_for
+    assert asked_for.endswith("overlayccl_core.launching.node_agent 10.0.0.5 4000")
+    assert "secret" not in asked_for and "STOKEN=secret" in environment
+    assert all(f"{name}={value}" in said for name, value in job.items())
+    assert not [name for name in step if f"{name}=" in said]
+
+
+def test_no_launcher_takes_no_second_node() -> None:
+    refused = two_nodes().changed(launcher="here")
+    assert "are on 2 nodes" in here.refuses(refused) and "set launcher to slurm" in here.refuses(refused)
+    with pytest.raises(ValueError, match="are on 2 nodes"):
+        here.address(refused)
+    assert here.refuses(deployment(4)) == ""
+
+
+PROFILE = Profile(name="trn1", overrides={}, partition="compute1", account="lab")
+
+
+def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Slurm's commands as scripts of a test; what they are called with is in the file `called`."""
+    usual = {
+        "sbatch": "",
+        "squeue": "",
+        "scontrol": "echo 'Slurmctld(primary) at head is UP'",
+        "sinfo": "echo 'compute1*|2|idle'",
+        "srun": """echo '{"check": "NeuronCores", "ok": true, "detail": "32 for 32 ranks"}'""",
+    }
+    for name, script in (usual | scripts).items():
+        file = folder / name
+        file.write_text(f'#!/bin/bash\necho "$0 $@" >> {folder}/called\n{script}\n')
+        file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands(tmp_path, monkeypatch)
+    rows = slurm.doctor(two_nodes(), PROFILE)
+    assert [row["ok"] for row in rows] == [True] * 3
+    assert rows[1] == {"check": "partition compute1", "ok": True, "detail": "nodes: 2 idle"}
+    assert rows[2] == {"check": "a node's NeuronCores", "ok": True, "detail": "32 for 32 ranks"}
+    called = (tmp_path / "called").read_text()
+    assert "--partition=compute1 --account=lab" in called and "-p compute1" in called
+    assert f"{Path.cwd()}/.overlayccl-" in called and not list(Path.cwd().glob(".overlayccl-*"))
+
+
+@pytest.mark.parametrize(
+    ("scripts", "check", "told"),
+    [
+        ({"scontrol": "echo 'Slurmctld(primary) at head is DOWN'"}, "Slurm", "start slurmctld"),
+        (
+            {"sinfo": '[[ "$*" == *compute1* ]] || echo "cpu*"'},
+            "partition compute1",
+            "set slurm_partition in profiles/trn1/profile.yaml to one of cpu",
+        ),
+        (
+            {"sinfo": "echo 'compute1*|1|idle'; echo 'compute1*|1|drain'"},
+            "partition compute1",
+            "nodes: 1 idle, 1 drain: 2 are needed: resume them (`sinfo -R`), or take fewer nodes",
+        ),
+        ({"srun": "echo 'no such file' >&2; exit 1"}, "a job on a node", "failed (no such file): "),
+        (
+            {"srun": """echo '{"check": "EFA", "ok": false, "detail": "0 interfaces: set Efa: Enabled"}'"""},
+            "a node's EFA",
+            "set Efa: Enabled",
+        ),
+    ],
+)
+def test_what_is_missing_is_told_in_one_line_with_its_mend(
+    scripts: dict[str, str], check: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands(tmp_path, monkeypatch, **scripts)
+    [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row["ok"]]
+    assert row["check"] == check and told in row["detail"] and "\n" not in row["detail"]
+
+
+def test_a_job_that_does_not_start_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands(tmp_path, monkeypatch, srun="exec sleep 60")
+    monkeypatch.setattr(slurm, "ANSWER_S", 0.5)
+    [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row["ok"]]
+    assert "no job started" in row["detail"]

@@ -1,0 +1,183 @@
+"""What others take of the CPU is what idleness and one's own processes do not explain, and steal at least."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.launching import foreign_cpu, processes
+from overlayccl_core.launching.foreign_cpu import CpuTimes, cpu_times
+from overlayccl_core.timing.batch import time_programs
+from tests.timing.batches import batch, jobs, settings
+
+TICKS = os.sysconf("SC_CLK_TCK")
+BURN = """
+import os, sys, time
+cpu, seconds = int(sys.argv[1]), float(sys.argv[2])
+if cpu >= 0:
+    os.sched_setaffinity(0, {cpu})
+end = time.monotonic() + seconds
+while time.monotonic() < end:
+    pass
+"""
+
+
+def stat(*cpus: str) -> str:
+    """The text of /proc/stat: the sum of all CPUs first, which nobody is to look at."""
+    rows = [f"cpu{number} {columns} 0 0" for number, columns in enumerate(cpus)]
+    return "\n".join(["cpu 9 9 9 9 9 9 9 9 0 0", *rows, "intr 5 0 0", ""])
+
+
+def between(before: list[str], after: list[str], *, passed_s: float, own_s: float) -> CpuTimes:
+    """What came between two texts, on CPUs 0 and 1; columns: user nice system idle iowait irq softirq steal."""
+    first = cpu_times(stat(*before), {0, 1}, passed_s=0.0, own_s=0.0)
+    return cpu_times(stat(*after), {0, 1}, passed_s=passed_s, own_s=own_s).since(first)
+
+
+def hundred(*ticks: int) -> str:
+    """Columns in hundredths of a second."""
+    return " ".join(str(t * TICKS // 100) for t in ticks)
+
+
+NOTHING = hundred(0, 0, 0, 0, 0, 0, 0, 0)
+IDLE = hundred(0, 0, 0, 1000, 0, 0, 0, 0)
+
+
+def test_what_neither_idleness_nor_own_processes_explain_is_of_others() -> None:
+    seen = between([NOTHING] * 2, [hundred(0, 0, 0, 300, 100, 0, 0, 0), IDLE], passed_s=20.0, own_s=4.0)
+    assert seen.left_s == pytest.approx(2.0)
+    assert seen.foreign_share == pytest.approx(0.1)
+
+
+def test_cpus_that_ranks_may_not_use_are_not_looked_at() -> None:
+    times = cpu_times(stat(IDLE, NOTHING), {0}, passed_s=10.0, own_s=0.0)
+    assert (times.idle_s, times.foreign_share) == (10.0, 0.0)
+
+
+def test_interrupts_that_a_process_is_charged_with_are_not_taken_off_twice() -> None:
+    busy = hundred(100, 0, 0, 600, 0, 0, 200, 0)  # 2 s of softirq are inside the 4 s of one's own processes
+    seen = between([NOTHING] * 2, [busy, IDLE], passed_s=20.0, own_s=4.0)
+    assert seen.left_s == pytest.approx(0.0)
+
+
+def test_interrupts_that_nobody_is_charged_with_are_nobodys() -> None:
+    busy = hundred(100, 0, 0, 600, 0, 10, 190, 0)
+    seen = between([NOTHING] * 2, [busy, IDLE], passed_s=20.0, own_s=2.0)
+    assert seen.left_s == pytest.approx(0.0)
+
+
+def test_steal_is_of_others_where_it_is_left_and_where_it_is_hidden_in_the_time_of_processes() -> None:
+    busy = hundred(600, 0, 0, 200, 0, 0, 0, 200)
+    apart = between([NOTHING] * 2, [busy, IDLE], passed_s=20.0, own_s=6.0)
+    within = between([NOTHING] * 2, [busy, IDLE], passed_s=20.0, own_s=8.0)
+    assert apart.foreign_share == pytest.approx(0.1)
+    assert within.foreign_share == pytest.approx(0.1)
+
+
+@contextmanager
+def burning(cpus: list[int], seconds: float) -> Iterator[list[int]]:
+    """Busy loops for so long, one for each CPU (-1: not pinned); their ids."""
+    loops = [subprocess.Popen([sys.executable, "-c", BURN, str(cpu), str(seconds)]) for cpu in cpus]
+    try:
+        time.sleep(0.3)
+        yield [loop.pid for loop in loops]
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+Strangers = dict[int, processes.ProcessState]
+
+
+def of_strangers(own: Iterable[int]) -> Strangers:
+    """All other processes that can be seen here."""
+    numbers = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()} - set(own)
+    states = {pid: processes.state(pid) for pid in numbers}
+    return {pid: state for pid, state in states.items() if state is not None}
+
+
+def explained(seen: CpuTimes, before: Strangers, after: Strangers) -> bool:
+    """Whether what is left is what other processes took, or was stolen; no less in any case, and not below 0."""
+    rounding_s = 0.03 * seen.passed_s
+    new = processes.ProcessState(letter="R", parent=1, own_ticks=0, ticks=0)
+    least_s = sum(state.own_ticks - before.get(pid, new).own_ticks for pid, state in after.items()) / TICKS
+    strangers_s = sum(state.ticks - before.get(pid, new).ticks for pid, state in after.items()) / TICKS
+    kernel = Path("/proc/2/comm")  # its threads can be seen: no namespace hides processes from us
+    all_seen = kernel.exists() and kernel.read_text() == "kthreadd\n" and before.keys() <= after.keys()
+    most = strangers_s + seen.stolen_s if all_seen else seen.passed_s
+    return max(least_s, 0.02 * seen.passed_s) - rounding_s < seen.left_s < most + rounding_s
+
+
+@pytest.mark.parametrize("cpu", [-1, min(os.sched_getaffinity(0))], ids=["free", "pinned"])
+def test_a_busy_loop_is_seen_as_a_strangers_and_not_as_ones_own(cpu: int) -> None:
+    with burning([cpu], 20.0) as loop:
+        before = [foreign_cpu.read([]), foreign_cpu.read(loop)]
+        time.sleep(2.0)
+        after = [foreign_cpu.read([]), foreign_cpu.read(loop)]
+    strange, own = (b.since(a) for a, b in zip(before, after, strict=True))
+    burnt_s = own.own_s
+    assert burnt_s > 0.2
+    assert strange.left_s - own.left_s == pytest.approx(burnt_s, abs=0.06)
+    assert strange.foreign_share >= burnt_s / strange.passed_s - 0.02
+
+
+def test_what_is_left_is_the_time_of_strangers_and_no_negative_number() -> None:
+    """Two own loops on each CPU leave no idle time; what is left then is seen at other processes, or was stolen."""
+    everywhere = sorted(os.sched_getaffinity(0))
+    with burning(everywhere * 2, 20.0) as loops:
+        mine = {*loops, os.getpid()}
+        before, strangers = foreign_cpu.read(mine), of_strangers(mine)
+        time.sleep(3.0)
+        seen, strangers_then = foreign_cpu.read(mine).since(before), of_strangers(mine)
+    assert explained(seen, strangers, strangers_then), (seen, seen.left_s)
+
+
+def test_a_child_that_ended_and_was_long_idle_is_not_ones_own_now() -> None:
+    with burning([-1], 60.0):
+        time.sleep(1.5)
+        before = foreign_cpu.read([os.getpid()])
+    after = foreign_cpu.read([os.getpid()])  # the loop was reaped between
+    assert after.since(before).own_s < 0.5
+
+
+@pytest.mark.ranks
+def test_the_share_of_a_launch_rises_by_what_busy_loops_on_its_cpus_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them it is what other processes took, near 0 on a quiet machine, and not cut off at 0."""
+    readings: list[tuple[CpuTimes, Strangers, float]] = []
+    loops: list[int] = []
+    read = foreign_cpu.read
+
+    def noted(own: Iterable[int]) -> CpuTimes:
+        readings.append((read(own), of_strangers(own), read(loops).own_s))
+        return readings[-1][0]
+
+    monkeypatch.setattr(foreign_cpu, "read", noted)
+    rules = settings(
+        seconds=60.0, maximum_rounds=150, max_repeats=64, min_sample_ms=16.0, program_timeout_s=60.0
+    )
+
+    def launched(name: str) -> tuple[float, float]:
+        """(share of a launch, share that the loops took)."""
+        readings.clear()
+        given = batch(tmp_path / name, jobs(names=("reduce",)), settings=rules)
+        (timed,) = time_programs(given, lambda _text: None)
+        assert timed.foreign_cpu_share is not None
+        (first, strangers, burnt), (last, strangers_then, burnt_then) = readings[0], readings[-1]
+        seen = last.since(first)
+        assert seen.passed_s > 2 * foreign_cpu.LEAST_S  # else ticks that are rounded away would count
+        assert explained(seen, strangers, strangers_then), (seen, seen.left_s)
+        return timed.foreign_cpu_share, (burnt_then - burnt) / seen.passed_s
+
+    launched("alone")
+    with burning(sorted(os.sched_getaffinity(0)), 90.0) as started:
+        loops += started
+        share, of_loops = launched("beside")
+    assert of_loops > 0.1 and share > of_loops - 0.03

@@ -1,0 +1,243 @@
+"""What launches leave: batches until their table is written, evidence of failures, nothing of dead runs."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from overlayccl_core.backends.measured import Job, TimedProgram
+from overlayccl_core.backends.trials import Trial
+from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.program.json_form import dumps
+from overlayccl_core.tables import records
+from overlayccl_core.timing.batch import ValueCheck, _Timer, time_programs
+from overlayccl_core.timing.failed import FailedJobs
+from overlayccl_core.timing.launches import LaunchStore, missing
+from overlayccl_core.timing.partial import KEY_DIGITS, Evidence, at_work, forget, settle
+from tests.timing.batches import batch, deployment, jobs
+
+
+def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
+    key = "0f" * (KEY_DIGITS // 2)
+    mine, others = tmp_path / f"bench-a-{key}", [tmp_path / f"bench-a-b-{key}", tmp_path / f"probe-{key}"]
+    for folder in (mine, *others):
+        folder.mkdir()
+        (folder / "launch-0.parquet").touch()
+    forget(tmp_path, "bench-a", [])
+    assert not mine.exists() and all(folder.exists() for folder in others)
+    settle(tmp_path)
+    assert not list(tmp_path.rglob(mine.name)) and all(folder.exists() for folder in others)
+
+
+@pytest.mark.parametrize(("recorded", "again"), [(True, False), (False, False), (False, True)])
+def test_launches_whose_table_nobody_recorded_are_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool, again: bool
+) -> None:
+    """Snakemake was killed after the table was written: it has the rule run again, which measures nothing."""
+    monkeypatch.chdir(tmp_path)
+    partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
+    batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
+    batch.mkdir(parents=True)
+    (batch / "launch-0.parquet").touch()
+    marker = records.INCOMPLETE / records.place_of(table).name
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    forget(partial, "bench-a", [table])
+    assert not batch.exists()
+    table.touch()
+    if recorded:
+        marker.unlink()
+    if again:  # somebody has measured meanwhile: that counts
+        batch.mkdir()
+        (batch / "launch-1.parquet").touch()
+    settle(partial)
+    kept = [] if recorded else ["launch-1.parquet" if again else "launch-0.parquet"]
+    assert [file.name for file in partial.rglob("*") if file.is_file()] == kept
+    assert (partial / "written").exists() is False
+
+
+def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """(partial, batch, table) of a batch that was put away, and whose table is there and recorded."""
+    monkeypatch.chdir(tmp_path)
+    partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
+    batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
+    batch.mkdir(parents=True)
+    (batch / "launch-0.parquet").touch()
+    table.touch()
+    forget(partial, "bench-a", [table])
+    return partial, batch, table
+
+
+def test_launches_of_a_job_that_failed_after_it_wrote_its_table_are_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partial, batch, table = away(tmp_path, monkeypatch)
+    table.unlink()  # as Snakemake does with what a failed job leaves; it also takes its mark away
+    settle(partial)
+    assert [file.name for file in batch.iterdir()] == ["launch-0.parquet"]
+
+
+@pytest.mark.parametrize("text", [None, "", '["results/lo'], ids=["gone", "empty", "torn"])
+def test_launches_of_which_nothing_tells_what_they_made_are_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    partial, batch, _ = away(tmp_path, monkeypatch)
+    made = partial / "written" / batch.name / "made.json"
+    made.unlink() if text is None else made.write_text(text)
+    settle(partial)
+    assert [file.name for file in batch.iterdir()] == ["launch-0.parquet"]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_settling_may_be_killed_at_any_step_and_is_done_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool
+) -> None:
+    """Killed before each of its changes in turn."""
+    changes = [(shutil, "rmtree"), (Path, "rename"), (Path, "replace"), (Path, "unlink"), (Path, "rmdir")]
+    for number, (owner, name) in enumerate(changes):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        partial, batch, table = away(folder, monkeypatch)
+        if not recorded:
+            table.unlink()
+        with monkeypatch.context() as killed, suppress(KeyboardInterrupt):
+            killed.setattr(owner, name, interrupted)
+            settle(partial)
+        settle(partial)
+        assert list(partial.rglob("launch-*")) == ([] if recorded else [batch / "launch-0.parquet"]), name
+        assert not (partial / "written").exists()
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_launch_begins_in_an_empty_folder_and_leaves_none(tmp_path: Path) -> None:
+    work, evidence = tmp_path / "launch-0", Evidence(logs=tmp_path / "logs", name="bench")
+    (work / "modules").mkdir(parents=True)
+    (work / "out-0-0.npz").write_text("of a dead run")
+    with at_work(work, evidence) as folder:
+        assert list(folder.iterdir()) == []
+    assert not work.exists() and not evidence.logs.exists()
+
+
+def test_what_ranks_said_is_kept_launch_by_launch_and_the_message_names_the_file(tmp_path: Path) -> None:
+    evidence = Evidence(logs=tmp_path / "logs", name="bench-a")
+    for number, rank in enumerate((1, 0)):
+        with pytest.raises(LaunchError) as error, at_work(tmp_path / "launch-0", evidence) as work:
+            (work / "launch.log").write_text("the log")
+            (work / "rank-1.error").write_text("Traceback of rank 1")
+            raise LaunchError("a rank died", kind=Failure.CRASHED, ranks=(rank,), job="x")
+        folder = tmp_path / "logs" / f"bench-a.failure-{number}"
+        read_first = folder / ("rank-1.error" if rank == 1 else "launch.log")
+        assert error.value.evidence == read_first and str(read_first) in str(error.value)
+        assert {p.name for p in folder.iterdir()} == {"launch.log", "rank-1.error"}
+    evidence.clear()
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was cut off while its folder was made has nothing to take over."""
+    plugins = Path(__file__).parents[1] / "plugins"
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(plugins))
+    here = deployment().changed(backend="paper", library="numpy")
+    seen: list[Path] = []
+    recover = LaunchStore.recover
+
+    def plant(store: LaunchStore) -> None:
+        (store.folder / "launch-0" / "modules").mkdir(parents=True)
+        seen.append(store.folder / "launch-0")
+        recover(store)
+
+    monkeypatch.setattr(LaunchStore, "recover", plant)
+    on_paper = [replace(job, source=dumps(job.program)) for job in jobs()]
+    timed = time_programs(batch(tmp_path / ".partial", on_paper, deployment=here), lambda _line: None)
+    assert {one.rounds for one in timed} == {4} and not seen[0].exists()
+
+
+def on_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *ends: LaunchError | float
+) -> tuple[_Timer, list[list[str]]]:
+    """A batch whose launches end one after another as told: by an error at the first of its jobs, or well, others
+    taking so much of the CPU; and what is kept before each launch."""
+    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
+    here = deployment().changed(backend="paper", library="numpy")
+    these = [replace(job, source=dumps(job.program)) for job in jobs()]
+    timer = _Timer(batch(tmp_path / ".partial", these, deployment=here), lambda _line: None)
+    timer.settings = replace(timer.settings, repeat_disturbed=True, foreign_cpu_limit=0.1)
+    left, kept, time = iter(ends), list[list[str]](), timer._time
+
+    def launched(launch: int, its: Sequence[Job], work: Path) -> float:
+        kept.append(sorted(path.name for path in timer.store.folder.glob("launch-*.parquet")))
+        time(launch, its, work)
+        end = next(left)
+        if isinstance(end, LaunchError):
+            raise end
+        return end
+
+    monkeypatch.setattr(timer, "_time", launched)
+    monkeypatch.setattr(timer, "tried", lambda _check: FailedJobs(timer.store.folder, lambda _line: None))
+    return timer, kept
+
+
+NOTHING_WRONG = ValueCheck(trial=lambda job: Trial(job=job, inputs={}), wrong=lambda trial, seen: "")
+KILLED = LaunchError("a rank died", kind=Failure.CRASHED, ranks=(1,), job="reduce")
+
+
+def test_a_finished_launch_is_kept_where_a_rank_of_the_next_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timer, kept = on_paper(tmp_path, monkeypatch, 0.9, KILLED, 0.0, 0.0)  # the third is the suspect alone
+    timed, failed = timer.finish_without_failed(NOTHING_WRONG)
+    assert kept == [[], *[["launch-0.parquet"]] * 3]
+    assert not failed and {one.foreign_cpu_share for one in timed} == {0.0}
+
+
+def test_of_a_finished_launch_the_samples_of_what_fails_later_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timer, _ = on_paper(tmp_path, monkeypatch, 0.05, KILLED, KILLED)
+    timer.launch(timer.jobs)
+    with pytest.raises(LaunchError):
+        timer.launch(timer.jobs)
+    timer.store.discard()
+    timed, failed = timer.finish_without_failed(NOTHING_WRONG)
+    assert not failed and {one.key for one in timed} == {job.key for job in jobs()}
+    timer.jobs = [job for job in timer.jobs if job.key != "reduce"]
+    assert {one.key for one in timer.finish()} == {job.key for job in jobs()} - {"reduce"}
+
+
+def test_that_a_launch_was_disturbed_is_known_also_where_its_folder_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the launch was kept, before its folder was removed."""
+    timer, _ = on_paper(tmp_path, monkeypatch, 0.9)
+    with monkeypatch.context() as killed, suppress(KeyboardInterrupt):
+        killed.setattr(shutil, "rmtree", interrupted)
+        timer.launch(timer.jobs)
+    assert (timer.store.folder / "launch-0").is_dir()
+    timer.store.recover()
+    [launch] = timer.store.launches()
+    assert {(one.complete, one.disturbed, one.foreign_cpu_share) for one in launch} == {(True, True, 0.9)}
+    assert not (timer.store.folder / "launch-0").exists()
+
+
+def test_a_batch_is_finished_where_its_first_plan_is() -> None:
+    cut = [[timed("reduce", 3, planned=8, complete=False)], [timed("reduce", 5, planned=5, complete=False)]]
+    assert missing(jobs(names=("reduce",)), cut[:1]) == {"reduce": 5}
+    assert missing(jobs(names=("reduce",)), cut) == {}
+    nearly = [timed("reduce", 7, planned=8, complete=False)]
+    assert missing(jobs(names=("reduce",)), [nearly]) == {"reduce": 2}  # one round alone has no repeat
+
+
+def timed(key: str, rounds: int, *, planned: int, complete: bool) -> TimedProgram:
+    return TimedProgram(
+        key=key, program=key, launch=0, repeats=1, cold_us=(1.0,), samples_us=(1.0,) * rounds,
+        slowest_rank=(0,) * rounds, oversubscribed=False, foreign_cpu_share=None, disturbed=False,
+        fingerprint="here", planned_rounds=planned, complete=complete,
+    )  # fmt: skip
